@@ -14,10 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from typing import Any, Final, TypeVar, overload
 
+from . import debug as debug
+from . import flatten_util as flatten_util
 from . import linalg as linalg
+from . import nn as nn
 from . import optim as optim
 from . import random as random
 from . import tree as tree
+from . import tree_util as tree_util
 
 __version__: Final[str]
 __array_api_version__: Final[str]
@@ -47,6 +51,7 @@ class dtype:
     name: str
     itemsize: int
     kind: str
+    def __call__(self, x: ArrayLike = ..., /) -> Array: ...
 
 _dtype = dtype
 
@@ -108,6 +113,13 @@ class disable_jit:
     def __enter__(self) -> disable_jit: ...
     def __exit__(self, *exception: Any) -> None: ...
 
+class ShapeDtypeStruct:
+    shape: tuple[int, ...]
+    dtype: _dtype
+    ndim: int
+    size: int
+    def __init__(self, shape: Shape, dtype: DType) -> None: ...
+
 class Pullback:
     def __call__(self, cotangent: Tree) -> Any: ...
 
@@ -141,7 +153,7 @@ TYPES = {
 RESULTS = {
     "isdtype": "bool", "can_cast": "bool", "result_type": "dtype", "promote_types": "dtype", "broadcast_shapes": "tuple[int, ...]", "broadcast_arrays": "list[Array]", "meshgrid": "list[Array]",
     "split": "list[Array]", "unstack": "tuple[Array, ...]", "nonzero": "tuple[Array, ...]", "top_k": "tuple[Array, Array]", "print": "None", "check": "None", "debug_callback": "None", "save": "None", "load": "Any",
-    "stop_gradient": "Any", "unique_all": "tuple[Array, Array, Array, Array]", "unique_counts": "tuple[Array, Array]", "unique_inverse": "tuple[Array, Array]", "show": "Shown", "set_printoptions": "None", "get_printoptions": "dict[str, Any]", "printoptions": "Any", "__array_namespace_info__": "Any",
+    "stop_gradient": "Any", "eval_shape": "Any", "make_jaxpr": "Callable[..., Lowered]", "block_until_ready": "Any", "device_put": "Any", "device_get": "Any", "unique_all": "tuple[Array, Array, Array, Array]", "unique_counts": "tuple[Array, Array]", "unique_inverse": "tuple[Array, Array]", "show": "Shown", "set_printoptions": "None", "get_printoptions": "dict[str, Any]", "printoptions": "Any", "__array_namespace_info__": "Any",
 }  # fmt: skip
 FUNCTIONS = {"grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap"}
 
@@ -164,8 +176,39 @@ class TreeDef:
     def __eq__(self, other: object) -> bool: ...
 
 def register(cls: C, flatten: Callable[[Any], tuple[Sequence[Any], Hashable]] | None = ..., unflatten: Callable[[Any, Sequence[Any]], Any] | None = ...) -> C: ...
-''', {"flatten": "tuple[list[Any], TreeDef]", "flatten_with_path": "tuple[list[tuple[Path, Any]], TreeDef]", "leaves": "list[Any]", "leaves_with_path": "list[tuple[Path, Any]]", "map": "Tree", "map_with_path": "Tree", "path_text": "str",
+''', {"flatten": "tuple[list[Any], TreeDef]", "flatten_with_path": "tuple[list[tuple[Path, Any]], TreeDef]", "leaves": "list[Any]", "leaves_with_path": "list[tuple[Path, Any]]", "map": "Tree", "map_with_path": "Tree", "path_text": "str", "all": "bool", "reduce": "Any",
           "structure": "TreeDef", "transpose": "Tree", "unflatten": "Tree"}),
+    "tree_util": ('''from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from .tree import Path, Tree, TreeDef
+
+C = TypeVar("C", bound=type)
+
+class Partial(partial[Any]): ...
+
+def register_pytree_node(nodetype: type, flatten_func: Callable[[Any], tuple[Sequence[Any], Hashable]], unflatten_func: Callable[[Any, Any], Any]) -> None: ...
+def register_pytree_with_keys(nodetype: type, flatten_with_keys: Callable[[Any], Any], unflatten_func: Callable[[Any, Any], Any], flatten_func: Callable[[Any], Any] | None = ...) -> None: ...
+def register_pytree_node_class(cls: C) -> C: ...
+def register_pytree_with_keys_class(cls: C) -> C: ...
+def register_static(cls: C) -> C: ...
+def register_dataclass(nodetype: C, data_fields: Sequence[str] | None = ..., meta_fields: Sequence[str] | None = ...) -> C: ...
+def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = ...) -> bool: ...
+def treedef_tuple(treedefs: Iterable[TreeDef]) -> TreeDef: ...
+''', {"keystr": "str", "tree_all": "bool", "tree_flatten": "tuple[list[Any], TreeDef]", "tree_flatten_with_path": "tuple[list[tuple[Path, Any]], TreeDef]", "tree_leaves": "list[Any]", "tree_leaves_with_path": "list[tuple[Path, Any]]",
+          "tree_map": "Tree", "tree_map_with_path": "Tree", "tree_reduce": "Any", "tree_structure": "TreeDef", "tree_transpose": "Tree", "tree_unflatten": "Tree", "treedef_is_leaf": "bool"}),
+    "flatten_util": ('''from collections.abc import Callable
+
+from . import Array, Tree
+''', {"ravel_pytree": "tuple[Array, Callable[[Array], Tree]]"}),
+    "debug": ('''from collections.abc import Callable
+from typing import Any
+
+from . import ArrayLike
+''', {"print": "None", "callback": "None"}),
+    "nn": ('''from . import Array, ArrayLike, Axis, DType
+''', {}),
     "random": ('''from collections.abc import Sequence
 from typing import Any
 
@@ -211,7 +254,7 @@ class SVDResult(NamedTuple):
 ''', {"qr": "QRResult", "slogdet": "SlogdetResult", "eigh": "EighResult", "svd": "SVDResult"}),
 }  # fmt: skip
 MODULE_TYPES = {
-    "seed": "int", "num": "int", "tree": "Tree", "rest": "Tree", "is_leaf": "Callable[[Any], bool] | None", "treedef": "TreeDef", "leaves": "Sequence[Any]", "path": "Path", "root": "str", "outer": "TreeDef", "inner": "TreeDef",
+    "seed": "int", "num": "int", "pytree": "Tree", "initializer": "Any", "function": "Callable[..., Any]", "fmt": "str", "ordered": "bool", "tree": "Tree", "rest": "Tree", "is_leaf": "Callable[[Any], bool] | None", "treedef": "TreeDef", "leaves": "Sequence[Any]", "path": "Path", "root": "str", "outer": "TreeDef", "inner": "TreeDef",
     "learning_rate": "Rate", "grads": "Tree", "nesterov": "bool", "steps": "int", "warmup": "int", "replace": "bool", "upper": "bool", "lower": "bool", "mode": "str", "full_matrices": "bool", "n": "int", "ord": "Any", "offset": "int", "decimals": "int", "num": "int", "rtol": "float", "atol": "float", "n": "int", "f": "Callable[..., Any]",
 }  # fmt: skip
 
@@ -260,7 +303,7 @@ def array_class():
     lines += [f"    def __{c}__(self, other: ArrayLike, /) -> Array: ...  # type: ignore[override]" if c in ("eq", "ne") else f"    def __{c}__(self, other: ArrayLike, /) -> Array: ..." for c in COMPARISONS]
     lines += [f"    def __{u}__(self) -> Array: ..." for u in ("neg", "pos", "abs", "invert")]
     lines += [f"    def __{name}__(self) -> {result}: ..." for name, result in {"bool": "bool", "int": "int", "float": "float", "index": "int", "len": "int", "iter": "Iterator[Array]"}.items()]
-    lines += ["    def __getitem__(self, key: Any, /) -> Array: ...", "    def __setitem__(self, key: Any, value: ArrayLike, /) -> None: ...", "    def item(self) -> Any: ...", "    def tolist(self) -> Any: ..."]
+    lines += ["    def __getitem__(self, key: Any, /) -> Array: ...", "    def __setitem__(self, key: Any, value: ArrayLike, /) -> None: ...", "    def item(self) -> Any: ...", "    def tolist(self) -> Any: ...", "    def block_until_ready(self) -> Array: ..."]
     lines += ["    def __array__(self, dtype: Any = ..., copy: bool | None = ...) -> Any: ...", "    def __dlpack__(self, *, stream: Any = ..., max_version: tuple[int, int] | None = ..., dl_device: tuple[int, int] | None = ..., copy: bool | None = ...) -> Any: ...", "    def __dlpack_device__(self) -> tuple[int, int]: ..."]
     lines += ["    def __array_namespace__(self, /, *, api_version: str | None = ...) -> Any: ...", "    def to_device(self, device: str, /, *, stream: Any = ...) -> Array: ..."]
     for name in [*hop._array._METHODS, "ravel"]:
@@ -276,8 +319,9 @@ def stubs():
     """The text of each stub."""
     out = [HEAD.replace("@UPDATES@\n", "".join(UPDATE.format(name) for name in UPDATES)), array_class()]
     out += [f"{d.name}: Final[dtype]\n" for d in hop._dtypes.ALL]
+    out += ["bool_: Final[dtype]\n"]
     out += [f"{name}: Final[float]\n" for name in ("e", "inf", "nan", "pi")] + ["newaxis: None\n"]
-    done = {"e", "inf", "nan", "pi", "newaxis", "Array", "Tracer", "tree", "random", "optim", "linalg", "dtype", "finfo", "iinfo", "Compiled", "jit", "disable_jit", "Pullback", "Pushforward", "checkpoint", "remat", "check_grads", *[d.name for d in hop._dtypes.ALL]}
+    done = {"e", "inf", "nan", "pi", "newaxis", "Array", "Tracer", "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug", "ShapeDtypeStruct", "dtype", "finfo", "iinfo", "bool_", "Compiled", "jit", "disable_jit", "Pullback", "Pushforward", "checkpoint", "remat", "check_grads", *[d.name for d in hop._dtypes.ALL]}
     done |= {"Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError", "InternalError"}
     for name in hop.__all__:
         if name in done:

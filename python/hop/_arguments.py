@@ -40,6 +40,8 @@ def found(x):
     if x is None or isinstance(x, (builtins.bool, int, float, str)):
         text = repr(x)
         return text if len(text) <= 60 else text[:57] + "…"
+    if callable(x) and hasattr(x, "itemsize"):
+        return f"the dtype {x}"
     if callable(x) and not isinstance(x, type):
         return f"the function {getattr(x, '__name__', type(x).__name__)}"
     if isinstance(x, type):

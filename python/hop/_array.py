@@ -51,6 +51,10 @@ class Array(_core.ArrayBase):
             raise ValueError(f"there is no device {device!r}")
         return self
 
+    def block_until_ready(self):
+        """The array itself: nothing runs in the background, results are ready."""
+        return self
+
     def __array_namespace__(self, /, *, api_version=None):
         if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
             raise ValueError(f"there is no version {api_version!r} of the array-API standard here")

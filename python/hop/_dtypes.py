@@ -1,7 +1,7 @@
 """Dtypes: thirteen objects, one per kind of element, and how they combine."""
 
 __all__ = [
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64",
+    "bool", "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64",
     "dtype", "finfo", "iinfo", "isdtype", "result_type", "can_cast", "promote_types",
 ]  # fmt: skip
 
@@ -12,7 +12,8 @@ from ._errors import InvalidError
 
 
 class dtype:
-    """A kind of element. There is one object for each: compare with `is` or `==`; names ("float32") and NumPy's dtypes compare too."""
+    """A kind of element. There is one object for each: compare with `is` or `==`; names ("float32") and NumPy's dtypes compare too. Called with a number, lists or an
+    array it gives an array of its kind: hop.float32(1)."""
 
     __slots__ = ("name", "code", "text", "itemsize", "kind")
 
@@ -36,6 +37,12 @@ class dtype:
         except TypeError:
             return NotImplemented
 
+    def __call__(self, x=0, /):
+        from ._ops import asarray, astype
+
+        cut = isinstance(x, builtins.float) and self.kind in "iu"  # of a real number what is before the point
+        return asarray(x, dtype=self) if is_number(x) and not cut else astype(asarray(x), self, copy=False)
+
     def __reduce__(self):
         return (as_dtype, (self.name,))
 
@@ -47,6 +54,8 @@ _ROWS = [
 ]  # fmt: skip
 ALL = tuple(dtype(name, code, text, size, kind) for code, (name, text, size, kind) in enumerate(_ROWS))
 bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64 = ALL
+
+bool_ = bool
 
 _BY_NAME = {d.name: d for d in ALL} | {d.text: d for d in ALL}
 _BY_TYPE = {builtins.bool: bool, builtins.int: int64, builtins.float: float32}

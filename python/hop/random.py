@@ -11,7 +11,8 @@ The functions take one key; hop.vmap(draw)(keys) draws from many, exactly as fro
 """
 
 __all__ = [
-    "key", "split", "fold_in", "bits", "uniform", "normal", "exponential", "gumbel", "randint", "bernoulli", "permutation", "categorical", "choice",
+    "key", "PRNGKey", "key_data", "wrap_key_data", "split", "fold_in", "bits", "uniform", "normal", "exponential", "gumbel", "randint", "bernoulli", "permutation", "categorical", "choice",
+    "cauchy", "laplace", "logistic", "lognormal", "multivariate_normal", "rademacher", "truncated_normal",
 ]  # fmt: skip
 
 import builtins
@@ -56,6 +57,19 @@ def _key(key, name):
 def key(seed):
     """The key of a seed, an integer of up to 64 bits."""
     return _words(seed)
+
+
+PRNGKey = key
+
+
+def key_data(keys):
+    """The bits of a key, which is an array of them itself."""
+    return asarray(keys)
+
+
+def wrap_key_data(key_bits_array):
+    """The key that has these bits, uint32[2]."""
+    return _key(key_bits_array, "wrap_key_data")
 
 
 def split(key, num=2):
@@ -157,6 +171,96 @@ def _gumbel(key, *, dims, d):
 def gumbel(key, shape=(), dtype=float32):
     """Numbers of the standard Gumbel distribution, -log(-log(u))."""
     return _draw(_gumbel, _key(key, "gumbel"), dims=_dims(shape), d=_float(dtype, "gumbel"))
+
+
+def _logistic(key, *, dims, d):
+    unit = _ops.maximum(_unit(key, dims, d), _dtypes.finfo(d).smallest_normal)
+    return _ops.log(unit) - _ops.log1p(-unit)
+
+
+def logistic(key, shape=(), dtype=float32):
+    """Numbers of the standard logistic distribution, log(u / (1 - u))."""
+    return _draw(_logistic, _key(key, "logistic"), dims=_dims(shape), d=_float(dtype, "logistic"))
+
+
+def _laplace(key, *, dims, d):
+    side = 2 * _unit(key, dims, d) - 1
+    return _ops.where(side < 0, _ops.log1p(side), -_ops.log1p(-side))
+
+
+def laplace(key, shape=(), dtype=float32):
+    """Numbers of the standard Laplace distribution: exponential ones of either sign."""
+    return _draw(_laplace, _key(key, "laplace"), dims=_dims(shape), d=_float(dtype, "laplace"))
+
+
+def _cauchy(key, *, dims, d):
+    return _ops.tan(math.pi * (_unit(key, dims, d) - 0.5))
+
+
+def cauchy(key, shape=(), dtype=float32):
+    """Numbers of the standard Cauchy distribution, the tangent of a random angle."""
+    return _draw(_cauchy, _key(key, "cauchy"), dims=_dims(shape), d=_float(dtype, "cauchy"))
+
+
+def _lognormal(key, sigma, *, type):
+    return _ops.exp(sigma * _normal(key, type=type))
+
+
+def lognormal(key, sigma=1.0, shape=None, dtype=float32):
+    """exp(sigma * a normal number); the shape is that of sigma when none is given."""
+    d, sigma = _float(dtype, "lognormal"), asarray(sigma)
+    dims = sigma.shape if shape is None else _dims(shape)
+    return _draw(_lognormal, _key(key, "lognormal"), astype(sigma, d), type=_type(d, dims))
+
+
+def rademacher(key, shape=(), dtype=int64):
+    """-1 or 1, both equally likely."""
+    return astype(2 * astype(bernoulli(key, 0.5, _dims(shape)), int64) - 1, as_dtype(dtype))
+
+
+def _lower_quantile(p):
+    """Where the normal distribution has p, at most 1/2, below it. Newton's steps on log(Phi(x)) = log(p): Phi(x) is at most exp(-x**2 / 2) / 2 there, so they begin on the left
+    and, as log(Phi) is concave, stay there; six are enough for float64."""
+    x = -_ops.sqrt(-2 * _ops.log(2 * p))
+    for _ in range(6):
+        below = 0.5 * _ops.erfc(-math.sqrt(0.5) * x)
+        density = _ops.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
+        x = x + _ops.log(p / below) * below / density
+    return x
+
+
+def _truncated(key, lower, upper, *, dims, d):
+    """The quantile of a number between the probabilities of the bounds, counted from the side where those are small."""
+    wide = float64
+    lower, upper, turned = astype(lower, wide), astype(upper, wide), lower > 0
+    lo, hi = _ops.where(turned, -upper, lower), _ops.where(turned, -lower, upper)
+    below = [0.5 * _ops.erfc(-b * math.sqrt(0.5)) for b in (lo, hi)]
+    p = below[0] + _unit(key, dims, wide) * (below[1] - below[0])
+    p = _ops.maximum(p, _dtypes.finfo(wide).smallest_normal)
+    x = _ops.where(p <= 0.5, _lower_quantile(_ops.minimum(p, 0.5)), -_lower_quantile(_ops.minimum(1 - p, 0.5)))
+    x = _ops.where(turned, -x, x)
+    return _ops.clip(astype(_ops.clip(x, lower, upper), d), astype(lower, d), astype(upper, d))
+
+
+def truncated_normal(key, lower, upper, shape=None, dtype=float32):
+    """Normally distributed numbers between two bounds, numbers or arrays; the shape is that of the bounds when none is given."""
+    key, d = _key(key, "truncated_normal"), _float(dtype, "truncated_normal")
+    bounds = [asarray(b, dtype=float64) for b in (lower, upper)]
+    dims = _ops.broadcast_shapes(*[b.shape for b in bounds]) if shape is None else _dims(shape)
+    return _draw(_truncated, key, *bounds, dims=tuple(dims), d=d)
+
+
+def multivariate_normal(key, mean, cov, shape=None, dtype=float32):
+    """Vectors that are normally distributed around mean with the covariance cov, [n, n]; shape: how many, by default one for each of mean and cov."""
+    from .linalg import cholesky
+
+    key, d = _key(key, "multivariate_normal"), _float(dtype, "multivariate_normal")
+    mean, cov = asarray(mean, dtype=d), asarray(cov, dtype=d)
+    if not mean.ndim or cov.ndim < 2 or cov.shape[-2:] != (mean.shape[-1],) * 2:
+        raise ValueError(f"hop.random.multivariate_normal: expected a mean [n] and a cov [n, n], found {mean._type} and {cov._type}")
+    dims = _ops.broadcast_shapes(mean.shape[:-1], cov.shape[:-2]) if shape is None else _dims(shape)
+    z = normal(key, (*dims, mean.shape[-1]), d)
+    return mean + _ops.einsum("...ij,...j->...i", cholesky(cov), z)
 
 
 def randint(key, shape, minval, maxval, dtype=int64):

@@ -3,7 +3,12 @@
 Dicts are taken in the order of their sorted keys. A path is a tuple of keys; path_text writes it as Python does: `carry['h'][0].weight`.
 """
 
-__all__ = ["flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "path_text", "register", "structure", "transpose", "unflatten", "TreeDef"]
+__all__ = [
+    "all", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "path_text", "reduce", "register", "structure", "transpose", "unflatten", "TreeDef",
+]  # fmt: skip
+
+import builtins
+import functools
 
 from ._keys import value_key
 
@@ -399,7 +404,23 @@ def prefix_leaves(prefix, tree, what):
     return out
 
 
+_NOTHING = object()
+
+
+def reduce(function, tree, initializer=_NOTHING, is_leaf=None):
+    """function(function(first leaf, second), third) and so on; it begins with the initializer where there is one."""
+    first = () if initializer is _NOTHING else (initializer,)
+    return functools.reduce(function, leaves(tree, is_leaf), *first)
+
+
+def all(tree, *, is_leaf=None):
+    """Whether all leaves are true."""
+    return builtins.all(leaves(tree, is_leaf))
+
+
 def transpose(outer, inner, tree):
-    """A tree of structure `outer` whose leaves have the structure `inner`, turned inside out."""
+    """A tree of structure `outer` whose leaves have the structure `inner`, turned inside out. Without an inner structure (None) it is that of the first leaf."""
+    if inner is None:
+        inner = structure(_leaves_up_to(outer, tree, 1)[0])
     rows = [flatten(x)[0] for x in _leaves_up_to(outer, tree, 1)]
     return unflatten(inner, [unflatten(outer, list(column)) for column in zip(*rows)])

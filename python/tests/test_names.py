@@ -14,7 +14,7 @@ from support import Case, differences, needs_numpy, numpy
 class Names(Case):
     def test_messages(self):
         for module, name, text in [
-            (hop, "concatenate", "hop has no 'concatenate': use hop.concat"), (hop, "segment_sum", r"\.at\[ids\]\.add"), (hop, "lax", "hop.scan"), (hop.linalg, "norm", "vector_norm"), (hop.random, "PRNGKey", "hop.random.key"),
+            (hop, "concatenate", "hop has no 'concatenate': use hop.concat"), (hop, "segment_sum", r"\.at\[ids\]\.add"), (hop, "lax", "hop.scan"), (hop.linalg, "norm", "vector_norm"), (hop.random, "seed", "hop.random.key"),
             (hop.tree, "tree_map", "hop.tree.map"), (hop.optim, "apply_updates", "new parameters"), (hop.ones(1), "copy", "copy=True"), (hop, "no_such_name", "^module 'hop' has no attribute 'no_such_name'$"),
         ]:  # fmt: skip
             with self.assertRaisesRegex(AttributeError, text):
@@ -26,7 +26,7 @@ class Names(Case):
 
     def test_advice_exists(self):
         """Every name that a message recommends is there; no name that a message is about is."""
-        rows = [(hop, {n: "hop." + t for n, t in _names._RENAMED.items()}), (hop, _names._INSTEAD), (hop.linalg, _names._LINALG), (hop.random, _names._RANDOM), (hop.tree, _names._TREE), (hop.optim, _names._OPTIM), (hop.Array, _names._METHODS)]
+        rows = [(hop, {n: "hop." + t for n, t in _names._RENAMED.items()}), (hop, _names._INSTEAD), (hop.linalg, _names._LINALG), (hop.random, _names._RANDOM), (hop.tree, _names._TREE), (hop.optim, _names._OPTIM), (hop.nn, _names._NN), (hop.tree_util, _names._TREE_UTIL), (hop.debug, _names._DEBUG), (hop.Array, _names._METHODS)]
         for owner, table in rows:
             for name, text in table.items():
                 self.assertFalse(hasattr(owner, name), name)

@@ -29,7 +29,7 @@ class Package(Case):
         self.assertTrue(os.path.exists(os.path.join(folder, "py.typed")))
         with open(os.path.join(folder, "__init__.pyi"), encoding="utf-8") as stub:
             found = ast.parse(stub.read())
-        names = {n.name for n in found.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))} | {n.target.id for n in found.body if isinstance(n, ast.AnnAssign)} | {"tree", "random", "optim", "linalg"}
+        names = {n.name for n in found.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))} | {n.target.id for n in found.body if isinstance(n, ast.AnnAssign)} | {"tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug"}
         self.assertEqual(set(hop.__all__) - names, set())
 
     def test_stubs_are_up_to_date(self):
@@ -77,7 +77,7 @@ class Package(Case):
         self.assertLessEqual({"_core.abi3.so", "hop-command", "py.typed", "LICENSE", "__init__.pyi", "tree.pyi"}, names)
 
     def test_examples_in_docstrings(self):
-        for module in (hop, hop.random):
+        for module in (hop, hop.random, hop.nn, hop.tree_util):
             failed, tried = doctest.testmod(module)
             self.assertGreater(tried, 0)
             self.assertEqual(failed, 0)

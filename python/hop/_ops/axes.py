@@ -193,10 +193,9 @@ def _running(name, op, doc):
 
     def function(x, /, axis=None, dtype=None, *, include_initial=False, reverse=False):
         x = _wide(x, dtype) if dtype is not None or op in ("cumsum", "cumprod") else _array(x)
-        if axis is None:
-            if x.ndim > 1:
-                raise ValueError(f"{_core.call_place()}which axis? An array with several axes needs axis=")
-            axis = _along(x, 0)
+        if axis is None and x.ndim > 1:
+            raise ValueError(f"{_core.call_place()}which axis? An array with several axes needs axis=")
+        axis = _along(x, 0 if axis is None else axis)
         out = _call(code, (x,), None, axis, _arguments.flag(here("reverse"), reverse))
         if include_initial:
             shape = list(x.shape)

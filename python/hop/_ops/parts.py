@@ -64,9 +64,12 @@ def dynamic_update_slice(x, update, start_indices, /):
     return _call(_CODE["dynamic_update"], (x, _array(update), *_starts(x, start_indices)))
 
 
-def one_hot(x, num_classes, /, *, dtype=None):
-    """1 at the index, 0 elsewhere, along a new last axis."""
-    return _call(_CODE["one_hot"], (_array(x),), str(num_classes), 0, 0, (_dtypes.float32 if dtype is None else as_dtype(dtype)).text)
+def one_hot(x, num_classes, /, *, dtype=None, axis=-1):
+    """1 at the index, 0 elsewhere, along a new axis, the last one by default."""
+    d = _dtypes.float32 if dtype is None else as_dtype(dtype)
+    out = _call(_CODE["one_hot"], (_array(x),), str(num_classes), 0, 0, d.text)
+    place = _along(out, axis)
+    return out if place == out.ndim - 1 else _call(_CODE["move_axis"], (out,), None, out.ndim - 1, place)
 
 
 __all__ = _public(globals())

@@ -1,0 +1,91 @@
+"""Functions of the module jax itself that hop has another way for, or no need of: thin spellings for programs that come from there."""
+
+__all__ = ["ShapeDtypeStruct", "block_until_ready", "device_get", "device_put", "eval_shape", "make_jaxpr"]
+
+import functools
+
+from . import _arguments, tree
+from ._dtypes import as_dtype
+from ._jit import jit
+from ._ops import asarray
+from ._ops.common import _dims
+from ._trace import CLOSED, capture, is_weak, raw_leaf
+
+
+class ShapeDtypeStruct:
+    """The shape and the dtype of an array: what eval_shape gives, and takes in the place of arrays. A size that only a run knows is None."""
+
+    __slots__ = ("shape", "dtype")
+    __module__ = "hop"
+
+    def __init__(self, shape, dtype):
+        self.shape = tuple(n if n is None else _dims(n)[0] for n in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+        self.dtype = as_dtype(dtype)
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def size(self):
+        return None if None in self.shape else functools.reduce(int.__mul__, self.shape, 1)
+
+    @property
+    def _type(self):
+        return f"{self.dtype.text}[{', '.join(map(str, self.shape))}]"
+
+    def __repr__(self):
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype})"
+
+    def __eq__(self, other):
+        if not isinstance(other, ShapeDtypeStruct):
+            return NotImplemented
+        return (self.shape, self.dtype) == (other.shape, other.dtype)
+
+    def __hash__(self):
+        return hash((self.shape, self.dtype))
+
+
+def eval_shape(fun, *args, **named):
+    """The shapes and dtypes of what fun(*args, **named) gives, without computing it: a tree of ShapeDtypeStruct. They may be among the arguments, too."""
+    _arguments.function("eval_shape: fun", fun)
+    found, treedef = tree.flatten((args, named))
+    where = tree.leaf_paths(treedef)
+    leaves = []
+    for path, x in zip(where, found):
+        at = (path[2:], f"argument {path[1]}")
+        leaves.append(x if isinstance(x, ShapeDtypeStruct) else raw_leaf(x, lambda: at, CLOSED))
+    weak = [not isinstance(x, ShapeDtypeStruct) and is_weak(x) for x in found]
+    t = capture(fun, args, named, leaves, [x._type for x in leaves], weak)
+    return tree.unflatten(t.out_tree, [_struct(text) for text in t.function.results])
+
+
+def _struct(text):
+    """Of a type as programs write it."""
+    name, sizes = text[:-1].split("[")
+    return ShapeDtypeStruct([int(n) if n.strip().isdigit() else None for n in sizes.split(",") if n.strip()], name)
+
+
+def make_jaxpr(fun):
+    """A function that gives the program that jit makes of fun for its arguments; as text it is what hop.jit(fun).text(*args) gives."""
+    _arguments.function("make_jaxpr: fun", fun)
+    return jit(fun).lower
+
+
+def block_until_ready(x):
+    """x: nothing runs in the background, results are ready."""
+    return x
+
+
+def device_put(x, device=None):
+    """x as a tree of arrays. There is one device, the CPU."""
+    if device not in (None, "cpu"):
+        raise _arguments.wrong("device_put: device", 'None or "cpu", the only one', device)
+    return tree.map(asarray, x)
+
+
+def device_get(x):
+    """x as a tree of NumPy arrays."""
+    import numpy
+
+    return tree.map(lambda leaf: numpy.asarray(asarray(leaf)), x)
