@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Coverage-guided fuzzing: each program of tests/fuzz for FUZZ_SECONDS (60), all at once, from its seeds and from what earlier runs found ($BUILD/fuzz/corpus).
+# Coverage-guided fuzzing: each program of tests/fuzz for FUZZ_SECONDS (15), all at once, from its seeds and from what earlier runs found ($BUILD/fuzz/corpus).
 # An input that crashes, hangs or breaks a claim is kept in $BUILD/fuzz/crashes and named; the fuzzer with that file as its argument shows it again.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 BUILD=${BUILD:-build}
-seconds=${FUZZ_SECONDS:-60}
+seconds=${FUZZ_SECONDS:-15}
 fuzz=$BUILD/fuzz
 passed=0 failed=0
 if ! ls "$fuzz"/*_fuzzer >/dev/null 2>&1; then

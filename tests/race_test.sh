@@ -17,7 +17,7 @@ claim() { # claim NAME COMMAND…: it ends well and says that nothing failed
     fi
 }
 
-if make -s BUILD="$race" CFLAGS='-O1 -g -fsanitize=thread -Wno-clobbered -Wno-maybe-uninitialized' all "$race/tests/threads_test" "$race/tests/callback_test"; then
+if make -s BUILD="$race" CFLAGS='-O0 -g1 -fsanitize=thread' all "$race/tests/threads_test" "$race/tests/callback_test"; then
     export TSAN_OPTIONS=halt_on_error=1
     claim 'race detector, native code' "$race/tests/threads_test"
     claim 'race detector, shared code' env HOP_CACHE=memory "$race/tests/threads_test"

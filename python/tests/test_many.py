@@ -5,7 +5,7 @@ import unittest
 import hop
 from support import Case
 
-MANY = 1500
+MANY = 1100
 
 
 def numbers(n=MANY):

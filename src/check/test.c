@@ -163,8 +163,8 @@ static const struct way fixed_ways[FIXED_WAYS] = {
     { .name = "compiled strict in place", .backend = &llvm_backend, .in_place = true, .passes.strict = true },
 };
 
-/* One of n, another one for every test: which switch is off when a test is quick, of which there is native
- * code when it is not. */
+/* One of n, another one for every test: which switch is off and which numbers are compiled when a test is
+ * quick, of which switch there is native code when it is not. */
 static uint32_t in_turn(const struct test_run *run, const struct program_test *t, uint32_t n)
 {
     return (uint32_t)((hash_bytes(run->path, strlen(run->path), 1) + t->place.line) % n);
@@ -223,10 +223,21 @@ static struct way switched_way(const struct test_run *run, const struct program_
     return how;
 }
 
-static bool wants_way(const struct test_run *run, const struct way *how, const struct fn *f)
+/* Compiling takes most of a test's time: a quick one compiles with strict numbers or with default ones, and
+ * then the functions of its properties. Of emitted C it leaves out the default ones. */
+static bool quick_strict(const struct test_run *run, const struct program_test *t)
 {
+    return in_turn(run, t, 2);
+}
+
+static bool wants_way(const struct test_run *run, const struct program_test *t, const struct way *how,
+                      const struct fn *f)
+{
+    bool native = how->backend == &llvm_backend;
     if (run->backend && how->backend != run->backend) return false;
-    if (how->backend == &llvm_backend && !run->compiled) return false;
+    if (native && !run->compiled) return false;
+    if (native && run->quick && !run->backend && !how->in_place && how->passes.strict != quick_strict(run, t))
+        return false;
     bool slow_default = how->backend == &executor_backend && !how->passes.strict;
     if (slow_default && run->quick && !run->backend) return false;
     return !how->in_place || fn_has_updates(f);
@@ -243,7 +254,7 @@ static void run_switched_off(struct test_run *run, struct bag *bag, struct modul
         struct subject own = *s;
         if (t->n_transforms && pass_off) own = transformed_without(run, bag, m, t, s, off);
         struct way how = switched_way(run, t, &bag->arena, off);
-        if (run->quick || wants_way(run, &how, module_fn(m, own.fn))) run_way(run, bag, m, t, &own, &how);
+        if (run->quick || wants_way(run, t, &how, module_fn(m, own.fn))) run_way(run, bag, m, t, &own, &how);
     }
 }
 
@@ -257,14 +268,14 @@ static void run_ways(struct test_run *run, struct bag *bag, struct module *m, co
     for (int k = 0; k < FIXED_WAYS; k++) {
         struct way how = fixed_ways[k];
         how.passes.without = run->without;
-        if (wants_way(run, &how, module_fn(m, fn))) run_way(run, bag, m, t, &s, &how);
+        if (wants_way(run, t, &how, module_fn(m, fn))) run_way(run, bag, m, t, &s, &how);
     }
     run_switched_off(run, bag, m, t, &s);
 }
 
 /* ---- properties ---- */
 
-static const char *property_differences(struct test_run *run, struct bag *bag, struct module *m,
+static const char *property_differences(const struct test_run *run, struct bag *bag, struct module *m,
                                         const struct program_test *t, const struct test_property *p)
 {
     uint32_t fn = test_function(&bag->arena, m, t, m->without);
@@ -297,7 +308,7 @@ static struct tensor *lane_value(struct bag *bag, struct module *m, const struct
     return v;
 }
 
-static const char *property_batch(struct test_run *run, struct bag *bag, struct module *m,
+static const char *property_batch(const struct test_run *run, struct bag *bag, struct module *m,
                                   const struct program_test *t, const struct test_property *p)
 {
     enum { LANES = 3 };
@@ -325,7 +336,7 @@ static const char *property_batch(struct test_run *run, struct bag *bag, struct 
 static const struct property {
     const char *word;
     bool in_f64; /* on the program retyped to f64 where that reads */
-    const char *(*check)(struct test_run *run, struct bag *bag, struct module *m,
+    const char *(*check)(const struct test_run *run, struct bag *bag, struct module *m,
                          const struct program_test *t, const struct test_property *p);
 } properties[] = {
     { "differences", true, property_differences },
@@ -346,9 +357,10 @@ static void run_property(struct test_run *run, struct bag *bag, struct module *m
     const struct program_test *t = m->tests.data[index];
     const struct test_property *p = &t->properties[i];
     m->without = run->without;
-    report(run, t, property->word, property->check(run, bag, m, t, p));
     struct test_run interpreted = *run;
     interpreted.compiled = false;
+    const struct test_run *first = run->quick && quick_strict(run, t) ? &interpreted : run;
+    report(run, t, property->word, property->check(first, bag, m, t, p));
     for (enum pass off = 0; off < PASS_COUNT; off++) {
         if (run->without >> off & 1 || (run->quick && off != in_turn(run, t, PASS_COUNT))) continue;
         m->without = run->without | 1u << off;
@@ -413,6 +425,7 @@ static void add_emitted(struct test_run *run, struct c_programs *c, struct modul
         struct pass_options passes = emitted_backends[k].passes;
         passes.without = run->without;
         to->numbers[k] = HOP_NONE;
+        if (run->quick && !passes.strict && quick_strict(run, t)) continue;
         if (HOP_TRY(caught)) {
             hop_cleanup_push(arena_free, &arena);
             to->fn = test_function(&arena, m, t, run->without);
