@@ -43,5 +43,14 @@ for program in "$dir"/*.hop; do
 done
 cmp "$dir/README_1.hop" examples/first.hop >"$dir/log" 2>&1
 claim 'README.md shows examples/first.hop' $?
+
+# The program in C, built as README.md says and run.
+awk '/^```/ { inside = $0 == "```c"; next } inside' README.md >"$dir/norm.c"
+lib=$(realpath "${BUILD:-build}")
+${CC:-cc} -std=c11 -Wall -Wextra -Werror -Iinclude "$dir/norm.c" -o "$dir/norm" -L"$lib" -lhop -Wl,-rpath,"$lib" \
+    >"$dir/log" 2>&1
+claim 'README.md: its program in C does not build' $?
+[ "$("$dir/norm" 2>"$dir/log")" = '5, gradient 0.6 0.8' ]
+claim 'README.md: its program in C gives other numbers' $?
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -204,7 +204,7 @@ def _draw_bars(box, names, groups, title, unit):
     for power in range(low, math.floor(high) + 1):
         x = left + (power - low) * across
         out.append(f'<path d="M{x:.1f},{bottom}V{top}" stroke="#eaeef2"/>')
-        out.append(_text(x, bottom + 17, f"{10.0**power:g}{unit}", "middle"))
+        out.append(_text(x, bottom + 17, f"{10.0**power:,g}{unit}", "middle"))
     row = (bottom - top) / len(names)
     thick = row * 0.8 / len(groups)
     for i, name in enumerate(names):

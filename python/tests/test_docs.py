@@ -1,8 +1,11 @@
 """Every example in the pages of docs/python gives what the page says, and every program in examples/python, copied to an empty folder, runs there, passes its own
 checks and draws its picture."""
 
+import contextlib
 import doctest
 import glob
+import io
+import math
 import os
 import pathlib
 import re
@@ -48,6 +51,24 @@ class Docs(unittest.TestCase):
                 failed, tried, said = run_page(page)
                 self.assertGreater(tried, 0)
                 self.assertEqual(failed, 0, said)
+
+    def test_first_program(self):
+        """README's program prints the gradient that differences of the loss give."""
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        program = text.split("```python\n", 1)[1].split("```", 1)[0]
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            exec(program, {})
+
+        def loss(w):
+            h, total = 0.0, 0.0
+            for x in (1.0, -1.0, 0.5):
+                h = math.tanh(w * h + x)
+                total += h
+            return total
+
+        slope = (loss(0.5 + 1e-5) - loss(0.5 - 1e-5)) / 2e-5
+        self.assertAlmostEqual(float(said.getvalue()), slope, places=5)
 
     def test_pages_name_every_example(self):
         text = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "python").glob("*.md"))
