@@ -24,7 +24,8 @@ static void set_call(struct call *c, const struct result_map *map, const struct 
     c->in = a->in;
     c->out = a->out;
     c->over = NULL;
-    c->taken = c->donated = NULL;
+    c->taken = NULL;
+    c->donated = NULL;
     c->keep = false;
     c->spare = NULL;
 }

@@ -307,7 +307,7 @@ static void emit_c(struct compilation *c, const hop_emit_options *o, bool header
 
 static void emit_loops(struct compilation *c, const hop_emit_options *o, struct text *out)
 {
-    (void)o;
+    HOP_UNUSED(o);
     struct lp *p = lower_and_plan(c->f->shared->m, c->f->fn, &c->options.passes);
     hop_cleanup_push(lp_free, p);
     lp_print(p, out);
@@ -339,12 +339,12 @@ static void emit_c_header(struct compilation *c, const hop_emit_options *o, stru
 }
 static void emit_llvm(struct compilation *c, const hop_emit_options *o, struct text *out)
 {
-    (void)o;
+    HOP_UNUSED(o);
     emit_native(c, false, out);
 }
 static void emit_assembly(struct compilation *c, const hop_emit_options *o, struct text *out)
 {
-    (void)o;
+    HOP_UNUSED(o);
     emit_native(c, true, out);
 }
 

@@ -197,7 +197,10 @@ int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *
         }
     /* Results that nobody sees stand among the others. */
     bool updates = live && map->n_results > map->n_visible;
-    if (updates && !(all = capture_room(at, "call", map->n_results))) return hop_failed();
+    if (updates) {
+        all = capture_room(at, "call", map->n_results);
+        if (!all) return hop_failed();
+    }
     int status = capture_emit(at, "call", rule_call, &a, in, n_in > 0 ? (uint32_t)n_in : 0, all,
                               live ? map->n_results : 0);
     for (uint32_t k = 0, visible = 0; k < (updates && !status ? map->n_results : 0); k++) {

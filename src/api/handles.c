@@ -145,7 +145,8 @@ void hop_debug_track(int on)
     if (!on) {
         free(live.notes);
         live.notes = NULL;
-        live.n = live.room = 0;
+        live.n = 0;
+        live.room = 0;
         live.lost = 0;
     }
     __atomic_store_n(&handles_noted, on != 0, __ATOMIC_RELAXED);

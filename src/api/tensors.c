@@ -27,9 +27,10 @@ static enum dtype wanted_type(const struct make_args *a, uint32_t *rank, int64_t
         hop_throw(HOP_INVALID, "a tensor: expected 0 to %d dims, found %d", MAX_RANK, a->rank);
     if (a->rank && a->dims == no_dims)
         hop_throw(HOP_INVALID, "a tensor: expected %d dims, found NULL", a->rank);
-    for (int i = 0; i < a->rank; i++)
-        if ((dims[i] = a->dims[i]) < 0)
-            hop_throw(HOP_INVALID, "a tensor: dim %d is %lld", i, (long long)dims[i]);
+    for (int i = 0; i < a->rank; i++) {
+        dims[i] = a->dims[i];
+        if (dims[i] < 0) hop_throw(HOP_INVALID, "a tensor: dim %d is %lld", i, (long long)dims[i]);
+    }
     *rank = (uint32_t)a->rank;
     return t;
 }

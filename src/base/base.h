@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define HOP_NONE UINT32_MAX
-#define UNUSED(parameter) ((void)(parameter)) /* one that a table of functions asks for */
+#define HOP_UNUSED(parameter) ((void)(parameter)) /* one that a table of functions asks for */
 #define HOP_COUNT(array) (sizeof(array) / sizeof *(array))
 #define HOP_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define HOP_MAX(a, b) ((a) > (b) ? (a) : (b))

@@ -965,7 +965,8 @@ static void do_while(struct capture *c, void *args)
     val *carry = ARENA_NEW(&s->b.arena, val, total);
     val *results = ARENA_NEW(&c->arena, val, total + n_stack);
     for (uint32_t i = 0; i < n_carry; i++) {
-        params[i] = cond_params[i] = i;
+        params[i] = i;
+        cond_params[i] = i;
         carry[i] = in.operands[i];
         results[i] = body.results[i];
     }

@@ -79,7 +79,8 @@ void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_v
         if (t) tensors->data[i] = tensor_ref(t);
     }
     builder_begin(&b, c->m, NULL);
-    b.place = b.fn_place = capture_place(c, c->at);
+    b.place = capture_place(c, c->at);
+    b.fn_place = b.place;
     struct emission e = { .c = c,
                           .s = s,
                           .b = &b,
@@ -314,8 +315,10 @@ static void dry_stacks(struct capture *c, const struct dry_run *d, struct stack 
         if (t.rank == MAX_RANK) capture_throw("a stacked result would have more than %d dims", MAX_RANK);
         for (uint32_t k = 0; k < t.rank; k++)
             dims[k + 1] = dim_is_const(dry.m, t.dims[k]) ? dim_const_value(dry.m, t.dims[k]) : 0;
-        dims[0] = stacks[i - d->n_carry].rows;
-        struct tensor *empty = stacks[i - d->n_carry].t = tensor_new((enum dtype)t.dtype, t.rank + 1u, dims);
+        struct stack *stack = &stacks[i - d->n_carry];
+        dims[0] = stack->rows;
+        struct tensor *empty = tensor_new((enum dtype)t.dtype, t.rank + 1u, dims);
+        stack->t = empty;
         if (empty->count) memset(empty->data, 0, (size_t)empty->count * dtype_info[empty->dtype].size);
     }
     builder_abandon(&s->b);
@@ -436,7 +439,8 @@ void eager_while(struct capture *c, hop_val *results, int n_results, const hop_w
     int64_t most = -1, trips = 0, room = 16;
     if (spec->max_trips) {
         struct cursor k = cursor_over(spec->max_trips, "max_trips", c->innermost, c->m);
-        most = room = dim_const_value(c->m, parse_dim(&k));
+        most = dim_const_value(c->m, parse_dim(&k));
+        room = most;
     }
     struct stacks *stacks = stacks_new(n_stack, room);
     own_carries(c, spec->carry, n_carry, in);

@@ -283,7 +283,8 @@ static struct term product_of(const struct einsum *s, uint32_t x, uint32_t y, ui
     uint32_t at;
     *contracted = false;
     *work = elements(s, pair[0]);
-    shared[0] = shared[1] = 0; /* bit per axis of x: kept, contracted */
+    shared[0] = 0; /* bit per axis of x: kept … */
+    shared[1] = 0; /* … and contracted */
     for (uint32_t i = 0; i < pair[0]->n; i++) {
         uint32_t label = pair[0]->label[i];
         if (!term_has(pair[1], label, &at)) continue;
@@ -418,9 +419,12 @@ static void rule_diagonal(struct emission *e)
     if (t.rank < 2)
         capture_throw("expected at least two axes, found %s",
                       type_text(b->m, b->symbols.data, builder_type(b, v)));
-    dim n = dim_min(b->m, t.dims[t.rank - 2], t.dims[t.rank - 1]), start[MAX_RANK] = { 0 }, limit[MAX_RANK];
+    dim n = dim_min(b->m, t.dims[t.rank - 2], t.dims[t.rank - 1]);
+    dim start[MAX_RANK] = { 0 };
+    dim limit[MAX_RANK];
     memcpy(limit, t.dims, t.rank * sizeof *limit);
-    limit[t.rank - 2] = limit[t.rank - 1] = n;
+    limit[t.rank - 2] = n;
+    limit[t.rank - 1] = n;
     if (t.dims[t.rank - 2] != n || t.dims[t.rank - 1] != n) v = emit_slice(b, v, start, limit);
     struct einsum s = { .b = b, .text = "ii" };
     struct term term = { .n = t.rank, .v = v };

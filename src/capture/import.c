@@ -137,7 +137,8 @@ static uint32_t import_one(struct import *i, uint32_t fn)
     }
     for (uint32_t k = 0; k < f->n_nodes; k++) import_node(i, &b, f, fn_node(f, k), values, symbols);
     for (uint32_t k = 0; k < f->n_results; k++) results[k] = values[f->results[k]];
-    return i->fns[fn] = builder_finish(&b, results, f->n_results);
+    i->fns[fn] = builder_finish(&b, results, f->n_results);
+    return i->fns[fn];
 }
 
 uint32_t import_function(struct module *to, struct module *from, uint32_t fn)

@@ -55,7 +55,11 @@ static void cut_backwards(struct module *m, const struct slice_item *item, dim s
     dim count = dim_floordiv(m, dim_add(m, span, dim_const(m, step - 1)), dim_const(m, step));
     c->limit[d] = dim_add(m, start, 1);
     c->start[d] = dim_sub(m, start, dim_mul(m, dim_sub(m, count, 1), dim_const(m, step)));
-    if (dim_is_const(m, count) && !dim_const_value(m, count)) c->start[d] = c->limit[d] = 0;
+    bool empty = dim_is_const(m, count) && !dim_const_value(m, count);
+    if (empty) {
+        c->start[d] = 0;
+        c->limit[d] = 0;
+    }
     c->step[d] = (uint32_t)step;
     c->reversed[c->n_reversed++] = d;
 }

@@ -226,7 +226,7 @@ hop_val hop_variable_at(hop_place at, hop_val initial)
 
 static void read_newest(struct capture *c, void *args)
 {
-    (void)args;
+    HOP_UNUSED(args);
     variable_read(c->innermost, c->variables.len - 1);
 }
 
@@ -344,7 +344,8 @@ int hop_update_at(hop_place at, hop_val variable, const char *op, const hop_val 
     hop_val few[FEW + 1], *in = few, out = { 0, 0 };
     if (n < 0 || (n && !rest))
         return hop_fail_at(at, "update: expected further operands, found NULL or a negative count");
-    if (n > FEW && !(in = capture_room(at, "update", (uint32_t)n + 1))) return hop_failed();
+    if (n > FEW) in = capture_room(at, "update", (uint32_t)n + 1);
+    if (!in) return hop_failed();
     in[0] = variable;
     if (n) memcpy(in + 1, rest, (size_t)n * sizeof *in);
     int status = hop_apply_at(at, &out, 1, op, in, n + 1);

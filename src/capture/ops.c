@@ -461,7 +461,8 @@ int hop_check_at(hop_place at, hop_val condition, const char *message, const hop
     hop_val few[FEW + 1], *in = few;
     if (n < 0 || (n && !values))
         return hop_fail_at(at, "check: expected values to show, found NULL or a negative count");
-    if (n > FEW && !(in = capture_room(at, "check", (uint32_t)n + 1))) return hop_failed();
+    if (n > FEW) in = capture_room(at, "check", (uint32_t)n + 1);
+    if (!in) return hop_failed();
     in[0] = condition;
     if (n) memcpy(in + 1, values, (size_t)n * sizeof *in);
     return capture_emit(at, "check", rule_check, message ? message : "", in, (uint32_t)n + 1, NULL, 0);

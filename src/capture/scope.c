@@ -131,7 +131,8 @@ struct scope *scope_open(struct capture *c, enum scope_kind kind, const char *wh
     if (kind != SCOPE_EAGER) {
         builder_begin(&s->b, c->m, NULL);
         s->b.written = true;
-        s->b.fn_place = s->b.place = capture_place(c, c->at);
+        s->b.place = capture_place(c, c->at);
+        s->b.fn_place = s->b.place;
     }
     s->outer = c->innermost;
     c->innermost = s;
@@ -143,7 +144,8 @@ static void drop_tensors(struct scope *s)
     for (uint32_t i = 0; i < s->n_tensors; i++) tensor_free(s->tensors[i]);
     hop_free(s->tensors);
     s->tensors = NULL;
-    s->n_tensors = s->cap_tensors = 0;
+    s->n_tensors = 0;
+    s->cap_tensors = 0;
 }
 
 void drop_variables(struct capture *c, uint32_t mark)

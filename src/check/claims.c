@@ -129,25 +129,29 @@ static const char *gradient(const struct claim *c, const bool *wrt)
     if (!n_wrt) return "no parameter to differentiate by";
     for (uint32_t r = 0; r < f->n_results; r++)
         if (is_float(base.results[r])) {
-            args[at++] = cotangents[r] = random_like(c, base.results[r], &random);
+            cotangents[r] = random_like(c, base.results[r], &random);
+            args[at++] = cotangents[r];
             bound = coarser(bound, (enum dtype)base.results[r]->dtype);
         }
-    if ((wrong = run_both(c, "vjp", vjp_function(c->m, c->fn, wrt), args, &reverse))) return wrong;
-    for (uint32_t r = 0; r < f->n_results; r++)
-        if ((wrong = tensor_difference(a, reverse.results[r], base.results[r], bits)))
-            return arena_printf(a, "vjp changes result %u: %s", r, wrong);
+    wrong = run_both(c, "vjp", vjp_function(c->m, c->fn, wrt), args, &reverse);
+    if (wrong) return wrong;
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        wrong = tensor_difference(a, reverse.results[r], base.results[r], bits);
+        if (wrong) return arena_printf(a, "vjp changes result %u: %s", r, wrong);
+    }
 
     bool *result_active = ARENA_ZNEW(a, bool, f->n_results);
     uint32_t jvp = jvp_function(c->m, c->fn, wrt, result_active);
     at = f->n_params;
     for (uint32_t p = 0; p < f->n_params; p++)
         if (wrt[p]) args[at++] = tangents[p];
-    if ((wrong = run_both(c, "jvp", jvp, args, &forward))) return wrong;
+    wrong = run_both(c, "jvp", jvp, args, &forward);
+    if (wrong) return wrong;
     struct tensor **result_tangents = ARENA_ZNEW(a, struct tensor *, f->n_results);
     at = f->n_results;
     for (uint32_t r = 0; r < f->n_results; r++) {
-        if ((wrong = tensor_difference(a, forward.results[r], base.results[r], bits)))
-            return arena_printf(a, "jvp changes result %u: %s", r, wrong);
+        wrong = tensor_difference(a, forward.results[r], base.results[r], bits);
+        if (wrong) return arena_printf(a, "jvp changes result %u: %s", r, wrong);
         if (result_active[r]) result_tangents[r] = forward.results[at++];
     }
 
@@ -229,7 +233,8 @@ static const char *batch(const struct claim *c, const bool *batched, int64_t lan
         bool batched = run_on(c->bag, c->m, fn, &interpreter, args, c->dims, &all);
         return batched ? arena_printf(a, "a lane fails (%s), batched it does not", failure) : NULL;
     }
-    if ((wrong = run_both(c, "batched", fn, args, &all))) return wrong;
+    wrong = run_both(c, "batched", fn, args, &all);
+    if (wrong) return wrong;
     if (printed != lines_hash(&all.printed))
         return arena_printf(a, "batched it prints other lines:\n%s", all.printed.len ? all.printed.data : "");
     for (uint32_t r = 0; r < f->n_results; r++)
@@ -242,8 +247,8 @@ static const char *batch(const struct claim *c, const bool *batched, int64_t lan
             memmove(lane.dims, whole->dims + 1, lane.rank * sizeof *lane.dims);
             lane.count = whole->count / lanes;
             lane.data = (char *)whole->data + (size_t)(l * lane.count) * dtype_info[whole->dtype].size;
-            if ((wrong = tensor_difference(a, &lane, expected, bound_of((enum dtype)whole->dtype, f32, f64))))
-                return arena_printf(a, "batched result %u, lane %lld: %s", r, (long long)l, wrong);
+            wrong = tensor_difference(a, &lane, expected, bound_of((enum dtype)whole->dtype, f32, f64));
+            if (wrong) return arena_printf(a, "batched result %u, lane %lld: %s", r, (long long)l, wrong);
         }
     return NULL;
 }

@@ -119,7 +119,7 @@ struct c_run {
 
 static void *c_resize(void *user, void *block, size_t bytes)
 {
-    (void)user;
+    HOP_UNUSED(user);
     if (bytes) return realloc(block, bytes);
     free(block);
     return NULL;
@@ -129,13 +129,17 @@ static struct tensor **shown(struct arena *a, int n, const struct c99_value *val
 {
     struct tensor **list = ARENA_NEW(a, struct tensor *, n);
     for (int i = 0; i < n; i++) {
-        struct tensor *t = list[i] = ARENA_ZNEW(a, struct tensor, 1);
+        struct tensor *t = ARENA_ZNEW(a, struct tensor, 1);
+        list[i] = t;
         *t = (struct tensor){ .refs = 1,
                               .dtype = (uint8_t)values[i].dtype,
                               .rank = (uint8_t)values[i].rank,
                               .count = 1,
                               .data = (void *)values[i].data };
-        for (int d = 0; d < values[i].rank; d++) t->count *= t->dims[d] = values[i].dims[d];
+        for (int d = 0; d < values[i].rank; d++) {
+            t->dims[d] = values[i].dims[d];
+            t->count *= t->dims[d];
+        }
     }
     return list;
 }

@@ -16,12 +16,17 @@ static double now_ms(void)
 
 static void print_line(void *ctx, const char *line, size_t length)
 {
-    (void)ctx;
+    HOP_UNUSED(ctx);
     fwrite(line, 1, length, stdout);
     if (!length || line[length - 1] != '\n') putchar('\n');
 }
 
-static void skip_line(void *ctx, const char *line, size_t length) { (void)ctx, (void)line, (void)length; }
+static void skip_line(void *ctx, const char *line, size_t length)
+{
+    HOP_UNUSED(ctx);
+    HOP_UNUSED(line);
+    HOP_UNUSED(length);
+}
 
 /* There is no function behind the names of callbacks here: what each would get is shown. */
 static void print_call(void *ctx, const char *name, struct tensor *const *args, uint32_t n)
@@ -36,10 +41,10 @@ static void print_call(void *ctx, const char *name, struct tensor *const *args, 
 }
 static void skip_call(void *ctx, const char *name, struct tensor *const *args, uint32_t n)
 {
-    (void)ctx;
-    (void)name;
-    (void)args;
-    (void)n;
+    HOP_UNUSED(ctx);
+    HOP_UNUSED(name);
+    HOP_UNUSED(args);
+    HOP_UNUSED(n);
 }
 
 struct job {

@@ -72,7 +72,7 @@ static int native_load(const void *object, size_t bytes, const struct lp *p, str
                        char error[512])
 {
     static const struct launch_step whole = { LAUNCH_KERNEL, 0 };
-    (void)p;
+    HOP_UNUSED(p);
     *out = (struct loaded_program){ .steps = &whole, .n_steps = 1, .n_kernels = 1 };
     return object_load(object, bytes, &out->code, error);
 }
@@ -81,7 +81,7 @@ static void native_unload(struct loaded_program *p) { object_unload(&p->code); }
 
 static int32_t native_launch(struct launch *l, uint32_t kernel)
 {
-    (void)kernel;
+    HOP_UNUSED(kernel);
     return l->program->code.entry(l->rt, l->buffers, l->symbols);
 }
 

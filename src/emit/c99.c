@@ -230,7 +230,10 @@ static void name_buffers(struct c99 *e)
         case BUF_CONST: e->buffer_name[b] = arena_printf(e->arena, "c_%u", buffer->index); continue;
         case BUF_DYN:
             e->returned[b] = buffer->index != HOP_NONE;
-            if (e->o->capacity <= 0) e->context = e->growing = true;
+            if (e->o->capacity <= 0) {
+                e->context = true;
+                e->growing = true;
+            }
             if (e->o->capacity > 0 && e->returned[b]) {
                 e->buffer_name[b] = e->result_name[buffer->index];
                 continue;
@@ -813,7 +816,8 @@ const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_
 void c99_begin(struct c99_unit *unit, struct arena *arena, const struct c99_dialect *dialect)
 {
     *unit = (struct c99_unit){ .arena = arena, .dialect = dialect };
-    unit->functions.arena = unit->prototypes.arena = arena;
+    unit->functions.arena = arena;
+    unit->prototypes.arena = arena;
 }
 
 static const char shared_types[] =

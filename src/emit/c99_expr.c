@@ -62,8 +62,11 @@ static bool count_operands(struct c99 *e)
         const struct lp_instr *i = &e->p->instrs.data[v];
         if (e->uses[v] && i->op == LP_VAR) e->var_used[i->imm] = true;
         if (!e->uses[v] || !e->home[v]) continue;
-        if ((i->op == LP_READ || i->op == LP_FOLD) && !e->local_read[i->imm])
-            e->local_read[i->imm] = more = true;
+        bool reads_local = i->op == LP_READ || i->op == LP_FOLD;
+        if (reads_local && !e->local_read[i->imm]) {
+            e->local_read[i->imm] = true;
+            more = true;
+        }
         e->block = e->home[v];
         lp_stmt_uses(e->p, &(struct lp_stmt){ .kind = LP_LET, .value = v }, count_use, e);
     }

@@ -241,9 +241,14 @@ static void put_lines(struct text *out, const char *s)
         bool ends = false;
         if (*s == '(') inside++;
         if (*s == ')') inside--;
-        if (*s == '{' && depth < DEEPEST) blocks += block[depth++] = ends = last == ')' || last == 'e';
+        if (*s == '{' && depth < DEEPEST) {
+            ends = last == ')' || last == 'e';
+            block[depth++] = ends;
+            blocks += ends;
+        }
         if (*s == '}' && depth) {
-            blocks -= ends = block[--depth];
+            ends = block[--depth];
+            blocks -= ends;
             if (ends && s[1] == ' ' && s[2] == 'e') ends = false; /* else */
         }
         text_bytes(out, s, 1);

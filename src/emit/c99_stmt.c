@@ -230,13 +230,17 @@ static void put_procedure(struct c99 *e, const struct lp_call *c, uint32_t inden
     text_str(e->out, "{\n");
     put_indent(e, indent + 1);
     text_add(e->out, "const int hop_part_status = %s(", e->parts[c->target].name);
-    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++, comma = ", ")
+    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++) {
         text_add(e->out, "%s%s", comma, e->symbol_name[s]);
-    for (uint32_t k = 0; k < c->n_operands; k++, comma = ", ") {
+        comma = ", ";
+    }
+    for (uint32_t k = 0; k < c->n_operands; k++) {
         text_str(e->out, comma);
         c99_put_pointer(e, c->operands[k].buffer, c->operands[k].index);
+        comma = ", ";
     }
-    text_add(e->out, e->context ? "%scontext);\n" : "%s);\n", e->context ? comma : "");
+    if (e->context) text_add(e->out, "%scontext", comma);
+    text_str(e->out, ");\n");
     put_indent(e, indent + 1);
     text_str(e->out, "if (hop_part_status != HOP_C_OK) ");
     c99_put_leave(e, "hop_part_status");
@@ -273,13 +277,10 @@ static bool touches_lanes(const struct c99 *e, const struct lp_block *block, uin
     bool any = false;
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
-        uint32_t local = s->kind == LP_ACCUM ? s->target : HOP_NONE;
-        if (s->kind == LP_LET && e->p->instrs.data[s->value].op == LP_READ)
-            local = (uint32_t)e->p->instrs.data[s->value].imm;
-        any |= local != HOP_NONE && e->p->locals.data[local].kind == LOCAL_LANES && e->local_read[local];
-        *n += s->kind == LP_LET || s->kind == LP_STORE || s->kind == LP_SET || s->kind == LP_ACCUM
-                  ? 1
-                  : TWICE_WRITTEN;
+        bool plain = s->kind == LP_LET || s->kind == LP_STORE || s->kind == LP_SET || s->kind == LP_ACCUM;
+        *n += plain ? 1 : TWICE_WRITTEN;
+        uint32_t local = lp_local_touched(e->p, s);
+        any |= lp_has_lanes(e->p, local) && e->local_read[local];
         bool vector = s->kind == LP_FOR && s->mode == FOR_VECTOR;
         any |= !vector && touches_lanes(e, s->body, n);
         any |= touches_lanes(e, s->other, n);
@@ -321,9 +322,8 @@ enum lane_form {
 static enum lane_form lane_form(const struct c99 *e, const struct lp_stmt *s, uint32_t n_statements)
 {
     int64_t lo, hi;
-    if (lp_is_const(e->p, s->lo, &lo) && lp_is_const(e->p, s->hi, &hi) && hi > lo &&
-        (hi - lo) % LP_STRICT_LANES == 0)
-        return LANES_WHOLE;
+    bool known = lp_is_const(e->p, s->lo, &lo) && lp_is_const(e->p, s->hi, &hi);
+    if (known && hi > lo && (hi - lo) % LP_STRICT_LANES == 0) return LANES_WHOLE;
     return n_statements <= TWICE_WRITTEN ? LANES_TWICE : LANES_SHORT;
 }
 
@@ -360,9 +360,14 @@ static void put_lane_loop(struct c99 *e, const struct lp_stmt *s, uint32_t inden
     close_brace(e, indent);
 }
 
+static bool has_unit_step(const struct c99 *e, const struct lp_stmt *s)
+{
+    int64_t step;
+    return s->step == LPV_NONE || (lp_is_const(e->p, s->step, &step) && step == 1);
+}
+
 static void put_plain_loop(struct c99 *e, const struct lp_stmt *s, uint32_t indent, bool lanes)
 {
-    int64_t step = 1;
     uint32_t t = s->target;
     if (lanes) {
         text_add(e->out, "{\n%*sint64_t l_%u = 0;\n", (int)(4 * (indent + 1)), "", t);
@@ -372,9 +377,9 @@ static void put_plain_loop(struct c99 *e, const struct lp_stmt *s, uint32_t inde
     c99_put(e, s->lo);
     text_add(e->out, "; i_%u < ", t);
     c99_put(e, s->hi);
-    if (s->step == LPV_NONE || (lp_is_const(e->p, s->step, &step) && step == 1))
+    if (has_unit_step(e, s)) {
         text_add(e->out, "; i_%u++) {\n", t);
-    else {
+    } else {
         text_add(e->out, "; i_%u += ", t);
         c99_put(e, s->step);
         text_str(e->out, ") {\n");
@@ -388,12 +393,11 @@ static void put_plain_loop(struct c99 *e, const struct lp_stmt *s, uint32_t inde
 
 static void put_for(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
 {
-    int64_t step = 1;
-    uint32_t outer = e->lane_loop, n = 0;
-    bool vector = s->mode == FOR_VECTOR, lanes = vector && touches_lanes(e, s->body, &n);
-    bool unit = s->step == LPV_NONE || (lp_is_const(e->p, s->step, &step) && step == 1);
+    uint32_t outer = e->lane_loop;
+    uint32_t n = 0;
+    bool lanes = s->mode == FOR_VECTOR && touches_lanes(e, s->body, &n);
     if (lanes) e->lane_loop = s->target;
-    if (lanes && unit && !s->poll) put_lane_loop(e, s, indent, lane_form(e, s, n));
+    if (lanes && has_unit_step(e, s) && !s->poll) put_lane_loop(e, s, indent, lane_form(e, s, n));
     else put_plain_loop(e, s, indent, lanes);
     e->lane_loop = outer;
 }

@@ -174,7 +174,9 @@ static void cut_program_free(void *program)
 static int executor_load(const void *object, size_t bytes, const struct lp *p, struct loaded_program *out,
                          char error[512])
 {
-    (void)object, (void)bytes, (void)error;
+    HOP_UNUSED(object);
+    HOP_UNUSED(bytes);
+    HOP_UNUSED(error);
     struct cut_program *c = hop_calloc(1, sizeof *c);
     hop_cleanup_push(cut_program_free, c);
     c->p = p;
@@ -215,7 +217,8 @@ static void executor_close(struct launch *l)
 static void executor_open(struct launch *l)
 {
     const struct cut_program *c = l->program->own;
-    struct executor_queue *q = l->queue = hop_calloc(1, sizeof *q);
+    struct executor_queue *q = hop_calloc(1, sizeof *q);
+    l->queue = q;
     q->machine = (struct lp_machine){ .rt = l->rt,
                                       .buffers = l->buffers,
                                       .symbols = l->symbols,

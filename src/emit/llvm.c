@@ -33,8 +33,11 @@ static struct {
 static bool has_feature(const char *feature)
 {
     size_t n = strlen(feature);
-    for (const char *at = host.features; (at = strstr(at, feature)); at += n)
-        if ((at == host.features || at[-1] == ',') && (at[n] == ',' || !at[n])) return true;
+    for (const char *at = strstr(host.features, feature); at; at = strstr(at + n, feature)) {
+        bool begins = at == host.features || at[-1] == ',';
+        bool ends = at[n] == ',' || !at[n];
+        if (begins && ends) return true;
+    }
     return false;
 }
 
@@ -69,7 +72,9 @@ static struct machine *machine_take(void)
     struct machine *m = host.free;
     if (m) host.free = m->next;
     pthread_mutex_unlock(&host.lock);
-    if (m || !(m = calloc(1, sizeof *m))) return m;
+    if (m) return m;
+    m = calloc(1, sizeof *m);
+    if (!m) return NULL;
     m->machine = LLVMCreateTargetMachine(host.target, host.triple, host.cpu, host.features,
                                          LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelDefault);
     m->layout = m->machine ? LLVMCreateTargetDataLayout(m->machine) : NULL;
@@ -143,7 +148,8 @@ static void on_fatal_error(const char *reason)
 
 static void on_bad_alloc(void *unused, const char *reason, bool crash)
 {
-    (void)unused, (void)crash;
+    HOP_UNUSED(unused);
+    HOP_UNUSED(crash);
     if (at_work) give_up(true, reason);
 }
 
@@ -202,7 +208,12 @@ static void emitter_end(struct emitter *e)
     if (e->builder && !e->broken) LLVMDisposeBuilder(e->builder);
     if (e->module && !e->broken) LLVMDisposeModule(e->module);
     if (e->context && !e->broken) LLVMContextDispose(e->context);
-    for (struct chunk *c = e->memory, *older; c; c = older) older = c->older, free(c);
+    struct chunk *chunk = e->memory;
+    while (chunk) {
+        struct chunk *older = chunk->older;
+        free(chunk);
+        chunk = older;
+    }
     e->memory = NULL;
 }
 

@@ -18,11 +18,11 @@ bool const_int(const struct emitter *e, lpv v, int64_t *out)
     if (v == LPV_NONE) return false;
     const struct lp_instr *i = instr(e, v);
     if (i->op != LP_CONST || is_float((enum dtype)i->dtype)) return false;
-    if (is_signed((enum dtype)i->dtype))
-        return *out = (int64_t)(i->bits << (64 - 8 * size_of((enum dtype)i->dtype))) >>
-                      (64 - 8 * size_of((enum dtype)i->dtype)),
-               true;
-    return *out = i->imm, i->imm >= 0;
+    *out = i->imm;
+    if (!is_signed((enum dtype)i->dtype)) return i->imm >= 0;
+    uint32_t unused = 64 - 8 * size_of((enum dtype)i->dtype);
+    *out = (int64_t)(i->bits << unused) >> unused;
+    return true;
 }
 
 /* ---- needed values, who touches what ---- */
@@ -60,7 +60,7 @@ static void touch_buffer(void *ctx, uint32_t buffer, lpv index, bool writes)
 {
     struct walk *w = ctx;
     struct slot_plan *slot = &w->e->plan.buffers[buffer];
-    (void)index;
+    HOP_UNUSED(index);
     touch(w, slot, writes);
     slot->in_registers = false;
 }
@@ -166,17 +166,22 @@ static uint32_t kind_of(struct survey *s, lpv v)
     return noted >> 2 == s->epoch ? noted & 3 : KIND_UNIFORM;
 }
 
+static bool is_uniform(struct survey *s, lpv v) { return v == LPV_NONE || kind_of(s, v) == KIND_UNIFORM; }
+
 static uint32_t pure_kind(struct survey *s, const struct lp_instr *i)
 {
     lpv operands[3] = { i->a, i->b, i->c };
-    uint32_t kinds[3] = { 0 }, most = KIND_UNIFORM, n = lp_arity((enum lp_op)i->op);
+    uint32_t most = KIND_UNIFORM;
     int64_t c;
-    for (uint32_t k = 0; k < n; k++) kinds[k] = kind_of(s, operands[k]), most = HOP_MAX(most, kinds[k]);
+    for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++) {
+        uint32_t kind = kind_of(s, operands[k]);
+        most = HOP_MAX(most, kind);
+    }
     if (most != KIND_AFFINE) return most;
-    if (i->dtype == DT_I64 && (i->op == LP_ADD || i->op == LP_SUB || i->op == LP_NEG)) return KIND_AFFINE;
-    if (i->dtype == DT_I64 && i->op == LP_MUL && (const_int(s->e, i->a, &c) || const_int(s->e, i->b, &c)))
-        return KIND_AFFINE;
-    return KIND_VARYING;
+    if (i->dtype != DT_I64) return KIND_VARYING;
+    bool adds = i->op == LP_ADD || i->op == LP_SUB || i->op == LP_NEG;
+    bool scales = i->op == LP_MUL && (const_int(s->e, i->a, &c) || const_int(s->e, i->b, &c));
+    return adds || scales ? KIND_AFFINE : KIND_VARYING;
 }
 
 static void note_type(struct survey *s, enum dtype t)
@@ -230,10 +235,7 @@ static bool accumulates_lanes(struct emitter *e, const struct lp_block *block)
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *t = &block->stmts.data[i];
-        if (t->kind == LP_ACCUM && e->p->locals.data[t->target].kind == LOCAL_LANES) return true;
-        if (t->kind == LP_LET && instr(e, t->value)->op == LP_READ &&
-            e->p->locals.data[instr(e, t->value)->imm].kind == LOCAL_LANES)
-            return true;
+        if (lp_has_lanes(e->p, lp_local_touched(e->p, t))) return true;
         if (accumulates_lanes(e, t->body) || accumulates_lanes(e, t->other)) return true;
     }
     return false;
@@ -273,14 +275,13 @@ static void survey_stmt(struct survey *s, const struct lp_stmt *t)
         s->l->weight++;
         return;
     case LP_FOR:
-        s->ok &= !kind_of(s, t->lo) && !kind_of(s, t->hi) && (t->step == LPV_NONE || !kind_of(s, t->step)) &&
-                 !t->poll;
+        s->ok &= is_uniform(s, t->lo) && is_uniform(s, t->hi) && is_uniform(s, t->step) && !t->poll;
         if (t->mode == FOR_VECTOR && accumulates_lanes(e, t->body)) s->ok = false;
         s->l->has_loop = true;
         survey_nested(s, t->body);
         return;
     case LP_IF:
-        s->ok &= !kind_of(s, t->value);
+        s->ok &= is_uniform(s, t->value);
         s->inner_branch = true;
         survey_nested(s, t->body);
         survey_nested(s, t->other);
@@ -323,7 +324,9 @@ static bool widenable(struct emitter *e, uint32_t loop)
         return false;
     s.known = EMIT_NEW(e, uint8_t, e->p->locals.len + 1);
     s.assigned = EMIT_NEW(e, uint8_t, e->p->locals.len + 1);
-    l->has_lanes = l->has_loop = l->reads_lanes = false;
+    l->has_lanes = false;
+    l->has_loop = false;
+    l->reads_lanes = false;
     l->weight = 0;
     find_assigned(&s, l->stmt->body);
     survey_block(&s, l->stmt->body);
@@ -420,12 +423,13 @@ static bool reject_memory_lanes(struct emitter *e, const struct lp_block *block,
     bool changed = false;
     for (uint32_t k = 0; block && k < block->stmts.len; k++) {
         const struct lp_stmt *s = &block->stmts.data[k];
-        uint32_t local = HOP_NONE, inner = vector_loop;
-        if (s->kind == LP_ACCUM) local = s->target;
-        if (s->kind == LP_LET && instr(e, s->value)->op == LP_READ) local = (uint32_t)instr(e, s->value)->imm;
-        if (local != HOP_NONE && vector_loop != HOP_NONE && e->p->locals.data[local].kind == LOCAL_LANES &&
-            !e->plan.locals[local].in_registers && !e->plan.loops[vector_loop].rejected)
-            e->plan.loops[vector_loop].rejected = changed = true;
+        uint32_t local = lp_local_touched(e->p, s);
+        uint32_t inner = vector_loop;
+        bool lanes_in_memory = lp_has_lanes(e->p, local) && !e->plan.locals[local].in_registers;
+        if (lanes_in_memory && vector_loop != HOP_NONE && !e->plan.loops[vector_loop].rejected) {
+            e->plan.loops[vector_loop].rejected = true;
+            changed = true;
+        }
         if (s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR) inner = s->target;
         changed |= reject_memory_lanes(e, s->body, inner);
         changed |= reject_memory_lanes(e, s->other, inner);
@@ -438,7 +442,9 @@ static bool reject_memory_lanes(struct emitter *e, const struct lp_block *block,
 static bool agree(uint8_t *a, uint8_t *b)
 {
     if (*a == *b) return false;
-    *a = *b = HOP_MIN(*a, *b);
+    uint8_t fewer = HOP_MIN(*a, *b);
+    *a = fewer;
+    *b = fewer;
     return true;
 }
 

@@ -246,9 +246,13 @@ static void add_nest(struct writer *w, const struct lp_stmt *s, bool looped)
     struct emitter *e = w->e;
     struct plan *plan = &e->plan;
     uint32_t k = plan->n_nests++;
-    struct top_loop *n = w->n = &plan->nests[k];
+    struct top_loop *n = &plan->nests[k];
     *n = (struct top_loop){ .loop = s->target, .looped = looped };
-    w->cap = w->statements = w->n_inner = w->n_loops = 0;
+    w->n = n;
+    w->cap = 0;
+    w->statements = 0;
+    w->n_inner = 0;
+    w->n_loops = 0;
     w->epoch++;
     put_stmt(w, s);
     plan->loops[s->target].nest = k;
@@ -324,8 +328,11 @@ bool share_check(struct emitter *e)
     for (uint32_t k = 0; k < plan->n_symbols; k++) sizes |= plan->set_symbol[k];
     for (uint32_t k = 0; k < plan->n_nests; k++) {
         struct top_loop *n = &plan->nests[k];
-        if (plan->nests[n->leader].copies > 1 && (sizes || must_stay(e, n)))
-            plan->nests[n->leader].apart = changed = true;
+        struct top_loop *leader = &plan->nests[n->leader];
+        if (leader->copies > 1 && (sizes || must_stay(e, n))) {
+            leader->apart = true;
+            changed = true;
+        }
     }
     if (!changed) return false;
     for (uint32_t k = 0; k < plan->n_nests; k++) {

@@ -132,7 +132,7 @@ const struct code_generator *plug_in_get(void)
 static int find_code(struct dl_phdr_info *info, size_t size, void *ask)
 {
     uintptr_t *range = ask;
-    (void)size;
+    HOP_UNUSED(size);
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         uintptr_t from = info->dlpi_addr + p->p_vaddr, to = from + p->p_memsz;

@@ -119,14 +119,16 @@ static void associative_jvp(struct jvp *j)
     const struct region_in *r = &in.regions[0];
     uint32_t n = in.groups[0], n_own = r->n_operands, fn = HOP_NONE;
     bool *active = ARENA_ZNEW(&b->arena, bool, 2 * (size_t)n + n_own);
-    for (uint32_t k = 0; k < n; k++) active[k] = active[n + k] = j->tangents[k] != VAL_NONE;
-    for (uint32_t k = 0; k < n_own; k++) active[2 * n + k] = j->tangents[n + k] != VAL_NONE;
-    for (bool grown = true; grown;) { /* a running total with a tangent needs rows with one */
-        grown = false;
-        fn = step_jvp(b->m, r->fn, n, n, active, NULL);
-        for (uint32_t k = 0; k < n; k++)
-            if (active[k] != active[n + k]) active[n + k] = grown = true;
+    bool *totals = active;
+    bool *rows = active + n;
+    bool *own_active = active + 2 * (size_t)n;
+    for (uint32_t k = 0; k < n; k++) {
+        totals[k] = j->tangents[k] != VAL_NONE;
+        rows[k] = totals[k];
     }
+    for (uint32_t k = 0; k < n_own; k++) own_active[k] = j->tangents[n + k] != VAL_NONE;
+    do fn = step_jvp(b->m, r->fn, n, n, active, NULL);
+    while (mask_grow(rows, totals, n)); /* a running total with a tangent needs rows with one */
     val *xs = ARENA_NEW(&b->arena, val, 2 * (size_t)n), *own = ARENA_NEW(&b->arena, val, 2 * (size_t)n_own);
     uint32_t n_given = with_tangents(b, xs, in.operands, j->tangents, active, n);
     uint32_t n_own_given = with_tangents(b, own, r->operands, j->tangents + n, active + 2 * n, n_own);
@@ -147,17 +149,19 @@ static void associative_batch(struct batch *v)
     uint32_t n = in.groups[0], along = scan_dim(in.attrs), n_batched = 0, fn = HOP_NONE;
     bool lanes = v->lanes != VAL_NONE && module_fn(b->m, r->fn)->effects;
     bool *batched = ARENA_ZNEW(&b->arena, bool, 2 * (size_t)n + r->n_operands);
-    for (uint32_t k = 0; k < n; k++) batched[k] = batched[n + k] = v->batched[k];
-    for (uint32_t k = 0; k < r->n_operands; k++) batched[2 * n + k] = v->batched[n + k];
-    for (bool grown = true; grown;) {
-        grown = false;
-        fn = step_batch(b->m, r->fn, n, batched, batch_body_size(v), lanes, NULL);
-        for (uint32_t k = 0; k < n; k++)
-            if (batched[k] != batched[n + k]) batched[n + k] = grown = true;
+    bool *totals = batched;
+    bool *rows = batched + n;
+    bool *own_batched = batched + 2 * (size_t)n;
+    for (uint32_t k = 0; k < n; k++) {
+        totals[k] = v->batched[k];
+        rows[k] = totals[k];
     }
-    for (uint32_t k = 0; k < n; k++) n_batched += batched[k];
-    bool front = n_batched <
-                 n; /* arrays with and without lanes: then the scanned dim comes to the front of all */
+    for (uint32_t k = 0; k < r->n_operands; k++) own_batched[k] = v->batched[n + k];
+    do fn = step_batch(b->m, r->fn, n, batched, batch_body_size(v), lanes, NULL);
+    while (mask_grow(rows, totals, n));
+    for (uint32_t k = 0; k < n; k++) n_batched += totals[k];
+    /* Arrays with and without lanes: then the scanned dim comes to the front of all. */
+    bool front = n_batched < n;
     val *xs = ARENA_NEW(&b->arena, val, n), *own = ARENA_NEW(&b->arena, val, r->n_operands + 1);
     for (uint32_t k = 0; k < n; k++) {
         xs[k] = batched[k] && !v->batched[k] ? emit_broadcast_front(b, in.operands[k], v->size)
@@ -354,7 +358,10 @@ static bool as_recurrences(struct copier *c, const struct node_in *in, uint32_t 
     const struct fn *f = module_fn(b->m, factor_function(b->m, g, leaves, n));
     struct type whole = emit_type(b, in->operands[0]), slice = type_get(b->m, value_type(g, 0));
     val *args = ARENA_NEW(&b->arena, val, f->n_params), *factors = ARENA_NEW(&b->arena, val, f->n_results);
-    for (uint32_t k = 0; k < n; k++) args[k] = args[n + k] = in->operands[k]; /* the left ones are not read */
+    for (uint32_t k = 0; k < n; k++) {
+        args[k] = in->operands[k]; /* the left ones are not read */
+        args[n + k] = in->operands[k];
+    }
     for (uint32_t k = 0; k < r->n_operands; k++) {
         uint32_t at[MAX_RANK], rank = emit_type(b, r->operands[k]).rank;
         for (uint32_t d = 0; d < rank; d++) at[d] = d + (d >= along);

@@ -68,7 +68,8 @@ static void settle_leaves(struct module *m, uint32_t fn, uint32_t n, bool *activ
         for (uint32_t k = 0; k < n; k++) {
             bool is = active[k] || active[n + k] || result_active[k];
             grown |= is && !(active[k] && active[n + k]);
-            active[k] = active[n + k] = is;
+            active[k] = is;
+            active[n + k] = is;
         }
     }
 }
@@ -169,19 +170,19 @@ void associative_vjp_forward(struct vjp_forward *v)
     saved->travels = ARENA_NEW(&b->arena, bool, n);
     saved->results = ARENA_NEW(&b->arena, val, n);
     bool *result_active = ARENA_ZNEW(&b->arena, bool, n);
-    for (uint32_t k = 0; k < n; k++) saved->active[k] = saved->active[n + k] = v->active[k];
+    for (uint32_t k = 0; k < n; k++) {
+        saved->active[k] = v->active[k];
+        saved->active[n + k] = v->active[k];
+    }
     for (uint32_t k = 0; k < r->n_operands; k++) saved->active[2 * n + k] = v->active[n + k];
     settle_leaves(m, saved->combine, n, saved->active, result_active);
     for (uint32_t k = 0; k < n; k++) saved->travels[k] = v->result_wanted[k] && saved->active[k];
-    for (bool grown = true; grown;) {
-        grown = false;
-        saved->halves = vjp_split(m, saved->combine, saved->active, saved->travels, 0, true);
-        for (uint32_t k = 0; k < n; k++)
-            if (saved->halves->ct_param[k] && !saved->travels[k]) saved->travels[k] = grown = true;
-    }
+    do saved->halves = vjp_split(m, saved->combine, saved->active, saved->travels, 0, true);
+    while (mask_grow(saved->travels, saved->halves->ct_param, n));
     val first = copier_node(v->copy, v->n);
     for (uint32_t k = 0; k < n; k++) {
-        v->results[k] = saved->results[k] = first + k;
+        saved->results[k] = first + k;
+        v->results[k] = saved->results[k];
         v->result_active[k] = saved->active[k];
     }
 }

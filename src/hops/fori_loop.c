@@ -289,18 +289,13 @@ static uint32_t body_over_stopped_lanes(struct batch *v, const struct loop *l, b
     dim size = batch_body_size(v);
     bool *force = ARENA_NEW(&v->b->arena, bool, body->n_results);
     bool *found = ARENA_NEW(&v->b->arena, bool, body->n_results);
-    for (uint32_t k = 0; k < body->n_results; k++) force[k] = k >= l->n_carry || batched[k];
-    for (;;) {
-        bool grown = false;
-        uint32_t fn = body_over_lanes(m, body->id, batched, size, force, body->effects, found);
-        for (uint32_t k = 0; k < l->n_carry; k++) {
-            if (!found[k] || batched[k]) continue;
-            batched[k] = true;
-            force[k] = true;
-            grown = true;
-        }
-        if (!grown) return fn;
-    }
+    for (uint32_t k = 0; k < body->n_results; k++) force[k] = k >= l->n_carry;
+    uint32_t fn;
+    do {
+        mask_grow(force, batched, l->n_carry);
+        fn = body_over_lanes(m, body->id, batched, size, force, body->effects, found);
+    } while (mask_grow(batched, found, l->n_carry));
+    return fn;
 }
 
 static void batch_masked(struct batch *v, const struct loop *l, bool *batched)
@@ -357,7 +352,7 @@ static bool fori_rewrite(struct copier *c, const struct node *n, val *results, c
     struct builder *b = c->b;
     struct loop l;
     dim trips;
-    (void)options;
+    HOP_UNUSED(options);
     loop_of_copy(c, n, &l);
     if (!fori_trips(b, l.from, l.to, &trips)) return loop_drop_full_stacks(c, &l, results);
     fori_over(b, &l, trips);

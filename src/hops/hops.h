@@ -132,6 +132,18 @@ struct region_in new_body_finish(struct new_body *body, const val *results, uint
 val running_lane(struct builder *b, val mask); /* number of one (the last) */
 val safe_operand(struct builder *b, val mask, val lane, val x);
 
+/* Adds to a mask; does it grow? For masks of carries, which grow until they are stable. */
+static inline bool mask_grow(bool *mask, const bool *more, uint32_t n)
+{
+    bool grown = false;
+    for (uint32_t k = 0; k < n; k++) {
+        if (!more[k] || mask[k]) continue;
+        mask[k] = true;
+        grown = true;
+    }
+    return grown;
+}
+
 /* ---- schedules: what the gradient of a loop keeps (schedule.c) ---- */
 
 /* The three attributes as a loop row lists them, `first` being its number of `schedule`. */

@@ -48,21 +48,13 @@ static bool *find_invariant(const struct module *m, struct arena *arena, const s
 static void find_activity(struct module *m, struct arena *arena, struct reversed_step *s, const bool *wanted)
 {
     const struct fn *body = s->loop.body;
-    for (bool grown = true; grown;) {
-        grown = false;
-        vjp_active_results(m, s->loop.body->id, s->active, s->result_active);
-        for (uint32_t k = 0; k < s->loop.n_carry; k++)
-            if (s->result_active[k] && !s->active[k]) s->active[k] = grown = true;
-    }
+    do vjp_active_results(m, body->id, s->active, s->result_active);
+    while (mask_grow(s->active, s->result_active, s->loop.n_carry));
     bool *want = ARENA_ZNEW(arena, bool, body->n_results);
     for (uint32_t k = 0; k < body->n_results; k++)
         want[k] = wanted[k] && (k >= s->loop.n_carry || s->active[k]);
-    for (bool grown = true; grown;) {
-        grown = false;
-        s->halves = vjp_split(m, s->loop.body->id, s->active, want, s->loop.n_carry, s->recompute);
-        for (uint32_t k = 0; k < s->loop.n_carry; k++)
-            if (s->halves->ct_param[k] && !want[k]) want[k] = grown = true;
-    }
+    do s->halves = vjp_split(m, body->id, s->active, want, s->loop.n_carry, s->recompute);
+    while (mask_grow(want, s->halves->ct_param, s->loop.n_carry));
     s->travels = want; /* its first n_carry entries */
 }
 
@@ -517,39 +509,36 @@ uint32_t step_jvp(struct module *m, uint32_t body_fn, uint32_t n_carry, uint32_t
     struct builder b;
     builder_begin(&b, m, body);
     bool *found = ARENA_ZNEW(&b.arena, bool, body->n_results);
-    uint32_t fn = HOP_NONE;
-    for (bool grown = true; grown;) {
-        grown = false;
-        fn = jvp_function(m, body_fn, active, found);
-        for (uint32_t k = 0; k < n_carry; k++)
-            if (found[k] && !active[k]) active[k] = grown = true;
+    struct arena *arena = &b.arena;
+    uint32_t fn;
+    do fn = jvp_function(m, body_fn, active, found);
+    while (mask_grow(active, found, n_carry));
+    /* Parameters are values of each group, then tangents of the group; jvp_function has all tangents last. */
+    const uint32_t ends[3] = { n_carry, n_carry + n_over, body->n_params };
+    uint32_t first = 0;
+    val_list args = { 0 };
+    val_list tangents = { 0 };
+    for (uint32_t g = 0; g < 3; g++) {
+        for (uint32_t p = first; p < ends[g]; p++)
+            vec_push(arena, &args, builder_param(&b, value_type(body, p), body->values[p].name));
+        for (uint32_t p = first; p < ends[g]; p++)
+            if (active[p]) vec_push(arena, &tangents, builder_param(&b, value_type(body, p), 0));
+        first = ends[g];
     }
-    val *args = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_params);
-    val *tangents = ARENA_NEW(&b.arena, val, body->n_params);
-    uint32_t n_own = body->n_params - n_carry - n_over, sizes[3] = { n_carry, n_over, n_own }, p = 0;
-    for (uint32_t g = 0; g < 3; p += sizes[g++]) { /* values of each group, then tangents of the group */
-        for (uint32_t k = p; k < p + sizes[g]; k++)
-            args[k] = builder_param(&b, value_type(body, k), body->values[k].name);
-        for (uint32_t k = p; k < p + sizes[g]; k++)
-            tangents[k] = active[k] ? builder_param(&b, value_type(body, k), 0) : VAL_NONE;
-    }
-    uint32_t n = body->n_params;
-    for (uint32_t k = 0; k < body->n_params; k++)
-        if (active[k]) args[n++] = tangents[k];
-    val *all = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_results);
-    val *out = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_results);
-    val *dot = ARENA_NEW(&b.arena, val, body->n_results);
-    inline_function(&b, fn, NULL, args, all);
-    uint32_t from = body->n_results;
-    for (uint32_t k = 0; k < body->n_results; k++) dot[k] = found[k] ? all[from++] : VAL_NONE;
-    n = 0;
-    for (uint32_t k = 0; k < n_carry; k++) out[n++] = all[k];
+    for (uint32_t k = 0; k < tangents.len; k++) vec_push(arena, &args, tangents.data[k]);
+    val *all = ARENA_NEW(arena, val, 2 * (size_t)body->n_results);
+    inline_function(&b, fn, NULL, args.data, all);
+    const val *dot = all + body->n_results; /* of the results that have one */
+    val_list out = { 0 };
+    for (uint32_t k = 0; k < n_carry; k++) vec_push(arena, &out, all[k]);
     for (uint32_t k = 0; k < n_carry; k++)
-        if (active[k]) out[n++] = dot[k] != VAL_NONE ? dot[k] : zeros_like(&b, all[k]);
-    for (uint32_t k = n_carry; k < body->n_results; k++) out[n++] = all[k];
-    for (uint32_t k = n_carry; k < body->n_results; k++)
-        if ((stack_active[k - n_carry] = found[k])) out[n++] = dot[k];
-    return builder_finish(&b, out, n);
+        if (active[k]) vec_push(arena, &out, found[k] ? *dot++ : zeros_like(&b, all[k]));
+    for (uint32_t k = n_carry; k < body->n_results; k++) vec_push(arena, &out, all[k]);
+    for (uint32_t k = n_carry; k < body->n_results; k++) {
+        stack_active[k - n_carry] = found[k];
+        if (found[k]) vec_push(arena, &out, *dot++);
+    }
+    return builder_finish(&b, out.data, out.len);
 }
 
 /* ---- lanes ---- */
@@ -578,14 +567,11 @@ uint32_t step_batch(struct module *m, uint32_t body_fn, uint32_t n_carry, bool *
     hop_cleanup_push(arena_free, &arena);
     bool *force = ARENA_ZNEW(&arena, bool, body->n_results);
     bool *found = ARENA_ZNEW(&arena, bool, body->n_results);
-    uint32_t fn = HOP_NONE;
-    for (bool grown = true; grown;) {
-        grown = false;
-        for (uint32_t k = 0; k < n_carry; k++) force[k] = batched[k];
+    uint32_t fn;
+    do {
+        mask_grow(force, batched, n_carry);
         fn = body_over_lanes(m, body_fn, batched, size, force, lanes, found);
-        for (uint32_t k = 0; k < n_carry; k++)
-            if (found[k] && !batched[k]) batched[k] = grown = true;
-    }
+    } while (mask_grow(batched, found, n_carry));
     for (uint32_t k = n_carry; k < body->n_results; k++) stack_batched[k - n_carry] = found[k];
     hop_cleanup_pop(&arena);
     arena_free(&arena);

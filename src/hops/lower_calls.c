@@ -105,7 +105,10 @@ static void invoke_block(struct lower *L, const struct fn *f, const struct node 
 
 static uint8_t many(const struct fn *f, const struct node *n, uint32_t i)
 {
-    return (void)f, (void)n, (void)i, USE_MANY;
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
+    HOP_UNUSED(i);
+    return USE_MANY;
 }
 
 const struct op_lower invoke_lower = { .kind = LOWER_BLOCK, .block = invoke_block, .operand_use = many };
@@ -130,7 +133,8 @@ static struct outcome begin_outcome(struct lower *L, const struct fn *f, const s
     struct type t = type_get(m, value_type(f, n->results + k));
     struct outcome o = { .used = lower_result_used(L, n, k), .scalar = !t.rank, .over = HOP_NONE };
     for (uint32_t d = 0; d < t.rank; d++) {
-        uint32_t s = o.symbol[d] = bound_symbol(L, f, n, k, d);
+        uint32_t s = bound_symbol(L, f, n, k, d);
+        o.symbol[d] = s;
         if (s == HOP_NONE) continue;
         if (symbol_locals[s] == HOP_NONE) {
             symbol_locals[s] = lp_local(p, DT_I64, LOCAL_SCALAR, "size");

@@ -41,8 +41,11 @@ static void find_needed(struct totals *w)
             for (uint32_t k = 0; k < n->n_results; k++) any |= live[n->results + k];
             for (uint32_t k = 0; any && k < n->n_operands; k++) live[node_operands(g, n)[k]] = true;
         }
-        for (uint32_t k = 0; k < w->n_leaves; k++)
-            if (live[k] && !w->leaves[k].needed) w->leaves[k].needed = grown = true;
+        for (uint32_t k = 0; k < w->n_leaves; k++) {
+            if (!live[k] || w->leaves[k].needed) continue;
+            w->leaves[k].needed = true;
+            grown = true;
+        }
     }
 }
 

@@ -106,7 +106,7 @@ static bool map_rewrite(struct copier *c, const struct node *n, val *results, co
     struct builder *b = c->b;
     struct module *m = b->m;
     struct loop l;
-    (void)options;
+    HOP_UNUSED(options);
     loop_of_copy(c, n, &l);
     if (!at_once(m, &l, 0)) return false;
     uint32_t n_params = l.body->n_params, n_results = l.body->n_results, n_dims = l.body->n_outer_symbols;

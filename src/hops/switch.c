@@ -34,7 +34,8 @@ static dim merge_dim(struct infer *in, struct merged *merged, const dim *inner, 
     }
     dim d = infer_fresh(in, lo, hi);
     memcpy(merged->tuples + (size_t)s * n, inner, n * sizeof *inner);
-    return merged->fresh[s] = d;
+    merged->fresh[s] = d;
+    return d;
 }
 
 /* Branches agree in dtypes and ranks; sizes may differ. */
@@ -404,7 +405,8 @@ static void switch_vjp_forward(struct vjp_forward *v)
 {
     struct builder *b = v->copy->b;
     struct switch_saved *saved = ARENA_NEW(&b->arena, struct switch_saved, 1);
-    struct node_in in = saved->in = copier_node_in(v->copy, v->n);
+    struct node_in in = copier_node_in(v->copy, v->n);
+    saved->in = in;
     uint32_t n = in.n_regions, n_results = v->n->n_results;
     bool *found = ARENA_NEW(&b->arena, bool, n_results);
     bool recompute = in.attrs[SWITCH_RECOMPUTE].kind != ATTR_ABSENT;
@@ -805,7 +807,7 @@ static bool same_branch(const struct region_in *x, const struct region_in *y, ui
 /* A known index chooses its branch, and branches that are all the same are a call. */
 static bool switch_rewrite(struct copier *c, const struct node *n, val *results, const void *options)
 {
-    (void)options;
+    HOP_UNUSED(options);
     struct attr index;
     if (full_value(c->b, c->values[node_operands(c->f, n)[0]], &index) && index.kind == ATTR_INT) {
         uint32_t chosen = (uint32_t)HOP_MAX(0, HOP_MIN(index.i, (int64_t)n->n_regions - 1));

@@ -588,7 +588,7 @@ static void while_batch(struct batch *v)
 static bool while_rewrite(struct copier *c, const struct node *n, val *results, const void *options)
 {
     struct loop l;
-    (void)options;
+    HOP_UNUSED(options);
     loop_of_node(c->b->m, c->f, n, &l);
     if (!l.n_stack || has_all_rows(&l)) return false;
     loop_of_copy(c, n, &l);

@@ -60,7 +60,8 @@ static bool growth(const struct trips *w, val v, int64_t *step)
     *step = 0;
     if (v < w->l.n_carry) {
         if (w->l.body->results[v] == v) return true;
-        return w->counts[v] && (*step = w->steps[v], true);
+        *step = w->steps[v];
+        return w->counts[v];
     }
     if (v < cond->n_params) return true;
     const struct node *n = fn_node(cond, cond->values[v].node);
@@ -155,18 +156,24 @@ static bool known_size(const struct builder *b, val v, dim *out)
 {
     int64_t number;
     const struct node *n = built_node(b, v);
-    if (known_number(b, v, &number) && number > INT32_MIN && number < INT32_MAX)
-        return *out = dim_const(b->m, number), true;
-    if (n && n->op == OP_cast && emit_type(b, v).dtype == DT_I64)
-        return known_size(b, built_operand(b, n, 0), out);
-    if (n && n->op == OP_cast && emit_type(b, v).dtype == DT_I32) { /* only a size that surely fits */
+    if (known_number(b, v, &number) && number > INT32_MIN && number < INT32_MAX) {
+        *out = dim_const(b->m, number);
+        return true;
+    }
+    if (!n) return false;
+    enum dtype t = (enum dtype)emit_type(b, v).dtype;
+    if (n->op == OP_cast && (t == DT_I64 || t == DT_I32)) {
         dim d;
         int64_t lo, hi;
         if (!known_size(b, built_operand(b, n, 0), &d)) return false;
         dim_range(b->m, b->symbols.data, d, &lo, &hi);
-        return lo >= INT32_MIN && hi <= INT32_MAX && (*out = d, true);
+        bool fits = t == DT_I64 || (lo >= INT32_MIN && hi <= INT32_MAX); /* surely */
+        if (fits) *out = d;
+        return fits;
     }
-    return n && n->op == OP_dim_value && (*out = (dim)built_attr(b, n, DIM_VALUE_DIM)->i, true);
+    if (n->op != OP_dim_value) return false;
+    *out = (dim)built_attr(b, n, DIM_VALUE_DIM)->i;
+    return true;
 }
 
 static val emit_binary(struct builder *b, enum op op, val x, val y)
@@ -495,8 +502,10 @@ static bool find_counters(struct trips *w, const struct range *values)
                                           ranges_of_region(w->a, m, f, w->l.n, w->l.body_region, values));
     bool *counts = ARENA_ZNEW(w->a, bool, w->l.n_carry), any = false;
     int64_t *steps = ARENA_ZNEW(w->a, int64_t, w->l.n_carry);
-    for (uint32_t i = 0; i < w->l.n_carry; i++)
-        any |= counts[i] = carry_step(m, w->l.body, i, body, &steps[i]) && steps[i];
+    for (uint32_t i = 0; i < w->l.n_carry; i++) {
+        counts[i] = carry_step(m, w->l.body, i, body, &steps[i]) && steps[i];
+        any |= counts[i];
+    }
     w->counts = counts;
     w->steps = steps;
     struct range *first = ranges_of_region(w->a, m, f, w->l.n, w->l.cond_region, values);

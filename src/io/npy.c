@@ -196,8 +196,8 @@ static void npy_write_file(const char *path, const char *const *names, struct te
                            uint32_t n)
 {
     struct io_writer w;
-    (void)names; /* one, whose name is the path */
-    (void)n;
+    HOP_UNUSED(names); /* one, whose name is the path */
+    HOP_UNUSED(n);
     io_writer_begin(&w, path);
     struct text header = { .arena = &w.arena };
     npy_header_text(&header, tensors[0]);

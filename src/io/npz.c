@@ -213,12 +213,12 @@ struct inflater {
 
 static void *inflater_alloc(void *ctx, unsigned count, unsigned size)
 {
-    (void)ctx;
+    HOP_UNUSED(ctx);
     return hop_try_malloc((size_t)count * size);
 }
 static void inflater_release(void *ctx, void *block)
 {
-    (void)ctx;
+    HOP_UNUSED(ctx);
     hop_free(block);
 }
 static void inflater_end(void *inflater) { inflateEnd(&((struct inflater *)inflater)->z); }
@@ -360,8 +360,16 @@ static struct tensor *npz_read(struct archive *a, const struct archive_entry *e)
 uint64_t npz_zip64_from = 0xffffffff;
 
 static void put16(struct text *t, uint64_t v) { text_bytes(t, (char[]){ (char)v, (char)(v >> 8) }, 2); }
-static void put32(struct text *t, uint64_t v) { put16(t, v), put16(t, v >> 16); }
-static void put64(struct text *t, uint64_t v) { put32(t, v), put32(t, v >> 32); }
+static void put32(struct text *t, uint64_t v)
+{
+    put16(t, v);
+    put16(t, v >> 16);
+}
+static void put64(struct text *t, uint64_t v)
+{
+    put32(t, v);
+    put32(t, v >> 32);
+}
 static bool is_wide(uint64_t v) { return v >= npz_zip64_from; }
 static uint64_t narrow(uint64_t v) { return is_wide(v) ? 0xffffffff : v; }
 

@@ -59,11 +59,12 @@ static uint32_t hex4(struct json *j)
 {
     static const char digits[] = "0123456789abcdefABCDEF";
     uint32_t v = 0;
-    for (int i = 0; i < 4; i++, j->at++) {
+    for (int i = 0; i < 4; i++) {
         const char *digit = j->at < j->end && *j->at ? strchr(digits, *j->at) : NULL;
         if (!digit) bad(j, "four hexadecimal digits after \\u");
         uint32_t k = (uint32_t)(digit - digits);
         v = v << 4 | (k < 16 ? k : k - 6);
+        j->at++;
     }
     return v;
 }
@@ -312,7 +313,8 @@ static void safetensors_open(struct archive *a)
     if (length > LARGEST_HEADER || length > f->size - 8)
         io_fail(HOP_INVALID, &j.w, "header length: expected at most %llu bytes, found %llu",
                 (unsigned long long)HOP_MIN(f->size - 8, (size_t)LARGEST_HEADER), (unsigned long long)length);
-    j.start = j.at = f->data + 8;
+    j.start = f->data + 8;
+    j.at = j.start;
     j.end = j.start + length;
     uint64_t data_size = f->size - 8 - length;
     if (!length || *j.at != '{') bad(&j, "'{'");

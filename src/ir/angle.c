@@ -7,12 +7,14 @@
 static inline uint64_t hop_bits_of_f64(double x)
 {
     uint64_t r;
-    return memcpy(&r, &x, sizeof r), r;
+    memcpy(&r, &x, sizeof r);
+    return r;
 }
 static inline double hop_f64_of_bits(uint64_t x)
 {
     double r;
-    return memcpy(&r, &x, sizeof r), r;
+    memcpy(&r, &x, sizeof r);
+    return r;
 }
 
 #define TEXT_OF(...) #__VA_ARGS__

@@ -119,7 +119,8 @@ static void constant(struct walk *w, uint32_t index)
         return;
     }
     const struct constant *k = &w->m->constants.data[index];
-    word(w, c->constant_numbers[index] = c->constants.len);
+    c->constant_numbers[index] = c->constants.len;
+    word(w, c->constant_numbers[index]);
     vec_push(&c->arena, &c->constants, index);
     type(w, k->type);
     wide(w, k->bytes);

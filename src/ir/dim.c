@@ -363,7 +363,8 @@ static int64_t add_bound(int64_t a, int64_t b)
 static void mul_range(int64_t *lo, int64_t *hi, int64_t lo2, int64_t hi2)
 {
     int64_t c[4] = { mul_bound(*lo, lo2), mul_bound(*lo, hi2), mul_bound(*hi, lo2), mul_bound(*hi, hi2) };
-    *lo = *hi = c[0];
+    *lo = c[0];
+    *hi = c[0];
     for (int i = 1; i < 4; i++) {
         *lo = HOP_MIN(*lo, c[i]);
         *hi = HOP_MAX(*hi, c[i]);
@@ -375,13 +376,17 @@ void dim_range(const struct module *m, const struct symbol *symbols, dim d, int6
     struct dim_node n = dim_get(m, d);
     int64_t l, h, l2, h2;
     switch (n.kind) {
-    case DIM_CONST: *lo = *hi = n.value; return;
+    case DIM_CONST:
+        *lo = n.value;
+        *hi = n.value;
+        return;
     case DIM_SYMBOL:
         *lo = symbols ? symbols[n.value].lo : 0;
         *hi = symbols ? symbols[n.value].hi : INT64_MAX;
         return;
     case DIM_SUM:
-        *lo = *hi = n.value;
+        *lo = n.value;
+        *hi = n.value;
         for (uint32_t i = 0; i < n.n; i++) {
             dim_range(m, symbols, n.args[i], &l, &h);
             mul_range(&l, &h, n.coefs[i], n.coefs[i]);
@@ -390,7 +395,8 @@ void dim_range(const struct module *m, const struct symbol *symbols, dim d, int6
         }
         return;
     case DIM_PRODUCT:
-        *lo = *hi = 1;
+        *lo = 1;
+        *hi = 1;
         for (uint32_t i = 0; i < n.n; i++) {
             dim_range(m, symbols, n.args[i], &l, &h);
             mul_range(lo, hi, l, h);

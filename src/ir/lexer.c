@@ -168,7 +168,8 @@ void lexer_next(struct lexer *lx)
             while (*p && *p != '\n') p++;
         } else break;
     }
-    t->start = t->text = p;
+    t->start = p;
+    t->text = p;
     t->line = lx->line;
     t->col = (uint32_t)(p - lx->line_start) + 1;
     t->quoted = false;

@@ -15,8 +15,10 @@ const struct dtype_info dtype_info[DT_COUNT] = {
 bool dtype_from_name(const char *name, size_t length, enum dtype *out)
 {
     for (int i = 0; i < DT_COUNT; i++)
-        if (strlen(dtype_info[i].name) == length && !memcmp(dtype_info[i].name, name, length))
-            return *out = (enum dtype)i, true;
+        if (strlen(dtype_info[i].name) == length && !memcmp(dtype_info[i].name, name, length)) {
+            *out = (enum dtype)i;
+            return true;
+        }
     return false;
 }
 
@@ -24,8 +26,12 @@ struct module *module_new(void)
 {
     struct module *m = hop_calloc(1, sizeof *m);
     hop_cleanup_push(module_free, m);
-    m->string_map.arena = m->dim_map.arena = m->type_map.arena = &m->arena;
-    m->fn_map.arena = m->constant_map.arena = m->memo.arena = &m->arena;
+    m->string_map.arena = &m->arena;
+    m->dim_map.arena = &m->arena;
+    m->type_map.arena = &m->arena;
+    m->fn_map.arena = &m->arena;
+    m->constant_map.arena = &m->arena;
+    m->memo.arena = &m->arena;
     vec_push(&m->arena, &m->strings, "");
     module_file(m, "");
     hop_cleanup_pop(m);

@@ -25,8 +25,10 @@ static inline void put_str(struct text *t, const char *s) { put(t, s, strlen(s))
 static void put_uint(struct text *t, uint64_t v)
 {
     char digits[24], *p = digits + sizeof digits;
-    do *--p = (char)('0' + v % 10);
-    while (v /= 10);
+    do {
+        *--p = (char)('0' + v % 10);
+        v /= 10;
+    } while (v);
     put(t, p, (size_t)(digits + sizeof digits - p));
 }
 
@@ -176,7 +178,9 @@ static void names_room(struct printer *p)
     memset(p->suffixes.data + p->taken.len, 0, (p->taken.cap - p->taken.len) * sizeof *p->suffixes.data);
     vec_reserve(&p->arena, &p->symbol_taken, p->taken.cap);
     memset(p->symbol_taken.data + p->taken.len, 0, p->taken.cap - p->taken.len);
-    p->taken.len = p->suffixes.len = p->symbol_taken.len = p->taken.cap;
+    p->taken.len = p->taken.cap;
+    p->suffixes.len = p->taken.cap;
+    p->symbol_taken.len = p->taken.cap;
 }
 
 static uint32_t unique_name(struct printer *p, uint32_t name)
@@ -595,7 +599,8 @@ static uint32_t fed_name(struct printer *p, struct shown *body, uint32_t i, uint
     for (uint32_t k = 0; k < i; k++)
         if (body->names[k] == name) name = unique_name(p, body->f->values[i].name);
     take_name(p, name);
-    return body->names[i] = name;
+    body->names[i] = name;
+    return name;
 }
 
 /* (%l, %r) in %v: parameters `left` and `right` of the one body there is. */

@@ -246,7 +246,8 @@ static void index_text(struct reader *r)
 {
     struct lexer saved = r->lex, *lx = &r->lex;
     r->indexed = true;
-    lx->p = lx->line_start = lx->begin;
+    lx->p = lx->begin;
+    lx->line_start = lx->begin;
     lx->line = 1;
     lx->in_test = false;
     lexer_next(lx);

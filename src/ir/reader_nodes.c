@@ -518,7 +518,8 @@ static void read_items(struct reader *r, uint8_t kind)
             vec_push(&r->arena, &r->items, item);
             continue;
         }
-        item.operand_key = item.param_key = reader_value_key(r, "an operand (%name)");
+        item.operand_key = reader_value_key(r, "an operand (%name)");
+        item.param_key = item.operand_key;
         if (lexer_accept(lx, ':')) {
             item.typed = true;
             item.type = lx->tok;
@@ -1036,7 +1037,8 @@ static bool read_body_results(struct reader *r, const struct op_row *row, uint32
         lexer_next(lx);
         uint32_t before = r->vals.len;
         read_operands(r);
-        total += sizes[n] = r->vals.len - before;
+        sizes[n] = r->vals.len - before;
+        total += sizes[n];
     }
     if (!any) return false;
     sig_result_sizes(row, region, groups, total, want);

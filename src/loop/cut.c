@@ -116,7 +116,10 @@ static void share_local(struct cutter *c, uint32_t local)
 
 static void skip_buffer(void *c, uint32_t buffer, lpv index, bool writes)
 {
-    (void)c, (void)buffer, (void)index, (void)writes;
+    HOP_UNUSED(c);
+    HOP_UNUSED(buffer);
+    HOP_UNUSED(index);
+    HOP_UNUSED(writes);
 }
 
 /* ---- then: the lists of each kernel ---- */
@@ -155,7 +158,8 @@ static void list_number(struct cutter *c, uint32_t number)
 static void list_buffer(void *cutter, uint32_t buffer, lpv index, bool writes)
 {
     struct cutter *c = cutter;
-    (void)index, (void)writes;
+    HOP_UNUSED(index);
+    HOP_UNUSED(writes);
     if (c->p->buffers.data[buffer].kind != BUF_LOCAL) list_number(c, buffer);
 }
 

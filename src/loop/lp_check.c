@@ -108,7 +108,7 @@ static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
 
 static void check_leaf(const struct checker *c, const struct lp_instr *i)
 {
-    (void)i;
+    HOP_UNUSED(i);
     fail(c, "a leaf is computed");
 }
 

@@ -102,7 +102,7 @@ static int64_t floor_quotient(int64_t x, int64_t y)
     static union cell exec_##NAME(const struct lp_instr *i, enum dtype t, union cell a, union cell b, \
                                   union cell c) { \
         union cell r = { 0 }; \
-        UNUSED(i); \
+        HOP_UNUSED(i); \
         switch (t) { \
             CASE(DT_I8, i8, int8_t, uint32_t, INT8_MIN, to, whole); \
             CASE(DT_I16, i16, int16_t, uint32_t, INT16_MIN, to, whole); \
@@ -170,32 +170,32 @@ OPERATION(FUSED, UNDEFINED, MATH3(fma), UNDEFINED)
 
 static union cell exec_CAST(const struct lp_instr *i, enum dtype t, union cell a, union cell b, union cell c)
 {
-    UNUSED(b);
-    UNUSED(c);
+    HOP_UNUSED(b);
+    HOP_UNUSED(c);
     return cast(t, (enum dtype)i->dtype, a);
 }
 
 static union cell exec_BITCAST(const struct lp_instr *i, enum dtype t, union cell a, union cell b,
                                union cell c)
 {
-    UNUSED(i);
-    UNUSED(t);
-    UNUSED(b);
-    UNUSED(c);
+    HOP_UNUSED(i);
+    HOP_UNUSED(t);
+    HOP_UNUSED(b);
+    HOP_UNUSED(c);
     return a;
 }
 
 static union cell exec_SELECT(const struct lp_instr *i, enum dtype t, union cell a, union cell b,
                               union cell c)
 {
-    UNUSED(i);
-    UNUSED(t);
+    HOP_UNUSED(i);
+    HOP_UNUSED(t);
     return a.b ? b : c;
 }
 
 static union cell exec_FAR(const struct lp_instr *i, enum dtype t, union cell a, union cell b, union cell c)
 {
-    UNUSED(t);
+    HOP_UNUSED(t);
     if (!a.b) return c;
     union cell r = { 0 };
     angle_far_lanes((int32_t)i->imm, i->dtype == DT_F64, 1, &b, &r);
@@ -250,7 +250,7 @@ static union cell fetch(const void *at, enum dtype t)
 
 static union cell read_CONST(const struct executor *e, const struct lp_instr *i)
 {
-    UNUSED(e);
+    HOP_UNUSED(e);
     return (union cell){ .bits = i->bits };
 }
 
@@ -283,11 +283,6 @@ static int64_t index_of(const struct executor *e, lpv v, int64_t absent)
     return v == LPV_NONE ? absent : value_of(e, v).i64;
 }
 
-static bool has_lanes(const struct executor *e, uint32_t local)
-{
-    return e->p->locals.data[local].kind == LOCAL_LANES;
-}
-
 /* The cells of a local: LP_STRICT_LANES, of which a scalar uses the first. */
 static union cell *cells_of(const struct executor *e, uint32_t local)
 {
@@ -297,7 +292,7 @@ static union cell *cells_of(const struct executor *e, uint32_t local)
 /* The one of this lane. */
 static union cell *current_cell(const struct executor *e, uint32_t local)
 {
-    uint32_t lane = has_lanes(e, local) ? e->lane : 0;
+    uint32_t lane = lp_has_lanes(e->p, local) ? e->lane : 0;
     return cells_of(e, local) + lane;
 }
 
@@ -527,7 +522,7 @@ static void set(struct executor *e, const struct lp_stmt *s)
 {
     union cell x = value_of(e, s->value);
     union cell *cells = cells_of(e, s->target);
-    uint32_t n = has_lanes(e, s->target) ? LP_STRICT_LANES : 1;
+    uint32_t n = lp_has_lanes(e->p, s->target) ? LP_STRICT_LANES : 1;
     for (uint32_t k = 0; k < n; k++) cells[k] = x;
 }
 

@@ -52,7 +52,7 @@ static void put_loop_var(struct printer *w, uint32_t loop)
 static void put_const(struct printer *w, const struct lp_instr *i, const char *text)
 {
     enum dtype t = (enum dtype)i->dtype;
-    (void)text;
+    HOP_UNUSED(text);
     if (t == DT_BOOL) text_str(w->out, i->bits ? "true" : "false");
     else if (t == DT_F64) text_add(w->out, "%.17g", element_real(t, &i->bits));
     else if (t == DT_F32) text_add(w->out, "%.9gf", element_real(t, &i->bits));
@@ -72,13 +72,13 @@ static void put_symbol(struct printer *w, const struct lp_instr *i, const char *
 
 static void put_var(struct printer *w, const struct lp_instr *i, const char *text)
 {
-    (void)text;
+    HOP_UNUSED(text);
     put_loop_var(w, (uint32_t)i->imm);
 }
 
 static void put_read(struct printer *w, const struct lp_instr *i, const char *text)
 {
-    (void)text;
+    HOP_UNUSED(text);
     put_local(w, (uint32_t)i->imm);
 }
 
@@ -92,13 +92,13 @@ static void put_element(struct printer *w, uint32_t buffer, lpv index)
 
 static void put_load(struct printer *w, const struct lp_instr *i, const char *text)
 {
-    (void)text;
+    HOP_UNUSED(text);
     put_element(w, (uint32_t)i->imm, i->a);
 }
 
 static void put_fold(struct printer *w, const struct lp_instr *i, const char *text)
 {
-    (void)text;
+    HOP_UNUSED(text);
     text_add(w->out, "fold_%s(", lp_fold_word((enum lp_fold)i->b));
     put_local(w, (uint32_t)i->imm);
     text_str(w->out, ")");
@@ -139,7 +139,7 @@ static void put_infix(struct printer *w, const struct lp_instr *i, const char *t
 
 static void put_choice(struct printer *w, const struct lp_instr *i, const char *text)
 {
-    (void)text;
+    HOP_UNUSED(text);
     text_str(w->out, "(");
     put_value(w, i->a);
     text_str(w->out, " ? ");

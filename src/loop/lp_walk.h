@@ -55,6 +55,21 @@ static inline const char *lp_fold_word(enum lp_fold fold)
     return words[fold];
 }
 
+/* The local that a statement accumulates into or reads; HOP_NONE: none. */
+static inline uint32_t lp_local_touched(const struct lp *p, const struct lp_stmt *s)
+{
+    if (s->kind == LP_ACCUM) return s->target;
+    if (s->kind != LP_LET) return HOP_NONE;
+    const struct lp_instr *i = &p->instrs.data[s->value];
+    return i->op == LP_READ ? (uint32_t)i->imm : HOP_NONE;
+}
+
+/* Of no local: false. */
+static inline bool lp_has_lanes(const struct lp *p, uint32_t local)
+{
+    return local != HOP_NONE && p->locals.data[local].kind == LOCAL_LANES;
+}
+
 /* Which values a call reads. */
 enum lp_call_uses {
     USES_VALUE = 1,

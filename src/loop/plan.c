@@ -100,7 +100,8 @@ static void set_interval(struct planner *k, uint32_t buffer)
 {
     struct lp_buffer *b = &k->p->buffers.data[buffer];
     struct access *first = k->head[buffer];
-    b->first = b->last = 0;
+    b->first = 0;
+    b->last = 0;
     if (!first) return;
     uint32_t depth = 1;
     for (;; depth++) { /* down through what is around all accesses */

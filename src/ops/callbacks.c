@@ -170,7 +170,8 @@ static uint32_t empty_kept(struct handles *h)
         if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) <= 2) continue;
         kept = i;
         if (!t->rank) t->rank = 1;
-        t->count = t->dims[0] = 0;
+        t->dims[0] = 0;
+        t->count = 0;
     }
     return kept;
 }

@@ -154,7 +154,8 @@ static void body_begin(struct body *body, struct builder *around, const val *par
     type_id types[8];
     body->n = 0;
     builder_begin(&body->b, m, NULL);
-    body->b.place = body->b.fn_place = around->place;
+    body->b.place = around->place;
+    body->b.fn_place = around->place;
     for (uint32_t i = 0; i < n; i++) {
         struct type t = emit_type(around, params[i]);
         dim dims[MAX_RANK];

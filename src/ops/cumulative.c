@@ -466,7 +466,9 @@ static bool single_elements(struct module *m, const struct fn *f, const struct n
 }
 static uint8_t use_steps(const struct fn *f, const struct node *n, uint32_t i)
 {
-    (void)f, (void)n, (void)i;
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
+    HOP_UNUSED(i);
     return USE_ONCE;
 }
 

@@ -42,7 +42,10 @@ static void dims_of_dot(const struct attr *a, uint32_t lhs_rank, uint32_t rhs_ra
 static void dims_of_matmul(uint32_t lhs_rank, uint32_t rhs_rank, struct dot_dims *d)
 {
     d->n_batch = rhs_rank > 2 ? rhs_rank - 2 : 0;
-    for (uint32_t i = 0; i < d->n_batch; i++) d->batch_lhs[i] = d->batch_rhs[i] = i;
+    for (uint32_t i = 0; i < d->n_batch; i++) {
+        d->batch_lhs[i] = i;
+        d->batch_rhs[i] = i;
+    }
     d->n_contract = 1;
     d->contract_lhs[0] = lhs_rank - 1;
     d->contract_rhs[0] = rhs_rank > 1 ? rhs_rank - 2 : 0;
@@ -137,7 +140,10 @@ static int64_t *offsets(const struct tensor *t, const uint32_t *dims, uint32_t n
     int64_t strides[MAX_RANK], extents[MAX_RANK], idx[MAX_RANK] = { 0 };
     row_major(t->rank, t->dims, strides);
     *count = 1;
-    for (uint32_t i = 0; i < n; i++) *count *= extents[i] = t->dims[dims[i]];
+    for (uint32_t i = 0; i < n; i++) {
+        extents[i] = t->dims[dims[i]];
+        *count *= extents[i];
+    }
     int64_t *out = hop_malloc((size_t)HOP_MAX(*count, 1) * sizeof *out);
     for (int64_t k = 0; k < *count; k++) {
         out[k] = 0;
@@ -314,10 +320,17 @@ static lpv elem_product(struct lower *L, const struct fn *f, const struct node *
     struct dot_dims d;
     dot_dims(lower_module(L), f, n, &d);
     lpv x[MAX_RANK], y[MAX_RANK];
-    for (uint32_t i = 0; i < d.n_batch; i++) x[d.batch_lhs[i]] = y[d.batch_rhs[i]] = idx[i];
-    for (uint32_t i = 0; i < d.n_lhs_free; i++) x[d.lhs_free[i]] = idx[d.n_batch + i];
-    for (uint32_t i = 0; i < d.n_rhs_free; i++) y[d.rhs_free[i]] = idx[d.n_batch + d.n_lhs_free + i];
-    for (uint32_t i = 0; i < d.n_contract; i++) x[d.contract_lhs[i]] = y[d.contract_rhs[i]] = folded[i];
+    const lpv *next = idx; /* batch dims, then the free ones of either side */
+    for (uint32_t i = 0; i < d.n_batch; i++) {
+        x[d.batch_lhs[i]] = *next;
+        y[d.batch_rhs[i]] = *next++;
+    }
+    for (uint32_t i = 0; i < d.n_lhs_free; i++) x[d.lhs_free[i]] = *next++;
+    for (uint32_t i = 0; i < d.n_rhs_free; i++) y[d.rhs_free[i]] = *next++;
+    for (uint32_t i = 0; i < d.n_contract; i++) {
+        x[d.contract_lhs[i]] = folded[i];
+        y[d.contract_rhs[i]] = folded[i];
+    }
     struct lp *p = lower_lp(L);
     const val *operands = node_operands(f, n);
     enum dtype t = dtype_accumulator((enum dtype)type_get(lower_module(L), value_type(f, operands[0])).dtype);
@@ -327,7 +340,9 @@ static lpv elem_product(struct lower *L, const struct fn *f, const struct node *
 
 static bool never_row_fold(const struct module *m, const struct fn *f, const struct node *n)
 {
-    (void)m, (void)f, (void)n;
+    HOP_UNUSED(m);
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
     return false;
 }
 

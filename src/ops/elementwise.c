@@ -262,7 +262,7 @@ static lpv elem_elementwise(struct lower *L, const struct fn *f, const struct no
                             const lpv *idx)
 {
     lpv operands[3];
-    (void)result;
+    HOP_UNUSED(result);
     for (uint32_t i = 0; i < n->n_operands; i++) operands[i] = lower_elem(L, node_operands(f, n)[i], idx);
     return scalar_lp(lower_lp(L), (enum op)n->op, operands);
 }
@@ -270,7 +270,7 @@ static lpv elem_elementwise(struct lower *L, const struct fn *f, const struct no
 static lpv elem_cast(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                      const lpv *idx)
 {
-    (void)result;
+    HOP_UNUSED(result);
     return lp_cast(lower_lp(L), (enum dtype)node_attr(f, n, CAST_DTYPE)->i,
                    lower_elem(L, node_operands(f, n)[0], idx));
 }

@@ -211,15 +211,15 @@ static bool never_negative_zero(const struct fold *w, val v)
 
 val fold_add(const struct fold *w)
 {
-    const struct node *n;
     for (uint32_t k = 0; k < 2; k++) {
         val x = w->x[k], y = w->x[1 - k];
         if (fold_is_number(w, y, fold_is_float(w, y) ? -0.0 : 0.0)) return x;
         if (fold_is_float(w, y) && fold_is_number(w, y, 0.0) && never_negative_zero(w, x)) return x;
     }
-    for (uint32_t k = 0; k < 2; k++)
-        if ((n = fold_made_by(w, w->x[1 - k], OP_neg)))
-            return emit2(w->b, OP_sub, w->x[k], built_operand(w->b, n, 0));
+    for (uint32_t k = 0; k < 2; k++) {
+        const struct node *negation = fold_made_by(w, w->x[1 - k], OP_neg);
+        if (negation) return emit2(w->b, OP_sub, w->x[k], built_operand(w->b, negation, 0));
+    }
     return VAL_NONE;
 }
 

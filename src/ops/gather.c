@@ -109,7 +109,7 @@ static void batch_gather(struct batch *v)
 static lpv elem_gather(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                        const lpv *idx)
 {
-    (void)result;
+    HOP_UNUSED(result);
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     struct type x = operand_type(m, f, n, 0);

@@ -219,7 +219,7 @@ static void batch_dynamic_slice(struct batch *v)
 static lpv elem_dynamic_slice(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                               const lpv *idx)
 {
-    (void)result;
+    HOP_UNUSED(result);
     struct type t = operand_type(lower_module(L), f, n, 0);
     const struct attr *sizes = node_attr(f, n, DYNAMIC_SLICE_SIZES);
     lpv at[MAX_RANK];
@@ -377,7 +377,7 @@ static void batch_dynamic_update(struct batch *v)
 static lpv elem_dynamic_update(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                                const lpv *idx)
 {
-    (void)result;
+    HOP_UNUSED(result);
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     struct type t = operand_type(m, f, n, 0), u = operand_type(m, f, n, 1);

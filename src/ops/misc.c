@@ -38,7 +38,7 @@ static void eval_constant(struct eval *e)
 static lpv elem_constant(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                          const lpv *idx)
 {
-    (void)result;
+    HOP_UNUSED(result);
     struct lp *p = lower_lp(L);
     uint32_t index = (uint32_t)node_attr(f, n, CONSTANT_VALUE)->i;
     const struct constant *c = &lower_module(L)->constants.data[index];
@@ -169,7 +169,7 @@ static void eval_full(struct eval *e)
 static lpv elem_full(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                      const lpv *idx)
 {
-    (void)idx;
+    HOP_UNUSED(idx);
     enum dtype t = (enum dtype)type_get(lower_module(L), value_type(f, n->results + result)).dtype;
     return lp_const_bits(lower_lp(L), t, full_bits(node_attr(f, n, FULL_VALUE), t));
 }
@@ -253,7 +253,7 @@ static void eval_iota(struct eval *e)
 static lpv elem_iota(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                      const lpv *idx)
 {
-    (void)result;
+    HOP_UNUSED(result);
     enum dtype t = dtype_or(node_attr(f, n, IOTA_DTYPE), DT_I64);
     uint32_t along = attr_dim_or_zero(node_attr(f, n, IOTA_DIM));
     return lp_cast(lower_lp(L), t, idx[along]);
@@ -311,7 +311,8 @@ static void eval_dim_value(struct eval *e)
 static lpv elem_dim_value(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                           const lpv *idx)
 {
-    (void)result, (void)idx;
+    HOP_UNUSED(result);
+    HOP_UNUSED(idx);
     return lower_dim(L, (dim)node_attr(f, n, DIM_VALUE_DIM)->i);
 }
 
@@ -389,7 +390,10 @@ static void batch_bind_dim(struct batch *v)
 static lpv elem_bind_dim(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                          const lpv *idx)
 {
-    (void)L, (void)f, (void)n, (void)result;
+    HOP_UNUSED(L);
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
+    HOP_UNUSED(result);
     return idx[0];
 }
 
@@ -550,8 +554,8 @@ const struct op_row row_tag = {
 
 /* ---- check ---- */
 
-static void vjp_effect(struct vjp *v) { (void)v; /* no results, so nothing flows back */ }
-static void jvp_effect(struct jvp *j) { (void)j; }
+static void vjp_effect(struct vjp *v) { HOP_UNUSED(v); /* no results, so nothing flows back */ }
+static void jvp_effect(struct jvp *j) { HOP_UNUSED(j); }
 
 static void infer_check(struct infer *in)
 {
@@ -634,7 +638,9 @@ static void block_check(struct lower *L, const struct fn *f, const struct node *
 
 static uint8_t use_once(const struct fn *f, const struct node *n, uint32_t i)
 {
-    (void)f, (void)n, (void)i;
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
+    HOP_UNUSED(i);
     return USE_ONCE;
 }
 

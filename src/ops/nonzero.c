@@ -126,7 +126,9 @@ static void block_nonzero(struct lower *L, const struct fn *f, const struct node
 
 static uint8_t use_many(const struct fn *f, const struct node *n, uint32_t i)
 {
-    (void)f, (void)n, (void)i;
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
+    HOP_UNUSED(i);
     return USE_MANY;
 }
 

@@ -72,7 +72,7 @@ static lpv elem_random(struct lower *L, const struct fn *f, const struct node *n
     struct type t = type_get(lower_module(L), value_type(f, n->results));
     uint32_t lead = type_get(lower_module(L), value_type(f, keys)).rank - 1u;
     lpv at[MAX_RANK], key[2], position = lp_index(p, 0);
-    (void)result;
+    HOP_UNUSED(result);
     for (uint32_t i = 0; i < lead; i++) at[i] = idx[i];
     for (uint32_t word = 0; word < 2; word++) {
         at[lead] = lp_index(p, word);

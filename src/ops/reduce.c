@@ -301,7 +301,9 @@ static bool folds_rows(const struct module *m, const struct fn *f, const struct 
 
 static uint8_t argmax_use(const struct fn *f, const struct node *n, uint32_t i)
 {
-    (void)f, (void)n, (void)i;
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
+    HOP_UNUSED(i);
     return USE_ONCE;
 }
 

@@ -326,7 +326,7 @@ static inline F64 N(reduce_angle)(CTX F64 x, U *quadrant, F64 *lost)
 {
     F64 t = ADD(MUL(x, F64_K(TWO_OVER_PI)), F64_K(INTEGER_SHIFTER)), n = SUB(t, F64_K(INTEGER_SHIFTER));
 #if WIDTH == 32
-    (void)lost;
+    HOP_UNUSED(lost);
     *quadrant = LOW32(BITS64(t));
     return SUB(SUB(x, MUL(n, F64_K(HALF_PI_SHORT))), MUL(n, F64_K(HALF_PI_REST)));
 #else

@@ -444,7 +444,7 @@ static void block_scatter(struct lower *L, const struct fn *f, const struct node
 /* Indices are looked at again for every dim before them; updates once. */
 static uint8_t use_scatter(const struct fn *f, const struct node *n, uint32_t i)
 {
-    (void)f;
+    HOP_UNUSED(f);
     return i && i + 1 < n->n_operands ? USE_MANY : USE_ONCE;
 }
 
@@ -630,7 +630,7 @@ static void block_affine(struct lower *L, const struct fn *f, const struct node 
 
 static uint8_t use_affine(const struct fn *f, const struct node *n, uint32_t i)
 {
-    (void)f;
+    HOP_UNUSED(f);
     return i && i + 2 < n->n_operands ? USE_MANY : USE_ONCE;
 }
 

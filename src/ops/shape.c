@@ -104,7 +104,9 @@ static lpv elem_reshape(struct lower *L, const struct fn *f, const struct node *
 static const struct attr_spec reshape_attrs[] = { [RESHAPE_DIMS] = { "dims", ATTR_DIMS, true, NULL } };
 static bool run_reshape(struct module *m, const struct fn *f, const struct node *n, dim *at)
 {
-    (void)m, (void)f, (void)n;
+    HOP_UNUSED(m);
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
     *at = 0;
     return true;
 }
@@ -185,7 +187,7 @@ static void batch_permute(struct batch *v)
 static lpv elem_permute(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                         const lpv *idx)
 {
-    (void)result;
+    HOP_UNUSED(result);
     const struct attr *order = node_attr(f, n, PERMUTE_ORDER);
     lpv at[MAX_RANK];
     for (uint32_t i = 0; i < order->n; i++) at[order->list[i]] = idx[i];
@@ -195,7 +197,7 @@ static lpv elem_permute(struct lower *L, const struct fn *f, const struct node *
 static void permute_source_dims(const struct attr *attrs, uint32_t operand_rank, uint32_t result_rank,
                                 uint32_t from[MAX_RANK])
 {
-    (void)operand_rank;
+    HOP_UNUSED(operand_rank);
     memcpy(from, attrs[PERMUTE_ORDER].list, result_rank * sizeof *from);
 }
 
@@ -286,7 +288,7 @@ static void batch_broadcast(struct batch *v)
 static lpv elem_broadcast(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                           const lpv *idx)
 {
-    (void)result;
+    HOP_UNUSED(result);
     const struct attr *to = node_attr(f, n, BROADCAST_AT);
     lpv at[MAX_RANK];
     for (uint32_t i = 0; i < to->n; i++) at[i] = idx[to->list[i]];
@@ -461,7 +463,7 @@ static void batch_slice(struct batch *v)
 static lpv elem_slice(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                       const lpv *idx)
 {
-    (void)result;
+    HOP_UNUSED(result);
     struct lp *p = lower_lp(L);
     const struct attr *a = node_attr(f, n, 0);
     lpv at[MAX_RANK];
@@ -582,7 +584,7 @@ static void batch_slice_update(struct batch *v)
 static lpv elem_slice_update(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                              const lpv *idx)
 {
-    (void)result;
+    HOP_UNUSED(result);
     struct lp *p = lower_lp(L);
     const struct attr *a = node_attr(f, n, 0);
     struct type t = operand_type(lower_module(L), f, n, 0), u = operand_type(lower_module(L), f, n, 1);
@@ -777,7 +779,7 @@ static void batch_pad(struct batch *v)
 static lpv elem_pad(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                     const lpv *idx)
 {
-    (void)result;
+    HOP_UNUSED(result);
     struct lp *p = lower_lp(L);
     struct type x = operand_type(lower_module(L), f, n, 0);
     const struct attr *a = node_attr(f, n, 0);
@@ -926,7 +928,7 @@ static void batch_concat(struct batch *v)
 static lpv elem_concat(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                        const lpv *idx)
 {
-    (void)result;
+    HOP_UNUSED(result);
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     uint32_t along = (uint32_t)node_attr(f, n, CONCAT_DIM)->i, rank = operand_type(m, f, n, 0).rank;
@@ -1028,7 +1030,7 @@ static void batch_reverse(struct batch *v)
 static lpv elem_reverse(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                         const lpv *idx)
 {
-    (void)result;
+    HOP_UNUSED(result);
     struct lp *p = lower_lp(L);
     struct type t = operand_type(lower_module(L), f, n, 0);
     const struct attr *dims = node_attr(f, n, REVERSE_DIMS);

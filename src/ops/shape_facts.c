@@ -91,13 +91,14 @@ val fold_slice(const struct fold *w)
     const struct attr *start = &w->attrs[SLICE_START];
     const struct attr *limit = &w->attrs[SLICE_LIMIT];
     const struct attr *step = &w->attrs[SLICE_STEP];
-    const struct node *n;
     bool zero = true;
     for (uint32_t i = 0; i < start->n; i++) zero &= start->list[i] == 0;
     if (zero && unit_steps(step) && builder_type(w->b, w->x[0]) == w->type) return w->x[0];
-    if ((n = fold_made_by(w, w->x[0], OP_concat)) && unit_steps(step)) return slice_of_concat(w, n);
-    if (!(n = fold_made_by(w, w->x[0], OP_slice)) || !unit_steps(built_attr(w->b, n, SLICE_STEP)))
-        return n ? VAL_NONE : fold_arranged(w);
+    const struct node *concat = fold_made_by(w, w->x[0], OP_concat);
+    if (concat && unit_steps(step)) return slice_of_concat(w, concat);
+    const struct node *n = fold_made_by(w, w->x[0], OP_slice);
+    if (!n) return fold_arranged(w);
+    if (!unit_steps(built_attr(w->b, n, SLICE_STEP))) return VAL_NONE;
     dim from[MAX_RANK], to[MAX_RANK];
     for (uint32_t i = 0; i < start->n; i++) {
         from[i] = dim_add(w->m, built_attr(w->b, n, SLICE_START)->list[i], start->list[i]);
@@ -147,10 +148,11 @@ static val joined_slices(const struct fold *w, val x, val y, uint32_t d)
 val fold_concat(const struct fold *w)
 {
     uint32_t d = (uint32_t)w->attrs[CONCAT_DIM].i, n = 0;
-    val *some = ARENA_NEW(&w->b->arena, val, w->n->n_operands), both;
+    val *some = ARENA_NEW(&w->b->arena, val, w->n->n_operands);
     for (uint32_t k = 0; k < w->n->n_operands; k++) {
         if (emit_type(w->b, w->x[k]).dims[d] == 0) continue;
-        if (n && (both = joined_slices(w, some[n - 1], w->x[k], d)) != VAL_NONE) some[n - 1] = both;
+        val both = n ? joined_slices(w, some[n - 1], w->x[k], d) : VAL_NONE;
+        if (both != VAL_NONE) some[n - 1] = both;
         else some[n++] = w->x[k];
     }
     if (n == 1) return some[0];

@@ -366,7 +366,9 @@ static void block_sort(struct lower *L, const struct fn *f, const struct node *n
 
 static uint8_t use_once(const struct fn *f, const struct node *n, uint32_t i)
 {
-    (void)f, (void)n, (void)i;
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
+    HOP_UNUSED(i);
     return USE_ONCE;
 }
 
@@ -588,7 +590,8 @@ static void block_search(struct lower *L, const struct fn *f, const struct node 
 
 static uint8_t use_search(const struct fn *f, const struct node *n, uint32_t i)
 {
-    (void)f, (void)n;
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
     return i ? USE_ONCE : USE_MANY;
 }
 

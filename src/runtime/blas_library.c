@@ -178,7 +178,8 @@ static bool take(void *library, const char *file, bool anothers)
     void (*set_threads)(int) = (void (*)(int))dlsym(library, "openblas_set_num_threads");
     if (set_threads) set_threads(1); /* hop's own threads share the work */
     describe(library, anothers);
-    return is_there = true;
+    is_there = true;
+    return true;
 }
 
 static void find(void)

@@ -61,8 +61,14 @@ static uint32_t cpu_words(uint32_t out[64])
         uint32_t sub = leaves[i] == 0x70001 || leaves[i] == 0xd;
         __get_cpuid_count(leaf, sub, &r[0], &r[1], &r[2], &r[3]);
 #endif
-        if (leaves[i] == 1) r[1] = active[1] = 0;
-        if (leaves[i] == 0xd || leaves[i] == 0x80000008) r[2] = active[2] = 0;
+        if (leaves[i] == 1) {
+            r[1] = 0;
+            active[1] = 0;
+        }
+        if (leaves[i] == 0xd || leaves[i] == 0x80000008) {
+            r[2] = 0;
+            active[2] = 0;
+        }
         for (uint32_t j = 0; j < 4; j++) out[n++] = r[j];
         bool any_active = active[0] | active[1] | active[2] | active[3];
         for (uint32_t j = 1; any_active && j < 4; j++) out[n++] = active[j];
@@ -159,7 +165,8 @@ bool cache_entry_valid(const unsigned char *block, size_t n)
 static void file_stamp(const char *path, uint64_t *size, uint64_t *when)
 {
     struct stat st;
-    *size = *when = 0;
+    *size = 0;
+    *when = 0;
     if (!*path || stat(path, &st)) return;
     *size = (uint64_t)st.st_size;
     *when = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;

@@ -120,7 +120,8 @@ unsigned char *disk_read(const char *directory, const uint64_t hash[2], size_t *
     if (dir < 0) return NULL;
     cache_file_name(hash, name);
     int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0 && good_file(fd, &st) && (block = read_all(fd, (size_t)st.st_size, memory))) {
+    if (fd >= 0 && good_file(fd, &st)) block = read_all(fd, (size_t)st.st_size, memory);
+    if (block) {
         *bytes = (size_t)st.st_size;
         note_use(fd, &st);
     }

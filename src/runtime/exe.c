@@ -113,7 +113,8 @@ static void place_buffer(struct exe *e, const struct lp *p, uint32_t from)
     to->offset += p->first_byte;
     to->slot += p->first_slot;
     struct bound_buffer bound = { b, to->index };
-    to->why = to->name = NULL;
+    to->why = NULL;
+    to->name = NULL;
     if (to->static_count >= 0) to->count = dim_const(e->m, to->static_count);
     else to->count = to->kind == BUF_DYN ? 0 : copy_dim(e->m, p->m, to->count);
     if (to->kind == BUF_ARG) e->args[e->n_args++] = bound;
@@ -134,7 +135,8 @@ static void place_buffer(struct exe *e, const struct lp *p, uint32_t from)
 static void copy_layout(struct exe *e, const struct lp *p)
 {
     const struct lp *last = p->procedures.len ? p->procedures.data[p->procedures.len - 1] : p;
-    uint32_t n = e->n_buffers = last->first_buffer + last->buffers.len;
+    uint32_t n = last->first_buffer + last->buffers.len;
+    e->n_buffers = n;
     e->buffers = ARENA_ZNEW(&e->arena, struct lp_buffer, n);
     e->constants = ARENA_ZNEW(&e->arena, const void *, n);
     e->args = ARENA_NEW(&e->arena, struct bound_buffer, n);
@@ -314,7 +316,8 @@ static void emit_code(struct exe *e, struct module *m, struct lp *p, const struc
     if (report) {
         report->ir_text = w->native.ir_text;
         report->machine_text = w->native.machine_text;
-        w->native.ir_text = w->native.machine_text = NULL;
+        w->native.ir_text = NULL;
+        w->native.machine_text = NULL;
         report->code_bytes = e->program.code.code_bytes;
         note_stage(report, "  write IR", w->native.ir_ms);
         note_stage(report, "  generate code", w->native.codegen_ms);

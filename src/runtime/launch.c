@@ -90,7 +90,8 @@ static size_t buffer_bytes(const struct passage *p, uint32_t b)
 static void make_buffer(struct passage *p, uint32_t b)
 {
     p->host[b] = p->launch.buffers[b];
-    p->launch.buffers[b] = p->taken[b] = take(p->e->backend->memory, buffer_bytes(p, b));
+    p->taken[b] = take(p->e->backend->memory, buffer_bytes(p, b));
+    p->launch.buffers[b] = p->taken[b];
 }
 
 static int32_t launch_kernel(struct passage *p, uint32_t kernel)

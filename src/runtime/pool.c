@@ -58,7 +58,8 @@ static void child_after_fork(void)
 {
     static const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     static const pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
-    pool.use = pool.sleep = mutex;
+    pool.use = mutex;
+    pool.sleep = mutex;
     pool.wake = cond;
     atomic_store(&pool.state, 0);
     atomic_store(&pool.sleepers, 0);
@@ -118,32 +119,35 @@ static bool joinable(uint64_t state, uint32_t seen)
 /* The state with a job to join, or 0: the worker ends. */
 static uint64_t wait_for_job(uint32_t seen)
 {
-    uint64_t state;
     for (int i = 0; i < SPINS_BEFORE_SLEEP; i++) {
-        if (joinable(state = atomic_load_explicit(&pool.state, memory_order_acquire), seen)) return state;
+        uint64_t state = atomic_load_explicit(&pool.state, memory_order_acquire);
+        if (joinable(state, seen)) return state;
         PAUSE();
     }
     pthread_mutex_lock(&pool.sleep);
     atomic_fetch_add(&pool.sleepers, 1); /* before looking again: whoever publishes looks at it afterwards */
-    bool job;
-    while (!(job = joinable(state = atomic_load(&pool.state), seen)) && !atomic_load(&pool.stop))
+    uint64_t state = atomic_load(&pool.state);
+    while (!joinable(state, seen) && !atomic_load(&pool.stop)) {
         pthread_cond_wait(&pool.wake, &pool.sleep);
+        state = atomic_load(&pool.state);
+    }
     atomic_fetch_sub(&pool.sleepers, 1);
     pthread_mutex_unlock(&pool.sleep);
-    return job ? state : 0;
+    return joinable(state, seen) ? state : 0;
 }
 
 static void *worker(void *number)
 {
     uint32_t seen = 0;
     inside = true;
-    for (uint64_t state; (state = wait_for_job(seen));) {
+    for (;;) {
+        uint64_t state = wait_for_job(seen);
+        if (!state) return NULL;
         if (!atomic_compare_exchange_strong(&pool.state, &state, state + 1)) continue;
         seen = (uint32_t)(state >> 32);
         if ((uintptr_t)number < pool.helpers) work();
         atomic_fetch_sub_explicit(&pool.state, 1, memory_order_release);
     }
-    return NULL;
 }
 
 static void start_workers(uint32_t wanted)

@@ -96,19 +96,24 @@ static void *rt_reserve(struct hop_rt *rt, int32_t buffer, int64_t bytes)
         give_block(r->e, g->block);
         *g = (struct grown){ block, data, want };
     }
-    return r->buffers[buffer] = g->data;
+    r->buffers[buffer] = g->data;
+    return g->data;
 }
 
 static struct tensor **shown_tensors(struct arena *arena, const struct hop_rt_operand *operands, int32_t n)
 {
     struct tensor **list = ARENA_NEW(arena, struct tensor *, n);
     for (int32_t i = 0; i < n; i++) {
-        struct tensor *t = list[i] = ARENA_ZNEW(arena, struct tensor, 1);
+        struct tensor *t = ARENA_ZNEW(arena, struct tensor, 1);
+        list[i] = t;
         t->refs = 1;
         t->dtype = (uint8_t)operands[i].dtype;
         t->rank = (uint8_t)operands[i].rank;
         t->count = 1;
-        for (uint32_t d = 0; d < t->rank; d++) t->count *= t->dims[d] = operands[i].dims[d];
+        for (uint32_t d = 0; d < t->rank; d++) {
+            t->dims[d] = operands[i].dims[d];
+            t->count *= t->dims[d];
+        }
         t->data = (void *)operands[i].data;
     }
     return list;
@@ -227,7 +232,10 @@ static struct run *run_new(struct exe *e)
     r->views = (struct shape_view *)(r->grown + e->n_dyn);
     r->result_views = r->views + f->n_params;
     int64_t *dims = (int64_t *)(r->result_views + f->n_results);
-    for (uint32_t i = 0; i < f->n_params + f->n_results; i++, dims += MAX_RANK) r->views[i].dims = dims;
+    for (uint32_t i = 0; i < f->n_params + f->n_results; i++) {
+        r->views[i].dims = dims;
+        dims += MAX_RANK;
+    }
     r->rt = (struct hop_rt){
         .asked = rt_asked,
         .gemm = blas_gemm,
@@ -253,7 +261,8 @@ static struct run *run_take(struct exe *e)
 {
     for (uint32_t i = 0; i < SPARE_RUNS; i++) {
         struct run *r = atomic_load_explicit(&e->spare[i], memory_order_relaxed);
-        if (r && (r = atomic_exchange_explicit(&e->spare[i], NULL, memory_order_acquire))) return r;
+        if (r) r = atomic_exchange_explicit(&e->spare[i], NULL, memory_order_acquire);
+        if (r) return r;
     }
     return run_new(e);
 }

@@ -78,8 +78,8 @@ static void wait_for_change(int ms)
 static void stop_here(int number, siginfo_t *info, void *context)
 {
     uintptr_t place = PLACE_OF((ucontext_t *)context);
-    (void)number;
-    (void)info;
+    HOP_UNUSED(number);
+    HOP_UNUSED(info);
     if (!own || place < workers.code || place >= workers.code_end) return;
     atomic_store(&own->stopped, true);
     for (;;) pause();
@@ -100,7 +100,7 @@ static void end_workers(void)
     struct sigaction action = { .sa_sigaction = stop_here, .sa_flags = SA_SIGINFO | SA_RESTART };
     sigfillset(&action.sa_mask);
     if (stops && sigaction(STOP_SIGNAL, &action, NULL)) stops = false;
-    for (struct job *job; (job = somebody_at_work());) {
+    for (struct job *job = somebody_at_work(); job; job = somebody_at_work()) {
         if (stops) pthread_kill(job->thread, STOP_SIGNAL);
         wait_for_change(STOP_EVERY_MS);
     }
@@ -128,7 +128,8 @@ static void remove_job(struct job *job)
 
 static void *worker(void *arg)
 {
-    struct job *job = own = arg;
+    struct job *job = arg;
+    own = job;
     job->work(job->env);
     pthread_mutex_lock(&workers.lock);
     job->done = true;

@@ -102,9 +102,12 @@ static val build_pack(struct build *w, uint32_t k)
     if (pack->made != VAL_NONE) return pack->made;
     if (pack->kind == PACK_ARRAY) {
         val x = build_value(w, pack->array);
-        if (pack->across) return pack->made = x;
-        x = reshaped(w->c.b, x, type_prepend(p->m, pack->lane, dim_const(p->m, pack->n)));
-        return pack->made = emit_move_dim(w->c.b, x, 0, lane_rank(p->m, pack->lane));
+        if (!pack->across) {
+            type_id lanes = type_prepend(p->m, pack->lane, dim_const(p->m, pack->n));
+            x = emit_move_dim(w->c.b, reshaped(w->c.b, x, lanes), 0, lane_rank(p->m, pack->lane));
+        }
+        pack->made = x;
+        return x;
     }
     const struct node *n = fn_node(p->g, p->g->values[pack->lanes[0]].node);
     val *operands = ARENA_NEW(&w->c.b->arena, val, n->n_operands);
@@ -114,7 +117,8 @@ static val build_pack(struct build *w, uint32_t k)
                           .n_operands = n->n_operands,
                           .attrs = p->g->attrs + n->attrs,
                           .place = n->place };
-    return pack->made = builder_node(w->c.b, &in);
+    pack->made = builder_node(w->c.b, &in);
+    return pack->made;
 }
 
 static val build_gather(struct build *w, const val *list, uint32_t n)
@@ -184,7 +188,8 @@ static val build_value(struct build *w, val v)
     if (at.pack != HOP_NONE && p->packs.data[at.pack].kind != PACK_ARRAY) {
         val x = one_lane(w->c.b, build_pack(w, at.pack), at.lane);
         builder_name(w->c.b, x, p->g->values[v].name);
-        return w->c.values[v] = x;
+        w->c.values[v] = x;
+        return x;
     }
     const struct node *n = fn_node(p->g, p->g->values[v].node);
     uint32_t count;

@@ -77,7 +77,8 @@ static void need_node(struct cut *c, uint32_t i)
 {
     const struct node *n = fn_node(c->joint, i);
     if (c->done[i]) return;
-    c->needed[i] = c->done[i] = true;
+    c->needed[i] = true;
+    c->done[i] = true;
     struct symbol_walk walk = { need_symbol, c };
     for (uint32_t k = 0; k < n->n_operands; k++) need_value(c, node_operands(c->joint, n)[k]);
     node_symbols(c->m, c->joint, n, &walk);

@@ -237,7 +237,9 @@ static bool accumulate_rule(struct simplifier *s, struct copier *c, const struct
         if (!product_moves(&w, d)) continue;
         const struct node *product = body_node(&w, d->core);
         for (uint32_t k = 0; k < 2; k++) time_need(c, &w.l, &w.plan, body_operand(&w, product, k));
-        d->moves = d->product = any = true;
+        d->moves = true;
+        d->product = true;
+        any = true;
     }
     for (uint32_t i = 0; i < w.addends.len; i++) {
         struct addend *d = &w.addends.data[i];

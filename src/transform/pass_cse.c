@@ -5,7 +5,7 @@
 static bool merge_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
 {
     const uint32_t *class = ctx;
-    (void)s;
+    HOP_UNUSED(s);
     if (!n->n_results || class[n->results] == n->results) return false;
     for (uint32_t k = 0; k < n->n_results; k++) results[k] = c->values[class[n->results + k]];
     return true;

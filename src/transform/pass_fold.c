@@ -291,7 +291,7 @@ static bool fold_scan(struct copier *c, const struct loop *l, val *results)
 
 static bool fold_node(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
 {
-    (void)ctx;
+    HOP_UNUSED(ctx);
     const struct op_row *row = node_row(n);
     struct loop l;
     if (row->rewrite && row->rewrite(c, n, results, s->o)) return true;

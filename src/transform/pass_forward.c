@@ -56,7 +56,10 @@ static void equal_carries(struct arena *a, const struct module *m, const struct 
  */
 static bool slice_is_constant(struct copier *c, val xs, struct param_plan *out)
 {
-    if (full_value(c->b, xs, &out->value)) return out->fate = PARAM_FULL, true;
+    if (full_value(c->b, xs, &out->value)) {
+        out->fate = PARAM_FULL;
+        return true;
+    }
     const struct node *n = built_node(c->b, xs);
     if (!n || !node_repeats(n)) return false;
     struct type t = emit_type(c->b, xs);

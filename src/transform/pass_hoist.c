@@ -164,7 +164,7 @@ static bool hoist_rule(struct simplifier *s, struct copier *c, const struct node
 {
     struct loop l;
     struct arena *a = &c->b->arena;
-    (void)ctx;
+    HOP_UNUSED(ctx);
     if (node_row(n)->control == CONTROL_TOTALS) return hoist_totals(s, c, n, results);
     if (!loop_of_node(s->m, c->f, n, &l)) return false;
     bool changed = layout_body(s, a, &l);

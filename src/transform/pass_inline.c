@@ -101,7 +101,7 @@ uint32_t inline_absorb(struct simplifier *s, uint32_t fn)
 
 static bool inline_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
 {
-    (void)ctx;
+    HOP_UNUSED(ctx);
     const struct region *region = node_region(c->f, n, 0);
     const struct fn *g = module_fn(s->m, region->fn);
     uint32_t here = 0;

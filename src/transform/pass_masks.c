@@ -123,7 +123,7 @@ static bool drop_choice(struct simplifier *s, struct copier *c, const struct nod
     if (node_row(n)->control == CONTROL_CHOICE) return drop_guard(w, c, n, results);
     const struct reading *r = &w->read[n->results];
     const val *x = node_operands(c->f, n);
-    (void)s;
+    HOP_UNUSED(s);
     if (r->everywhere || r->mask == HOP_NONE || r->mask != mask_of(w->m, c->f, x[0])) return false;
     results[0] = c->values[x[r->side ? 1 : 2]];
     return true;

@@ -255,7 +255,10 @@ static bool measure(struct packing *p)
         int64_t at;
         for (uint32_t k = 0; k < n->n_operands; k++)
             depth = HOP_MAX(depth, 1 + p->depth[node_operands(g, n)[k]]);
-        if (node_effects(p->m, g, n)) effects = depth = HOP_MAX(depth, effects + 1);
+        if (node_effects(p->m, g, n)) {
+            depth = HOP_MAX(depth, effects + 1);
+            effects = depth;
+        }
         if (depth > MAX_DEPTH) return false;
         bool takes_part = n->n_results == 1 && (n->op == OP_reshape || n->op == OP_slice);
         if (takes_part && array_with(p->m, g, n->results, &array, &at)) depth = p->depth[array.array];
@@ -754,7 +757,9 @@ static bool try_packs(struct packing *p)
     p->home = ARENA_NEW(p->a, struct home, p->g->n_values);
     for (val v = 0; v < p->g->n_values; v++) p->home[v] = (struct home){ HOP_NONE, 0 };
     p->wanted = ARENA_ZNEW(p->a, bool, p->g->n_values);
-    p->packs.len = p->seeds.len = p->work.len = 0;
+    p->packs.len = 0;
+    p->seeds.len = 0;
+    p->work.len = 0;
     find_rows(p);
     if (p->l) {
         find_columns(p);

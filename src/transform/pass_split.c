@@ -140,7 +140,10 @@ static bool walk_late(struct split *w, const bool *kept, val v, bool *visited, b
     const struct fn *g = w->l.body;
     if (visited[v] || is_invariant(&w->body, v)) return true;
     visited[v] = true;
-    if (kept[v] || g->values[v].node == NODE_NONE) return boundary[v] = true;
+    if (kept[v] || g->values[v].node == NODE_NONE) {
+        boundary[v] = true;
+        return true;
+    }
     const struct node *n = fn_node(g, g->values[v].node);
     if (!node_batches(w->c->b->m, g, n)) return false;
     *product |= small_product(w->c->b->m, g, n, &w->body);
@@ -192,14 +195,15 @@ static bool split_rule(struct simplifier *s, struct copier *c, const struct node
 {
     struct arena *a = &c->b->arena;
     struct split w = { .c = c };
-    (void)ctx;
+    HOP_UNUSED(ctx);
     if (!loop_of_node(s->m, c->f, n, &w.l) || !loop_has_length(&w.l)) return false;
     const struct fn *g = w.l.body;
     struct loop_plan p = plan_new(a, &w.l);
     w.body = body_values(a, s->m, g, w.l.n_carry, loop_first_with(&w.l));
     w.product = ARENA_ZNEW(a, bool, g->n_values);
     w.seen = ARENA_ZNEW(a, bool, g->n_values);
-    w.before.l = w.after.l = &w.l;
+    w.before.l = &w.l;
+    w.after.l = &w.l;
     find_products(&w);
     find_before(&w);
     bool *next = ARENA_ZNEW(a, bool, g->n_results);

@@ -56,9 +56,13 @@ static bool *choose(struct arena *a, struct module *m, const struct fn *f, bool 
 {
     bool *chosen = ARENA_ZNEW(a, bool, f->n_nodes);
     *any = false;
-    for (uint32_t i = 0; i < f->n_nodes; i++) *any |= chosen[i] = is_small(m, f, fn_node(f, i));
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        chosen[i] = is_small(m, f, fn_node(f, i));
+        *any |= chosen[i];
+    }
     for (bool changed = *any; changed;) {
-        changed = *any = false;
+        changed = false;
+        *any = false;
         for (uint32_t i = 0; i < f->n_nodes; i++) {
             const struct node *n = fn_node(f, i);
             struct loop l;

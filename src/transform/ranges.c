@@ -151,7 +151,10 @@ static int64_t wrapped_number(enum dtype t, int64_t v)
 static bool is_shifted(const struct fn *body, uint32_t carry, val v, const struct range *values,
                        uint64_t *offset)
 {
-    if (v == carry) return *offset = 0, true;
+    if (v == carry) {
+        *offset = 0;
+        return true;
+    }
     if (body->values[v].node == NODE_NONE) return false;
     const struct node *n = fn_node(body, body->values[v].node);
     const int8_t *factors = node_row(n)->factors;

@@ -103,7 +103,7 @@ static uint32_t simplify_fn(struct simplifier *s, uint32_t fn);
 static bool replace_bodies(struct simplifier *s, struct copier *c, const struct node *n, val *results,
                            void *ctx)
 {
-    (void)ctx;
+    HOP_UNUSED(ctx);
     bool changed = false;
     for (uint32_t r = 0; r < n->n_regions; r++) {
         uint32_t body = node_region(c->f, n, r)->fn;
