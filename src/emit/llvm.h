@@ -18,6 +18,7 @@
 enum {
     MAX_PARTS = 64,    /* vectors that one widened value consists of */
     CHUNK_BYTES = 512, /* a static vector loop up to this size is one step without a loop */
+    FRAME_ALIGN = 64,  /* of each small buffer in the frame */
     STRICT_LANES = LP_STRICT_LANES
 };
 
@@ -73,6 +74,7 @@ struct slot_plan {        /* of a local or of a buffer */
                           would only be spilled */
     bool in_registers; /* BUF_LOCAL: an SSA value; LANES: vectors, not memory */
     uint8_t lanes, parts;
+    uint64_t in_frame; /* of a small buffer: where it lies in plan.frame_bytes, when there is a frame */
 };
 /* A value, buffer or local that an outlined function takes from its parent. */
 enum capture_kind {
@@ -80,6 +82,7 @@ enum capture_kind {
     CAPTURE_SLOT,
     CAPTURE_BUFFER,
     CAPTURE_LANES,
+    CAPTURE_FRAME,
     CAPTURE_BUFFERS,
     CAPTURE_SYMBOLS
 };
@@ -115,13 +118,17 @@ struct section {
     uint32_t n_given;
     /* once it is emitted */
     LLVMValueRef fn;
-    struct capture *captures, *back; /* back: values and locals that it gives its caller */
+    struct capture *captures, *back; /* back: locals that it gives its caller */
     uint32_t n_captures, n_back;
 };
 struct plan {
     struct section *sections;
     uint32_t n_sections, cap_sections;
     uint32_t *section_index, section_slots; /* by first statement: number + 1, 0: empty */
+    /* Small buffers of a program with sections, and values that sections make for others, lie side by side,
+     * so that one pointer is all that a section must be given. */
+    uint64_t frame_bytes; /* 0: there is no frame, each small buffer has a place of its own */
+    uint64_t *in_frame;   /* per instruction: where its value lies in the frame, + 1; 0: it does not */
     struct top_loop *nests;
     uint32_t n_nests;
     struct loop_plan *loops;  /* per loop */
@@ -158,6 +165,7 @@ struct splat {
 struct known_value {
     struct held held;
     struct splat splat;
+    LLVMBasicBlockRef given_in; /* of a value that a section made: what follows the section's call */
 };
 struct known_array {
     LLVMValueRef pointer;
@@ -171,6 +179,7 @@ struct func {
     uint32_t loop; /* the outlined loop or the section's number, HOP_NONE: the entry */
     bool shared;   /* called for several nests: nothing that is special to one may be written into it */
     LLVMValueRef fn, rt, buffers_arg, symbols_arg, env, cancel;
+    LLVMValueRef frame;      /* the small buffers of the entry, NULL: not needed yet */
     LLVMBasicBlockRef entry; /* stack slots and pointers; gets its terminator last */
     LLVMBasicBlockRef exits[HOP_INTERNAL + 1];
     struct table values;      /* struct known_value, per instruction */
@@ -295,12 +304,20 @@ struct capture share_translate(
 
 /* llvm_section.c */
 bool section_is_large(const struct emitter *e, const struct lp_block *block);
-void section_find(struct emitter *e); /* once it is known which nests are equal */
+void section_find(struct emitter *e);   /* once it is known which nests are equal */
+void section_layout(struct emitter *e); /* once it is known who touches what */
 struct section *section_at(const struct emitter *e,
                            const struct lp_stmt *s); /* the section that begins there, or NULL */
 static inline bool is_section(const struct emitter *e, uint32_t function)
 {
     return function != HOP_NONE && function >= e->p->loops.len;
+}
+/* The function whose stack a small buffer lies on. What a section has in one of its own may be wanted when it
+ * is called for the next step of the loop that it stands in. */
+static inline uint32_t memory_home(const struct emitter *e, uint32_t buffer)
+{
+    uint32_t home = e->plan.buffers[buffer].home;
+    return is_section(e, home) ? HOP_NONE : home;
 }
 
 /* llvm_ops.c: `lanes` 0 is a scalar */
@@ -335,6 +352,8 @@ LLVMValueRef value_part(struct emitter *e, lpv v,
                         uint32_t part); /* a vector of the current loop's lanes, or the scalar outside */
 LLVMValueRef stack_slot(struct emitter *e, LLVMTypeRef type, uint32_t count, uint32_t align);
 LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer);
+LLVMValueRef frame(struct emitter *e);              /* what sections share, in the entry's memory */
+LLVMValueRef value_place(struct emitter *e, lpv v); /* in the frame */
 LLVMValueRef buffer_address(struct emitter *e, uint32_t buffer, LLVMValueRef index);
 LLVMValueRef rt_function(struct emitter *e,
                          size_t offset); /* pointer at that offset of the runtime's table */

@@ -107,6 +107,45 @@ static LLVMValueRef value_of_parent(struct emitter *e, lpv v)
     return x;
 }
 
+LLVMValueRef frame(struct emitter *e)
+{
+    struct func *f = e->f;
+    if (!f->frame && f->parent) f->frame = capture(e, CAPTURE_FRAME, 0, e->ptr);
+    else if (!f->frame) f->frame = stack_slot(e, e->i8, (uint32_t)e->plan.frame_bytes, FRAME_ALIGN);
+    return f->frame;
+}
+
+static bool sees_frame(const struct emitter *e)
+{
+    return e->plan.frame_bytes && (!e->f->parent || is_section(e, e->f->loop));
+}
+
+static bool is_value_in_frame(const struct emitter *e, lpv v)
+{
+    return e->plan.in_frame && e->plan.in_frame[v];
+}
+
+LLVMValueRef value_place(struct emitter *e, lpv v)
+{
+    return pointer_at(e, e->i8, frame(e), (int64_t)e->plan.in_frame[v] - 1);
+}
+
+/* A value that a section made is loaded where it is wanted first: what is wanted in other sections only costs
+ * the caller nothing. One from before this function was called is in the frame when it begins. */
+static LLVMValueRef value_from_frame(struct emitter *e, lpv v)
+{
+    LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder), given_in = known_value(e, v)->given_in;
+    LLVMTypeRef type = type_value(e, dtype_of(e, v), 0);
+    if (!sees_frame(e)) return capture(e, CAPTURE_VALUE, v, type);
+    frame(e); /* known before the builder leaves the end of a block */
+    LLVMValueRef first = given_in ? LLVMGetFirstInstruction(given_in) : NULL;
+    if (first) LLVMPositionBuilderBefore(e->builder, first);
+    else LLVMPositionBuilderAtEnd(e->builder, given_in ? given_in : e->f->entry);
+    LLVMValueRef x = LLVMBuildLoad2(e->builder, type, value_place(e, v), "");
+    LLVMPositionBuilderAtEnd(e->builder, at);
+    return x;
+}
+
 const struct held *value_get(struct emitter *e, lpv v)
 {
     struct func *f = e->f;
@@ -118,6 +157,7 @@ const struct held *value_get(struct emitter *e, lpv v)
     }
     if (x->form) return x;
     if (i->op == LP_CONST) *x = scalar_value(e, const_bits(e, (enum dtype)i->dtype, 0, i->bits));
+    else if (is_value_in_frame(e, v)) *x = scalar_value(e, value_from_frame(e, v));
     else if (f->parent) *x = scalar_value(e, capture_scalar(e, CAPTURE_VALUE, v, value_of_parent(e, v)));
     else if (i->op == LP_VAR) emit_fail(e, "the variable of loop %u is used outside of it", (uint32_t)i->imm);
     else emit_fail(e, "value %u is used before its place", v);
@@ -218,32 +258,37 @@ static LLVMValueRef growing_pointer(struct emitter *e, uint32_t buffer)
     return known->wide;
 }
 
+/* Equal nests are given pointers: theirs are different buffers of the frame. */
+static bool is_in_frame(const struct emitter *e, uint32_t buffer)
+{
+    return sees_frame(e) && memory_home(e, buffer) == HOP_NONE && !e->plan.buffers[buffer].in_registers;
+}
+
+static LLVMValueRef frame_pointer(struct emitter *e, uint32_t buffer)
+{
+    return pointer_at(e, e->i8, frame(e), (int64_t)e->plan.buffers[buffer].in_frame);
+}
+
 /* Of many buffers pointers are loaded near where they are used, outside of loops: all of them at the entry
  * would be spilled, and LLVM's time grows with the square of the loads in one block. */
 enum { MANY_BUFFERS = 192 };
 static LLVMValueRef near_pointer(struct emitter *e, uint32_t buffer)
 {
     struct func *f = e->f;
-    if (!f->loops) return load_pointer(e, buffer);
+    bool in_frame = e->p->buffers.data[buffer].kind == BUF_LOCAL;
+    LLVMValueRef (*make)(struct emitter *, uint32_t) = in_frame ? frame_pointer : load_pointer;
+    if (!f->loops) return make(e, buffer);
     struct known_array *known = known_array(e, buffer);
     if (known->pointer_loop == f->outermost) return known->pointer;
     LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
     LLVMValueRef end = LLVMGetBasicBlockTerminator(f->before);
-    buffers_table(e); /* known before the builder leaves the end of a block */
+    (in_frame ? frame : buffers_table)(e); /* known before the builder leaves the end of a block */
     if (end) LLVMPositionBuilderBefore(e->builder, end);
     else LLVMPositionBuilderAtEnd(e->builder, f->before);
-    known->pointer = load_pointer(e, buffer);
+    known->pointer = make(e, buffer);
     known->pointer_loop = f->outermost;
     LLVMPositionBuilderAtEnd(e->builder, at);
     return known->pointer;
-}
-
-/* The function whose stack a small buffer lies on. What a section has in one of its own may be wanted when it
- * is called for the next step of the loop that it stands in. */
-static uint32_t memory_home(const struct emitter *e, uint32_t buffer)
-{
-    uint32_t home = e->plan.buffers[buffer].home;
-    return is_section(e, home) ? HOP_NONE : home;
 }
 
 LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer)
@@ -254,7 +299,7 @@ LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer)
     if (b->kind == BUF_DYN) return growing_pointer(e, buffer);
     bool here = b->kind == BUF_LOCAL && f->loop == memory_home(e, buffer);
     bool near = is_section(e, f->loop) || (!f->parent && e->p->buffers.len > MANY_BUFFERS);
-    if (near && b->kind != BUF_LOCAL) return near_pointer(e, buffer);
+    if (b->kind == BUF_LOCAL ? is_in_frame(e, buffer) : near) return near_pointer(e, buffer);
     LLVMValueRef *known = &known_array(e, buffer)->pointer;
     if (*known) return *known;
     if (here) x = stack_slot(e, type_memory(e, (enum dtype)b->dtype, 0), (uint32_t)b->static_count, 64);
@@ -619,6 +664,7 @@ LLVMValueRef captured(struct emitter *e, struct capture c)
             return buffer_pointer(e, c.id);
         return load_pointer(e, c.id);
     case CAPTURE_LANES: return lane_address(e, c.id, NULL);
+    case CAPTURE_FRAME: return frame(e);
     case CAPTURE_BUFFERS: return buffers_table(e);
     case CAPTURE_SYMBOLS: return symbols_pointer(e);
     }

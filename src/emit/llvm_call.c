@@ -396,18 +396,32 @@ void emit_parallel(struct emitter *e, const struct lp_stmt *s)
 
 /* ---- sections ---- */
 
-/* The last thing that a section's function does: values and locals that others want go where they find them,
- * behind the captures. */
+/* Into the frame goes a value where it is made: at the end of the section hundreds would have to be kept in
+ * registers until then. */
+static void put_in_frame(struct emitter *e, lpv v)
+{
+    LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
+    LLVMValueRef x = value_scalar(e, v);
+    bool made_here = LLVMIsAInstruction(x) && LLVMGetInstructionParent(x) != e->f->entry;
+    LLVMValueRef next = made_here ? LLVMGetNextInstruction(x) : NULL;
+    while (next && LLVMIsAPHINode(next)) next = LLVMGetNextInstruction(next);
+    frame(e); /* known before the builder leaves the end of a block */
+    if (next) LLVMPositionBuilderBefore(e->builder, next);
+    LLVMBuildStore(e->builder, x, value_place(e, v));
+    LLVMPositionBuilderAtEnd(e->builder, at);
+}
+
+/* The last thing that a section's function does: values that others want go into the frame, locals behind the
+ * captures. */
 static void give_back(struct emitter *e, struct section *s)
 {
     uint32_t *locals;
     uint32_t n_locals = section_sets(e, s, &locals);
+    for (uint32_t k = 0; k < s->n_given; k++)
+        if (known_value(e, s->given[k])->held.form == FORM_SCALAR) put_in_frame(e, s->given[k]);
     s->n_captures = e->f->n_captures;
     s->captures = e->f->captures;
-    s->back = EMIT_NEW(e, struct capture, s->n_given + n_locals + 1);
-    for (uint32_t k = 0; k < s->n_given; k++)
-        if (known_value(e, s->given[k])->held.form == FORM_SCALAR)
-            s->back[s->n_back++] = (struct capture){ CAPTURE_VALUE, s->given[k] };
+    s->back = EMIT_NEW(e, struct capture, n_locals + 1);
     for (uint32_t k = 0; k < n_locals; k++)
         if (known_slot(e, locals[k])->form == FORM_SCALAR)
             s->back[s->n_back++] = (struct capture){ CAPTURE_SLOT, locals[k] };
@@ -441,13 +455,13 @@ void emit_section(struct emitter *e, struct section *s)
     for (uint32_t k = 0; k < s->n_captures; k++)
         LLVMBuildStore(e->builder, captured(e, s->captures[k]), environment_at(e, env, k));
     leave_on(e, LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(s->fn), s->fn, args, 2, ""));
+    LLVMBasicBlockRef behind = LLVMGetInsertBlock(e->builder);
+    for (uint32_t k = 0; k < s->n_given; k++)
+        *known_value(e, s->given[k]) = (struct known_value){ .given_in = behind };
     for (uint32_t k = 0; k < s->n_back; k++) {
         uint32_t id = s->back[k].id;
-        bool value = s->back[k].kind == CAPTURE_VALUE;
-        enum dtype t = value ? dtype_of(e, id) : (enum dtype)e->p->locals.data[id].dtype;
+        LLVMTypeRef type = type_value(e, (enum dtype)e->p->locals.data[id].dtype, 0);
         LLVMValueRef at = environment_at(e, env, s->n_captures + k);
-        LLVMValueRef x = LLVMBuildLoad2(e->builder, type_value(e, t, 0), at, "");
-        struct held *held = value ? &known_value(e, id)->held : known_slot(e, id);
-        *held = scalar_value(e, x);
+        *known_slot(e, id) = scalar_value(e, LLVMBuildLoad2(e->builder, type, at, ""));
     }
 }

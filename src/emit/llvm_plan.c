@@ -605,4 +605,5 @@ void plan_make(struct emitter *e)
         again = reject_memory_lanes(e, p->root, HOP_NONE);
     } while (again);
     size_everything(e);
+    section_layout(e);
 }

@@ -1,7 +1,8 @@
 /* Sections: a block with more statements than LLVM's passes take in a time that grows with its size is cut
  * into runs of statements, each a function of its own. Where to cut is decided here, before who touches what
- * is known; values and scalar locals that a section makes for others go back to its caller through the
- * environment (llvm_call.c). */
+ * is known, and what the sections share is laid out: small buffers and values that a section makes for others
+ * lie in the frame, one block of memory on the entry's stack. Scalar locals that it sets go back to its
+ * caller through the environment (llvm_call.c). */
 #include "emit/llvm.h"
 #include "loop/lp_walk.h"
 
@@ -195,6 +196,26 @@ static uint64_t find_sections(struct cutter *c, const struct lp_block *block)
         all += costs[i];
     }
     return all > large_cost(e) ? cut_block(c, block, costs) : all;
+}
+
+void section_layout(struct emitter *e)
+{
+    struct plan *plan = &e->plan;
+    uint64_t at = 0;
+    for (uint32_t b = 0; plan->n_sections && b < e->p->buffers.len; b++) {
+        const struct lp_buffer *x = &e->p->buffers.data[b];
+        struct slot_plan *s = &plan->buffers[b];
+        bool here = s->touched && !s->in_registers && memory_home(e, b) == HOP_NONE;
+        if (x->kind != BUF_LOCAL || !here) continue;
+        uint64_t bytes = (uint64_t)x->static_count * size_of((enum dtype)x->dtype);
+        s->in_frame = at;
+        at += (bytes + FRAME_ALIGN - 1) & ~(uint64_t)(FRAME_ALIGN - 1);
+    }
+    if (plan->n_sections) plan->in_frame = EMIT_NEW(e, uint64_t, e->p->instrs.len + 1);
+    for (uint32_t k = 0; k < plan->n_sections; k++)
+        for (uint32_t i = 0; i < plan->sections[k].n_given; i++, at += sizeof(int64_t))
+            plan->in_frame[plan->sections[k].given[i]] = at + 1;
+    plan->frame_bytes = at;
 }
 
 /* ---- looking up ---- */
