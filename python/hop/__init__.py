@@ -29,8 +29,9 @@ from ._callback import *  # noqa: E402, F403
 from ._control import *  # noqa: E402, F403
 from ._dtypes import *  # noqa: E402, F403
 from ._errors import CheckError, Error, FileError, GradientError, InternalError, InvalidError, TracerError, UnavailableError  # noqa: E402
+from ._files import *  # noqa: E402, F403
 from ._info import __array_namespace_info__  # noqa: E402
-from ._names import lookup as _lookup  # noqa: E402
+from ._names import lookup as _lookup, public_names as _public_names  # noqa: E402
 from ._jax import *  # noqa: E402, F403
 from ._jit import *  # noqa: E402, F403
 from ._lax import *  # noqa: E402, F403
@@ -45,7 +46,7 @@ __version__ = _core.version
 __array_api_version__ = "2024.12"
 
 __all__ = [
-    "Array", "Tracer", "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug", *_jax.__all__, *_lax.__all__, *_ops.__all__, *_dtypes.__all__, *_callback.__all__, *_check.__all__, *_control.__all__, *_jit.__all__, *_printing.__all__, *_sets.__all__, *_show.__all__, *_transforms.__all__,  # noqa: F405
+    "Array", "Tracer", "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug", *_jax.__all__, *_lax.__all__, *_ops.__all__, *_dtypes.__all__, *_callback.__all__, *_check.__all__, *_control.__all__, *_files.__all__, *_jit.__all__, *_printing.__all__, *_sets.__all__, *_show.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
     "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError", "InternalError",
 ]  # fmt: skip
@@ -53,8 +54,8 @@ __all__ = [
 _entries.install(_sys.modules["hop"])
 for _module in (debug, flatten_util, linalg, nn, optim, random, tree, tree_util):
     _entries.install(_module)
-    _module.__getattr__ = _lookup(_module.__name__)
+    _module.__getattr__, _module.__dir__ = _lookup(_module.__name__), _public_names(_module)
 for _module in (_array._At, _array.IndexUpdate, _info.Info, _jit.Lowered, _names.Absent, _show.Shown, _transforms.Pullback, _transforms.Pushforward, _jax.ShapeDtypeStruct):
     _entries.install_methods(_module)
-__getattr__ = _lookup("hop")
+__getattr__, __dir__ = _lookup("hop"), _public_names(_sys.modules["hop"])
 del _module

@@ -63,7 +63,8 @@ class Array(_core.ArrayBase):
         return hop
 
     def __dir__(self):
-        return [name for name in object.__dir__(self) if name not in _names._METHODS]
+        hidden = lambda name: name in _names._METHODS or (name.startswith("_") and not name.endswith("__"))  # noqa: E731
+        return [name for name in object.__dir__(self) if not hidden(name)]
 
     def __repr__(self):
         return self._unseen() or _printing.array_repr(self)

@@ -81,6 +81,12 @@ def lookup(module):
     return _core.entry(__getattr__)
 
 
+def public_names(module):
+    """The __dir__ of a module: what it offers."""
+    more = [name for name in vars(module) if name.startswith("__") and name.endswith("__")]
+    return lambda: sorted({*module.__all__, *more})
+
+
 class Absent:
     """A method that arrays do not have: reading it is an AttributeError that says what to use instead."""
 

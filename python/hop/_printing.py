@@ -8,6 +8,7 @@ import math
 import struct
 
 from . import _arguments, _dtypes
+from ._arguments import here
 
 _DEFAULTS = {"precision": 8, "threshold": 1000, "edgeitems": 3, "linewidth": 75, "suppress": False}
 _options = contextvars.ContextVar("hop_printoptions", default=_DEFAULTS)
@@ -19,9 +20,9 @@ def _checked(given):
         if value is None:
             continue
         if name == "suppress":
-            _arguments.flag(f"set_printoptions: {name}", value)
+            _arguments.flag(here(name), value)
         elif not (name == "threshold" and value == math.inf):
-            _arguments.size(f"set_printoptions: {name}", value)
+            _arguments.size(here(name), value)
     return {**_options.get(), **{name: value for name, value in given.items() if value is not None}}
 
 

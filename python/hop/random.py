@@ -263,16 +263,50 @@ def multivariate_normal(key, mean, cov, shape=None, dtype=float32):
     return mean + _ops.einsum("...ij,...j->...i", cholesky(cov), z)
 
 
+def _63_bits(key, dims):
+    """(random integers from 0 to 2**63 - 1, another key)"""
+    keys = split(key)
+    words = astype(bits(keys[0], (2, *dims)), int64)
+    return (words[0] << 31) + (words[1] >> 1), keys[1]
+
+
+def _below(key, span):
+    """Integers from 0 to span - 1, an array. Of the 2**63 numbers only the largest multiple of a span is used, so that all are equally likely."""
+    from ._control import while_loop
+
+    def draw(key):
+        drawn, key = _63_bits(key, span.shape)
+        rest = drawn % span
+        return rest, drawn - rest > _dtypes.iinfo(int64).max - (span - 1), key
+
+    def again(carry):
+        before, repeated, key = carry
+        rest, still, key = draw(key)
+        return _ops.where(repeated, rest, before), repeated & still, key
+
+    return while_loop(lambda carry: _ops.any(carry[1]), again, draw(key))[0]
+
+
+def _randint_between(key, dims, lo, hi):
+    """Integers between bounds of their own for each element."""
+    shape = _ops.broadcast_shapes(lo.shape, hi.shape)
+    fits = dims is None or (len(shape) <= len(dims) and builtins.all(n in (1, m) for n, m in zip(reversed(shape), reversed(dims))))
+    if not fits:
+        raise ValueError(f"hop.random.randint: bounds of the shape {shape} do not broadcast to {dims}")
+    lo, hi = [_ops.broadcast_to(b, shape if dims is None else dims) for b in (lo, hi)]
+    return lo + _below(key, _ops.maximum(hi - lo, 1))
+
+
 def randint(key, shape, minval, maxval, dtype=int64):
-    """Integers from minval to maxval - 1, all equally likely; the bounds are integers, or arrays of them without axes."""
-    key, dims, d = _key(key, "randint"), _dims(shape), as_dtype(dtype)
+    """Integers from minval to maxval - 1, all equally likely. The bounds are integers, or arrays of them that broadcast to the shape; shape=None is the shape of the bounds."""
+    key, dims, d = _key(key, "randint"), None if shape is None else _dims(shape), as_dtype(dtype)
     if d.kind not in "iu":
         raise TypeError(f"hop.random.randint: expected an integer dtype, found {d}")
     bounds = []
     for name, b in (("minval", minval), ("maxval", maxval)):
         b = b if isinstance(b, builtins.int) else asarray(b)
-        if not isinstance(b, builtins.int) and (b.ndim or b.dtype.kind not in "iu"):
-            raise TypeError(f"hop.random.randint: {name} must be an integer, found {b._type}")
+        if not isinstance(b, builtins.int) and b.dtype.kind not in "iu":
+            raise TypeError(f"hop.random.randint: {name} must be an integer or an array of integers, found {b._type}")
         bounds.append(b)
     if builtins.all(isinstance(b, builtins.int) for b in bounds):
         least, most = _dtypes.iinfo(d).min, _dtypes.iinfo(d).max
@@ -280,7 +314,10 @@ def randint(key, shape, minval, maxval, dtype=int64):
             raise ValueError(f"hop.random.randint: there are no integers from {bounds[0]} to {bounds[1]} - 1 in {d}")
         if bounds[1] - bounds[0] >= 1 << 63 or bounds[1] > _dtypes.iinfo(int64).max:
             raise ValueError(f"hop.random.randint: from {bounds[0]} to {bounds[1]} - 1 are more integers than can be drawn from")
-    drawn = _call(_CODE["randint"], (key, *[b if isinstance(b, builtins.int) else astype(b, int64) for b in bounds]), _type(int64, dims))
+    if builtins.any(getattr(b, "ndim", 0) for b in bounds):
+        drawn = _randint_between(key, dims, *[asarray(b, dtype=int64) for b in bounds])
+    else:
+        drawn = _call(_CODE["randint"], (key, *[b if isinstance(b, builtins.int) else astype(b, int64) for b in bounds]), _type(int64, dims or ()))
     return drawn if d is int64 else astype(drawn, d)
 
 

@@ -42,7 +42,7 @@ def run_page(path):
 
 class Docs(unittest.TestCase):
     def test_pages(self):
-        pages = [*sorted((ROOT / "docs" / "python").glob("*.md")), ROOT / "docs" / "emit.md"]
+        pages = [*sorted((ROOT / "docs" / "python").glob("*.md")), ROOT / "docs" / "emit.md", ROOT / "docs" / "files.md"]
         self.assertTrue(pages)
         for page in pages:
             with self.subTest(page=page.name):

@@ -38,6 +38,18 @@ class Names(Case):
                 for method in re.findall(r"\bx\.(\w+)", text):
                     self.assertTrue(hasattr(hop.Array, method), f"{name}: {text}")
 
+    def test_dir(self):
+        """It shows what is public, and nothing else."""
+        for module in (hop, hop.linalg, hop.optim, hop.random, hop.tree):
+            shown = [name for name in dir(module) if not name.startswith("__")]
+            self.assertEqual(shown, sorted(name for name in module.__all__ if not name.startswith("__")))
+            self.assertIn("__doc__", dir(module))
+        self.assertIn("__version__", dir(hop))
+        self.assertFalse({"builtins", "functools", "math", "os", "astype"} & set(dir(hop.random)))
+        for shown in (dir(hop.ones(1)), dir(hop.Array)):
+            self.assertIn("sum", shown)
+        self.assertFalse([name for name in dir(hop.ones(1)) if name.startswith("_") and not name.endswith("__")])
+
     def test_print(self):
         def lines(call):
             with contextlib.redirect_stdout(io.StringIO()) as out:

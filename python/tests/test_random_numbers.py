@@ -209,5 +209,45 @@ class Refused(Case):
                 bad()
 
 
+class Bounds(Case):
+    def test_arrays(self):
+        key = hop.random.key(3)
+        lo, hi = hop.asarray([0, 10, -5]), hop.asarray([[1], [20]])
+        drawn = hop.random.randint(key, (4000, 2, 3), lo, hi + 20, hop.int32)
+        self.assertEqual((drawn.shape, drawn.dtype), ((4000, 2, 3), hop.int32))
+        self.equal(hop.min(drawn, 0), [[0, 10, -5]] * 2)
+        self.equal(hop.max(drawn, 0), [[20] * 3, [39] * 3])
+        self.close(hop.mean(drawn, 0), [[10, 15, 7.5], [19.5, 24.5, 17]], 0.06)
+        self.equal(hop.random.randint(key, (3,), 5, hop.asarray([6, 6, 6])), [5, 5, 5])
+        self.assertEqual(hop.random.randint(key, None, lo, 30).shape, (3,))
+        self.assertEqual(hop.random.randint(key, None, 0, 30).shape, ())
+
+    def test_everywhere_the_same(self):
+        lo, hi = hop.asarray([0, 0, 0]), hop.asarray([3, 2**62 + 1, 2**63 - 1])  # of the second span nearly half of all draws are repeated
+        draw = lambda key: hop.random.randint(key, (50, 3), lo, hi)  # noqa: E731
+        keys = hop.random.split(hop.random.key(1), 4)
+        expected = hop.stack([draw(k) for k in keys]).tolist()
+        self.equal(hop.stack([hop.jit(draw)(k) for k in keys]), expected)
+        self.equal(hop.vmap(draw)(keys), expected)
+        self.equal(hop.jit(hop.vmap(draw))(keys), expected)
+        self.equal(hop.map(draw, keys), expected)
+        large = hop.stack([draw(k) for k in keys])[..., 1]
+        self.assertTrue(hop.all((large >= 0) & (large <= 2**62)).item())
+        self.close(hop.mean(large / 2**62), 0.5, 0.1)
+
+    def test_equally_likely(self):
+        drawn = hop.random.randint(hop.random.key(0), (30000, 1), 0, hop.asarray([7]))
+        counts = hop.unique_counts(drawn).counts.tolist()
+        self.assertEqual(len(counts), 7)
+        self.assertLess(sum((n - 30000 / 7) ** 2 / (30000 / 7) for n in counts), 22.5)  # chi squared with 6 degrees, p = 0.001
+
+    def test_mistakes(self):
+        key = hop.random.key(0)
+        with self.assertRaisesRegex(TypeError, "maxval must be an integer or an array of integers"):
+            hop.random.randint(key, (), 0, hop.asarray([1.5]))
+        with self.assertRaisesRegex(ValueError, r"bounds of the shape \(3,\) do not broadcast to \(2,\)"):
+            hop.random.randint(key, (2,), 0, hop.asarray([1, 2, 3]))
+
+
 if __name__ == "__main__":
     unittest.main()

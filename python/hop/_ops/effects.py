@@ -1,9 +1,9 @@
-"""What a program does besides computing: it prints, it checks; and files of arrays."""
+"""What a program does besides computing: it prints, it checks."""
 
 import builtins
 import string
 
-from .. import _core, tree
+from .. import _core
 from .axes import all
 from .common import _CODE, _call, _public
 from .creation import _array
@@ -47,23 +47,6 @@ def check(condition, message="", /, *values):
         from .._errors import CheckError
 
         raise CheckError(message + "".join(f" {_array(v).tolist()}" for v in values))
-
-
-def save(path, arrays, /):
-    """Writes an array (.npy), or a dict of arrays (.npz, .safetensors)."""
-    if isinstance(arrays, dict):
-        for name, a in arrays.items():
-            if isinstance(a, (dict, list, tuple)) and not builtins.all(isinstance(n, (builtins.bool, int, float)) for n in tree.leaves(a)):
-                raise TypeError(f"save: {name!r} is a {type(a).__name__}: a file holds arrays by name; {{hop.tree.path_text(path): x for path, x in hop.tree.leaves_with_path(t)}} makes names for the leaves of a tree")
-        _core.save_file(str(path), tuple(arrays), tuple([_array(a) for a in arrays.values()]))
-    else:
-        _core.save_file(str(path), ("",), (_array(arrays),))
-
-
-def load(path, /):
-    """What a file holds: an array (.npy) or a dict of arrays (.npz, .safetensors)."""
-    found = _core.load_file(str(path))
-    return found[""] if list(found) == [""] else found
 
 
 __all__ = _public(globals())

@@ -7,7 +7,8 @@ from .. import _arguments, _core, _dtypes
 from .._arguments import here
 from .._errors import InvalidError
 from .common import _CODE, _along, _axes_text, _axis, _call, _dims, _public, _text
-from .creation import _array, asarray
+from .creation import _array, arange, asarray
+from .elementwise import clip, minimum
 from .parts import take
 
 
@@ -217,12 +218,12 @@ def _pairs(what, given, rank, read):
     return made * rank if len(made) == 1 else made
 
 
-# Where the element beside an axis of n elements, at position p (negative: in front of it), comes from.
+# Where elements at positions p, beside an axis of n elements too (negative: in front of it), come from.
 _BESIDE = {
-    "edge": lambda p, n: builtins.max(0, builtins.min(p, n - 1)),
+    "edge": lambda p, n: clip(p, 0, n - 1),
     "wrap": lambda p, n: p % n,
-    "symmetric": lambda p, n: builtins.min(p % (2 * n), 2 * n - 1 - p % (2 * n)),
-    "reflect": lambda p, n: 0 if n == 1 else builtins.min(p % (2 * n - 2), 2 * n - 2 - p % (2 * n - 2)),
+    "symmetric": lambda p, n: minimum(p % (2 * n), 2 * n - 1 - p % (2 * n)),
+    "reflect": lambda p, n: minimum(p % (2 * n - 2), 2 * n - 2 - p % (2 * n - 2)) if n > 1 else p * 0,
 }
 
 
@@ -246,8 +247,7 @@ def pad(x, pad_width, /, mode="constant", *, constant_values=0):
         if n == 0 and before + after:
             raise InvalidError(f"{_core.call_place()}axis {axis} of {x._type} has no elements to go on with (mode={mode!r})")
         if before + after:
-            beside = _BESIDE[mode]
-            x = take(x, asarray([beside(p, n) for p in range(-before, n + after)], dtype=_dtypes.int64), axis=axis)
+            x = take(x, _BESIDE[mode](arange(-before, n + after), n), axis=axis)
     return x
 
 
