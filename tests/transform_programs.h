@@ -569,8 +569,9 @@ static void claim_shared(struct run *r, const struct program *p)
 static void claim_blocks(struct run *r, const struct program *p)
 {
     (void)p;
-    claim_stacks(r, OP_while_loop, 4 + 1 + 2 + 1); /* carries, trips and number of blocks, rows, integer and
-                                                      float at their start, which rows ran */
+    /* carries, number of blocks, rows: integer and float at their start, which rows ran; the numbers of trips
+     * in blocks and of those in all, which nothing reads here, are gone */
+    claim_stacks(r, OP_while_loop, 2 + 1 + 2 + 1);
 }
 
 static void claim_scan_blocks(struct run *r, const struct program *p)
