@@ -210,8 +210,9 @@ test-peers: wheel
 	$(PEERS_VENV)/bin/python python/peers/timings.py
 
 # The reference under docs/reference, from the header and the operator table.
-docs: all
+docs: all python
 	BUILD=$(BUILD) docs/generate
+	PYTHONPATH=$(BUILD)/python $(PYTHON) python/build_backend/make_reference.py
 
 # The static library that is installed is one object with the exported names alone, so that private ones meet nobody's. A program that it is linked into can
 # be anywhere, so it knows where the back end is installed, and so does the command; both look beside themselves first, as the shared library does.

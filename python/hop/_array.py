@@ -10,6 +10,13 @@ class Array(_core.ArrayBase):
 
     Arrays come from hop.asarray, hop.zeros, … and from operators. Their names are those of the array-API standard. An array is a value: x.at[i].set(y)
     gives a new one, and x[i] = y makes x hold that new one, whatever else refers to the old elements.
+
+    >>> x = hop.asarray([[1, 2], [3, 4]])
+    >>> x.shape, x.dtype, x[0, 1].item()
+    ((2, 2), hop.int64, 2)
+    >>> x.at[0].set(9)
+    Array([[9, 9],
+           [3, 4]], dtype=int64)
     """
 
     __slots__ = ("__weakref__",)
@@ -149,7 +156,11 @@ class Array(_core.ArrayBase):
 
 
 class Tracer(Array):
-    """A value of a program being captured: what it will hold is known only when the program runs."""
+    """A value of a program being captured: what it will hold is known only when the program runs.
+
+    >>> hop.jit(lambda x: x + isinstance(x, hop.Tracer))(1)
+    Array(2, dtype=int64)
+    """
 
     __slots__ = ()
 

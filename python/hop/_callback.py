@@ -66,7 +66,12 @@ def debug_callback(callback, *args, **kwargs):
 
     Arguments are trees of arrays and numbers; other leaves are passed on as they are. It is called as often and in the order in which the program says, also
     in loops; a gradient calls it once, with the values themselves; under vmap it is called for each lane that runs, in ascending order. The arrays may be kept. An exception that it
-    raises ends the run and comes out of the call that started it."""
+    raises ends the run and comes out of the call that started it.
+
+    >>> hop.jit(lambda x: hop.debug_callback(lambda v: print("saw", v.item()), x) or x * 2)(3.0)
+    saw 3.0
+    Array(6., dtype=float32)
+    """
     if not callable(callback):
         raise TypeError(f"debug_callback takes a function, found {type(callback).__name__}")
     leaves, treedef = tree.flatten((args, kwargs))

@@ -22,7 +22,12 @@ def check_grads(f, args, order=2, modes=("fwd", "rev"), atol=None, rtol=None, ep
     modes: "fwd" (jvp), "rev" (vjp), or both. order, 1 to 8: how many derivatives: with 2, the derivatives of both modes are differentiated again in both modes. Arguments and
     results are trees; derivatives are taken for floats, all else is passed on as it is. Everything is computed in float64 where f allows that, else in the dtypes that
     it is given. A difference may be atol + rtol * (the largest element) away; the step is eps. Left out, they are chosen by dtype. At a kink (of abs, max, where, …)
-    differences and derivatives rightly disagree: choose a point beside it."""
+    differences and derivatives rightly disagree: choose a point beside it.
+
+    It gives nothing when all is well. Functions that allow it are tried in float64.
+
+    >>> hop.check_grads(lambda x: hop.sum(hop.sin(x) ** 2), (hop.asarray([0.5, 1.0]),), order=2)
+    """
     _arguments.function("check_grads: f", f)
     if not isinstance(args, (tuple, list)):
         raise _arguments.wrong("check_grads: args", "a tuple of arguments", args)

@@ -221,7 +221,12 @@ def _settled(x, kind):
 def cond(pred, true_fun, false_fun, *operands, operand=_NOTHING):
     """true_fun(*operands) if pred holds, else false_fun(*operands). Both give trees of one structure and type. operand: the only one, by its name.
 
-    pred is one bool, or one number, which holds unless it is 0."""
+    pred is one bool, or one number, which holds unless it is 0.
+
+    >>> f = hop.jit(lambda x: hop.cond(x > 0, hop.sqrt, lambda x: -x, x))
+    >>> f(4.0), f(-3.0)
+    (Array(2., dtype=float32), Array(3., dtype=float32))
+    """
     _arguments.function("cond: true_fun", true_fun)
     _arguments.function("cond: false_fun", false_fun)
     operands = _operands("cond", operands, operand)
@@ -236,7 +241,11 @@ def cond(pred, true_fun, false_fun, *operands, operand=_NOTHING):
 
 
 def switch(index, branches, *operands, operand=_NOTHING):
-    """branches[index](*operands), the index brought into range. operand: the only one, by its name."""
+    """branches[index](*operands), the index brought into range. operand: the only one, by its name.
+
+    >>> hop.switch(2, [lambda x: x, lambda x: x * x, lambda x: -x], hop.asarray(3.0))
+    Array(-3., dtype=float32)
+    """
     operands = _operands("switch", operands, operand)
     if not isinstance(branches, (list, tuple)):
         raise _arguments.wrong("switch: branches", "a list of functions", branches)
@@ -314,7 +323,13 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, s
     schedule says what a gradient keeps ("every 8"). A condition that is always true is an error unless max_trips, a hop.check, a print or a callback is there.
 
     With stack=True it gives (last carry, history, number of trips): the history has a row for each trip, what the body gave there. With max_trips it has that many rows,
-    zeros behind the last trip."""
+    zeros behind the last trip.
+
+    >>> hop.while_loop(lambda x: x < 100, lambda x: x * 2, 3)
+    Array(192, dtype=int64)
+    >>> hop.grad(lambda x: hop.while_loop(lambda c: c < 100.0, lambda c: c * x, x))(3.0)
+    Array(405., dtype=float32)
+    """
     _arguments.function("while_loop: cond_fun", cond_fun)
     _arguments.function("while_loop: body_fun", body_fun)
     _arguments.text("while_loop: schedule", schedule)
@@ -366,7 +381,11 @@ def _is_real(x):
 
 def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
     """carry = init_val; for i in range(lower, upper): carry = body_fun(i, carry). The bounds may be traced; unroll as in scan. With bounds that are no integers i is
-    lower, lower + 1, … as long as it is below upper."""
+    lower, lower + 1, … as long as it is below upper.
+
+    >>> hop.fori_loop(0, 5, lambda i, total: total + i, 0)
+    Array(10, dtype=int64)
+    """
     _arguments.function("fori_loop: body_fun", body_fun)
     _arguments.text("fori_loop: schedule", schedule)
     bounds = [_bound(f"fori_loop: {name}", b) for name, b in (("lower", lower), ("upper", upper))]
@@ -413,7 +432,11 @@ def _lengths(what, xs, leaves, length, axis=0):
 def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, schedule=None):
     """carry, y = f(carry, x) for each slice x of xs along its first axis (or another one: dim): gives the last carry and the ys, stacked along the first axis. Without xs
     there are `length` steps and x is None. schedule says what a gradient keeps: None everything it needs, "recompute", "sqrt", "every 8", …; unroll changes nothing, the compiler decides: it is taken
-    because JAX's programs give it."""
+    because JAX's programs give it.
+
+    >>> hop.scan(lambda total, x: (total + x, total * 10), 0, hop.asarray([1, 2, 3]))
+    (Array(6, dtype=int64), Array([ 0, 10, 30], dtype=int64))
+    """
     _arguments.function("scan: f", f)
     _arguments.text("scan: schedule", schedule)
     reverse = _arguments.flag("scan: reverse", reverse)
@@ -456,7 +479,13 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
 
 
 def associative_scan(fn, elems, reverse=False, axis=0):
-    """Running totals along an axis: fn(a, b) combines two slices (trees like elems, without the axis) and should be associative."""
+    """Running totals along an axis: fn(a, b) combines two slices (trees like elems, without the axis) and should be associative.
+
+    >>> hop.associative_scan(hop.add, hop.asarray([1, 2, 3, 4]))
+    Array([ 1,  3,  6, 10], dtype=int64)
+    >>> hop.associative_scan(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (hop.asarray([0.5, 0.5]), hop.ones(2)))[1]
+    Array([1. , 1.5], dtype=float32)
+    """
     _arguments.function("associative_scan: fn", fn)
     reverse = _arguments.flag("associative_scan: reverse", reverse)
     leaves, treedef = arrays_of(elems, "associative_scan: elems")
@@ -490,7 +519,11 @@ def associative_scan(fn, elems, reverse=False, axis=0):
 
 def map(f, xs, *, batch_size=None, sequential=False):
     """f on each slice of xs along its first axis, the results stacked. Slices may be done all at once; sequential=True asks for one after the other, batch_size for so
-    many at a time."""
+    many at a time.
+
+    >>> hop.map(lambda x: x * x, hop.asarray([1, 2, 3]))
+    Array([1, 4, 9], dtype=int64)
+    """
     _arguments.function("map: f", f)
     sequential = _arguments.flag("map: sequential", sequential)
     leaves, weak, treedef = raw_leaves(xs, "map: xs")

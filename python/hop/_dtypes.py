@@ -13,7 +13,11 @@ from ._errors import InvalidError
 
 class dtype:
     """A kind of element. There is one object for each: compare with `is` or `==`; names ("float32") and NumPy's dtypes compare too. Called with a number, lists or an
-    array it gives an array of its kind: hop.float32(1)."""
+    array it gives an array of its kind: hop.float32(1).
+
+    >>> hop.float32.itemsize, hop.asarray([1]).dtype == "int64"
+    (4, True)
+    """
 
     __slots__ = ("name", "code", "text", "itemsize", "kind")
 
@@ -83,7 +87,11 @@ def is_number(x):
 
 def promote_types(a, b):
     """The dtype of an operator on arrays of these two: an integer with a float gives that float, two floats the larger (float16 with bfloat16 float32), two
-    integers the smallest that holds both; uint64 with a signed integer, which none holds, is an error."""
+    integers the smallest that holds both; uint64 with a signed integer, which none holds, is an error.
+
+    >>> hop.promote_types(hop.int8, hop.uint8), hop.promote_types(hop.int64, hop.float16)
+    (hop.int16, hop.float16)
+    """
     a, b = as_dtype(a), as_dtype(b)
     if a is b or b.kind == "b":
         return a
@@ -115,7 +123,11 @@ def weak_dtype(number, strong=None):
 
 
 def result_type(*arrays_and_dtypes):
-    """The dtype of an operator on these arrays, dtypes and Python numbers."""
+    """The dtype of an operator on these arrays, dtypes and Python numbers.
+
+    >>> hop.result_type(hop.asarray([1]), hop.float16, 2.5)
+    hop.float16
+    """
     strong, numbers = None, []
     for x in arrays_and_dtypes:
         if is_number(x):
@@ -133,7 +145,11 @@ def result_type(*arrays_and_dtypes):
 
 
 def can_cast(from_, to, /):
-    """Whether promotion takes the one dtype to the other: operators on arrays of both give the second."""
+    """Whether promotion takes the one dtype to the other: operators on arrays of both give the second.
+
+    >>> hop.can_cast(hop.int8, hop.int32), hop.can_cast(hop.float32, hop.int32)
+    (True, False)
+    """
     from_, to = from_.dtype if hasattr(from_, "dtype") else as_dtype(from_), as_dtype(to)
     if from_.kind == "u" and to.kind == "i":
         return from_.itemsize < to.itemsize
@@ -146,7 +162,11 @@ _KINDS = {
 
 
 def isdtype(dtype, kind):
-    """Whether a dtype is of a kind ("integral", "real floating", …), equal to a dtype, or any of a tuple of these."""
+    """Whether a dtype is of a kind ("integral", "real floating", …), equal to a dtype, or any of a tuple of these.
+
+    >>> hop.isdtype(hop.float16, "real floating"), hop.isdtype(hop.int8, ("bool", hop.int8))
+    (True, True)
+    """
     d = as_dtype(dtype)
     if isinstance(kind, tuple):
         return any(isdtype(d, k) for k in kind)
@@ -158,7 +178,11 @@ def isdtype(dtype, kind):
 
 
 class finfo:
-    """What a float dtype can hold: bits, eps, max, min, smallest_normal, dtype."""
+    """What a float dtype can hold: bits, eps, max, min, smallest_normal, dtype.
+
+    >>> hop.finfo(hop.float32).eps, hop.finfo(hop.float16).max
+    (1.1920928955078125e-07, 65504.0)
+    """
 
     def __init__(self, type, /):
         d = as_dtype(type.dtype if hasattr(type, "dtype") and not isinstance(type, dtype) else type)
@@ -176,7 +200,11 @@ class finfo:
 
 
 class iinfo:
-    """What an integer dtype can hold: bits, max, min, dtype."""
+    """What an integer dtype can hold: bits, max, min, dtype.
+
+    >>> hop.iinfo(hop.int8).min, hop.iinfo(hop.uint8).max
+    (-128, 255)
+    """
 
     def __init__(self, type, /):
         d = as_dtype(type.dtype if hasattr(type, "dtype") and not isinstance(type, dtype) else type)

@@ -2,19 +2,47 @@
 
 
 class Error(Exception):
-    """Whatever hop itself reports."""
+    """Whatever hop itself reports.
+
+    >>> try:
+    ...     hop.ones(2) + hop.ones(3)
+    ... except hop.Error as error:
+    ...     print(type(error).__name__)
+    InvalidError
+    """
 
 
 class InvalidError(Error, ValueError, TypeError):
-    """The program or the request is wrong: types, shapes, structure, arguments."""
+    """The program or the request is wrong: types, shapes, structure, arguments.
+
+    >>> try:
+    ...     hop.ones(2) + hop.ones(3)
+    ... except ValueError as error:
+    ...     print(isinstance(error, hop.InvalidError))
+    True
+    """
 
 
 class CheckError(Error, AssertionError):
-    """A hop.check failed while the program ran."""
+    """A hop.check failed while the program ran.
+
+    >>> try:
+    ...     hop.jit(lambda x: hop.check(x > 0, "not positive") or x)(-1.0)
+    ... except hop.CheckError as error:
+    ...     print("not positive" in str(error))
+    True
+    """
 
 
 class GradientError(Error, AssertionError):
-    """hop.check_grads found a derivative that differs from differences: in which mode and order, where, what was found and what was expected."""
+    """hop.check_grads found a derivative that differs from differences: in which mode and order, where, what was found and what was expected.
+
+    >>> try:
+    ...     hop.check_grads(lambda x: x + hop.stop_gradient(x), (1.0,))
+    ... except hop.GradientError as error:
+    ...     print(error.order)
+    1
+    """
 
     def __init__(self, message, mode=None, order=None, path=None, found=None, expected=None):
         super().__init__(message)
@@ -22,19 +50,43 @@ class GradientError(Error, AssertionError):
 
 
 class TracerError(Error, TypeError):
-    """A traced value was used where only a number known now will do, or after its function had ended."""
+    """A traced value was used where only a number known now will do, or after its function had ended.
+
+    >>> try:
+    ...     hop.jit(lambda x: 1 if x > 0 else 0)(1.0)
+    ... except hop.TracerError as error:
+    ...     print("hop.cond" in str(error))
+    True
+    """
 
 
 class UnavailableError(Error, NotImplementedError):
-    """This build or machine cannot do it."""
+    """This build or machine cannot do it.
+
+    >>> issubclass(hop.UnavailableError, NotImplementedError)
+    True
+    """
 
 
 class FileError(Error, OSError):
-    """A file could not be read or written."""
+    """A file could not be read or written.
+
+    >>> try:
+    ...     hop.load("no-such-file.npy")
+    ... except OSError as error:
+    ...     print(isinstance(error, hop.FileError))
+    True
+    """
 
 
 class InternalError(Error, RuntimeError):
-    """A bug in hop."""
+    """A bug in hop.
+
+    Please report it, with the program.
+
+    >>> issubclass(hop.InternalError, RuntimeError)
+    True
+    """
 
 
 # They are known by the names that users write.

@@ -13,7 +13,11 @@ from ._trace import CLOSED, capture, is_weak, raw_leaf
 
 
 class ShapeDtypeStruct:
-    """The shape and the dtype of an array: what eval_shape gives, and takes in the place of arrays. A size that only a run knows is None."""
+    """The shape and the dtype of an array: what eval_shape gives, and takes in the place of arrays. A size that only a run knows is None.
+
+    >>> hop.ShapeDtypeStruct((2, 3), hop.float32).shape
+    (2, 3)
+    """
 
     __slots__ = ("shape", "dtype")
     __module__ = "hop"
@@ -47,7 +51,11 @@ class ShapeDtypeStruct:
 
 
 def eval_shape(fun, *args, **named):
-    """The shapes and dtypes of what fun(*args, **named) gives, without computing it: a tree of ShapeDtypeStruct. They may be among the arguments, too."""
+    """The shapes and dtypes of what fun(*args, **named) gives, without computing it: a tree of ShapeDtypeStruct. They may be among the arguments, too.
+
+    >>> hop.eval_shape(lambda a, b: a @ b, hop.ones((3, 4)), hop.ones((4, 2))).shape
+    (3, 2)
+    """
     _arguments.function("eval_shape: fun", fun)
     found, treedef = tree.flatten((args, named))
     where = tree.leaf_paths(treedef)
@@ -67,25 +75,45 @@ def _struct(text):
 
 
 def make_jaxpr(fun):
-    """A function that gives the program that jit makes of fun for its arguments; as text it is what hop.jit(fun).text(*args) gives."""
+    """A function that gives the program that jit makes of fun for its arguments; as text it is what hop.jit(fun).text(*args) gives.
+
+    The program is hop's, not a jaxpr.
+
+    >>> "sin" in str(hop.make_jaxpr(hop.sin)(1.0))
+    True
+    """
     _arguments.function("make_jaxpr: fun", fun)
     return jit(fun).lower
 
 
 def block_until_ready(x):
-    """x: nothing runs in the background, results are ready."""
+    """x: nothing runs in the background, results are ready.
+
+    For programs that come from JAX.
+
+    >>> hop.block_until_ready(hop.ones(2))
+    Array([1., 1.], dtype=float32)
+    """
     return x
 
 
 def device_put(x, device=None):
-    """x as a tree of arrays. There is one device, the CPU."""
+    """x as a tree of arrays. There is one device, the CPU.
+
+    >>> hop.device_put([1.0, 2.0])
+    [Array(1., dtype=float32), Array(2., dtype=float32)]
+    """
     if device not in (None, "cpu"):
         raise _arguments.wrong("device_put: device", 'None or "cpu", the only one', device)
     return tree.map(asarray, x)
 
 
 def device_get(x):
-    """x as a tree of NumPy arrays."""
+    """x as a tree of NumPy arrays.
+
+    >>> type(hop.device_get({"x": hop.ones(2)})["x"]).__name__
+    'ndarray'
+    """
     import numpy
 
     return tree.map(lambda leaf: numpy.asarray(asarray(leaf)), x)

@@ -25,7 +25,16 @@ def jit(
 
     static_argnums, static_argnames: arguments that are Python values, part of the program; they must be hashable. 1, 1.0 and True are different ones, as are 0.0 and -0.0. donate_argnums, donate_argnames: arguments whose memory the call
     may use for its results; they must not be used afterwards. strict: results are bit for bit those of the interpreter. The function is captured again when
-    the types or the structure of its arguments, static arguments, or what its closure refers to have changed. HOP_LOG=compile in the environment asks for a line on stderr about each program made."""
+    the types or the structure of its arguments, static arguments, or what its closure refers to have changed. HOP_LOG=compile in the environment asks for a line on stderr about each program made.
+
+    >>> @hop.jit
+    ... def norm(x):
+    ...     return hop.sqrt(hop.sum(x * x))
+    >>> norm(hop.asarray([3.0, 4.0]))
+    Array(5., dtype=float32)
+    >>> hop.jit(lambda x, n: x**n, static_argnums=1)(2.0, 3)
+    Array(8., dtype=float32)
+    """
     if fun is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
@@ -44,7 +53,12 @@ def jit(
 class disable_jit:
     """Within `with hop.disable_jit():` functions made by jit, and loops, run as plain Python, an operator at a time, on this thread: what they print, or a debugger stops at, has
     values. disable_jit(False) has them compiled again inside of it. HOP_DISABLE_JIT=1 in the environment does so for a whole process. What grad, vmap and the like are given
-    is captured all the same."""
+    is captured all the same.
+
+    >>> with hop.disable_jit():
+    ...     hop.jit(lambda x: x + 1 if x > 0 else x)(1.0)
+    2.0
+    """
 
     def __init__(self, disable=True):
         self._disable, self._before = _arguments.flag("disable_jit: disable", disable), []
@@ -176,7 +190,15 @@ class Lowered:
 
 
 class Compiled(_core.JitBase):
-    """What jit gives: call it like the function."""
+    """What jit gives: call it like the function. lower(*args) is the program for these arguments without running it;
+    text, explain and c show it, export writes it as a folder of C; clear_cache forgets what was compiled.
+
+    >>> f = hop.jit(lambda x: hop.sin(x) * 2)
+    >>> f.lower(hop.ones(3)).out_types
+    ('f32[3]',)
+    >>> "int f(double x, float *out);" in hop.jit(lambda x: hop.sin(x)).c(1.0)
+    True
+    """
 
     def __init__(self, fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options):
         self._fun = fun

@@ -42,7 +42,11 @@ shift_left = bitwise_left_shift
 
 
 def div(x, y):
-    """x / y; of integers the quotient without its fraction, rounded towards zero."""
+    """x / y; of integers the quotient without its fraction, rounded towards zero.
+
+    >>> hop.div(hop.asarray([7, -7]), hop.asarray([2, 2]))
+    Array([ 3, -3], dtype=int64)
+    """
     x, y = _array(x), _array(y)
     if x.dtype.kind == "f" or y.dtype.kind == "f":
         return x / y
@@ -50,7 +54,11 @@ def div(x, y):
 
 
 def shift_right_arithmetic(x, y):
-    """x >> y; new bits are the sign of x. Of unsigned integers they are what x would have as a signed one."""
+    """x >> y; new bits are the sign of x. Of unsigned integers they are what x would have as a signed one.
+
+    >>> hop.shift_right_arithmetic(hop.asarray([-8]), hop.asarray([1]))
+    Array([-4], dtype=int64)
+    """
     x = _array(x)
     if x.dtype.kind != "u":
         return bitwise_right_shift(x, y)
@@ -59,7 +67,11 @@ def shift_right_arithmetic(x, y):
 
 
 def shift_right_logical(x, y):
-    """x >> y with zeros for new bits, whatever the sign of x."""
+    """x >> y with zeros for new bits, whatever the sign of x.
+
+    >>> hop.shift_right_logical(hop.asarray([-8], dtype=hop.int8), hop.asarray([1], dtype=hop.int8))
+    Array([124], dtype=int8)
+    """
     x = _array(x)
     if x.dtype.kind != "i":
         return bitwise_right_shift(x, y)
@@ -68,13 +80,21 @@ def shift_right_logical(x, y):
 
 
 def clamp(min, x, max):
-    """x brought between min and max: the order of the arguments is that of jax.lax."""
+    """x brought between min and max: the order of the arguments is that of jax.lax.
+
+    >>> hop.clamp(0.0, hop.asarray([-1.0, 0.5, 2.0]), 1.0)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     return minimum(maximum(_array(x), min), max)
 
 
 def select(which, on_true, on_false=0):
     """on_true where `which` holds, on_false elsewhere. Of a list of conditions and a list of arrays, as jax.numpy.select: for each element the array of the
-    first condition that holds, on_false where none does."""
+    first condition that holds, on_false where none does.
+
+    >>> hop.select(hop.asarray([True, False]), hop.asarray([1, 2]), hop.asarray([10, 20]))
+    Array([ 1, 20], dtype=int64)
+    """
     if not isinstance(which, (list, tuple)):
         return where(which, on_true, on_false)
     if not isinstance(on_true, (list, tuple)) or len(on_true) != len(which) or not which:
@@ -86,7 +106,11 @@ def select(which, on_true, on_false=0):
 
 
 def select_n(which, *cases):
-    """cases[which], by element. which: bools for two cases, else integers, which are brought into range."""
+    """cases[which], by element. which: bools for two cases, else integers, which are brought into range.
+
+    >>> hop.select_n(hop.asarray([0, 2, 1]), hop.asarray([1, 2, 3]), hop.asarray([10, 20, 30]), hop.asarray([100, 200, 300]))
+    Array([  1, 200,  30], dtype=int64)
+    """
     which = _array(which)
     if not cases:
         raise InvalidError(f"{_core.call_place()}there must be a case")
@@ -99,7 +123,11 @@ def select_n(which, *cases):
 
 
 def convert_element_type(operand, new_dtype):
-    """The elements as another dtype."""
+    """The elements as another dtype.
+
+    >>> hop.convert_element_type(hop.asarray([1.5]), hop.int32)
+    Array([1], dtype=int32)
+    """
     return astype(operand, new_dtype)
 
 
@@ -114,13 +142,23 @@ def _several(argument, x, check):
 
 
 def broadcast(operand, sizes):
-    """With new axes of these sizes in front, the same along all of them."""
+    """With new axes of these sizes in front, the same along all of them.
+
+    >>> hop.broadcast(hop.asarray([1, 2]), (2,))
+    Array([[1, 2],
+           [1, 2]], dtype=int64)
+    """
     x = _array(operand)
     return broadcast_to(x, (*_dims(sizes), *x.shape))
 
 
 def broadcast_in_dim(operand, shape, broadcast_dimensions):
-    """Brought to a shape; broadcast_dimensions says which axis of it each axis of the operand is."""
+    """Brought to a shape; broadcast_dimensions says which axis of it each axis of the operand is.
+
+    >>> hop.broadcast_in_dim(hop.asarray([1, 2]), (2, 3), (0,))
+    Array([[1, 1, 1],
+           [2, 2, 2]], dtype=int64)
+    """
     x, dims = _array(operand), _dims(shape)
     most = builtins.max(len(dims) - 1, 0)
     places = _several("broadcast_dimensions", broadcast_dimensions, lambda what, a: _arguments.integer(what, a, 0, most))
@@ -134,17 +172,30 @@ def broadcast_in_dim(operand, shape, broadcast_dimensions):
 
 
 def rev(operand, dimensions):
-    """The order along axes reversed."""
+    """The order along axes reversed.
+
+    >>> hop.rev(hop.asarray([1, 2, 3]), (0,))
+    Array([3, 2, 1], dtype=int64)
+    """
     return flip(operand, axis=tuple(_several("dimensions", dimensions, lambda what, a: _arguments.integer(what, a))))
 
 
 def iota(dtype, size):
-    """0, 1, … size - 1."""
+    """0, 1, … size - 1.
+
+    >>> hop.iota(hop.int32, 3)
+    Array([0, 1, 2], dtype=int32)
+    """
     return arange(_arguments.size(here("size"), size), dtype=as_dtype(dtype))
 
 
 def broadcasted_iota(dtype, shape, dimension):
-    """0, 1, … along one axis, the same along the others."""
+    """0, 1, … along one axis, the same along the others.
+
+    >>> hop.broadcasted_iota(hop.int32, (2, 3), 1)
+    Array([[0, 1, 2],
+           [0, 1, 2]], dtype=int32)
+    """
     dims = _dims(shape)
     axis = _arguments.integer(here("dimension"), dimension, -len(dims), len(dims) - 1, f"an axis of the shape {dims}")
     row = iota(dtype, dims[axis])
@@ -155,7 +206,11 @@ def broadcasted_iota(dtype, shape, dimension):
 
 
 def slice(operand, start_indices, limit_indices, strides=None):
-    """From start_indices to limit_indices, a number per axis, every so many."""
+    """From start_indices to limit_indices, a number per axis, every so many.
+
+    >>> hop.slice(hop.arange(6), (1,), (6,), (2,))
+    Array([1, 3, 5], dtype=int64)
+    """
     x = _array(operand)
     starts = _several("start_indices", start_indices, _arguments.size)
     limits = _several("limit_indices", limit_indices, _arguments.size)
@@ -171,14 +226,23 @@ def _step(what, n):
 
 
 def slice_in_dim(operand, start_index, limit_index, stride=1, axis=0):
-    """From start_index to limit_index along one axis; None: from its beginning, to its end."""
+    """From start_index to limit_index along one axis; None: from its beginning, to its end.
+
+    >>> hop.slice_in_dim(hop.arange(6), 1, 5, stride=2)
+    Array([1, 3], dtype=int64)
+    """
     x = _array(operand)
     ends = [b if b is None else _arguments.integer(here("a bound"), b) for b in (start_index, limit_index)]
     return x[(*[builtins.slice(None)] * _along(x, axis), builtins.slice(*ends, _step(here("stride"), stride)))]
 
 
 def index_in_dim(operand, index, axis=0, keepdims=True):
-    """The slice at an index along one axis, which stays as an axis of size 1 unless keepdims is False."""
+    """The slice at an index along one axis, which stays as an axis of size 1 unless keepdims is False.
+
+    >>> hop.index_in_dim(hop.asarray([[1, 2], [3, 4]]), 1, axis=1)
+    Array([[2],
+           [4]], dtype=int64)
+    """
     x = _array(operand)
     axis = _along(x, axis)
     part = x[(*[builtins.slice(None)] * axis, _arguments.integer(here("index"), index))]
@@ -186,7 +250,11 @@ def index_in_dim(operand, index, axis=0, keepdims=True):
 
 
 def dynamic_slice_in_dim(operand, start_index, slice_size, axis=0):
-    """slice_size slices along one axis, from a position that may be traced, moved so that they fit."""
+    """slice_size slices along one axis, from a position that may be traced, moved so that they fit.
+
+    >>> hop.dynamic_slice_in_dim(hop.arange(6), 2, 3)
+    Array([2, 3, 4], dtype=int64)
+    """
     x = _array(operand)
     axis = _along(x, axis)
     starts, sizes = [0] * x.ndim, list(x.shape)
@@ -195,7 +263,11 @@ def dynamic_slice_in_dim(operand, start_index, slice_size, axis=0):
 
 
 def dynamic_index_in_dim(operand, index, axis=0, keepdims=True):
-    """The slice along one axis at an index that may be traced, brought into range; the axis stays, with size 1, unless keepdims is False."""
+    """The slice along one axis at an index that may be traced, brought into range; the axis stays, with size 1, unless keepdims is False.
+
+    >>> hop.dynamic_index_in_dim(hop.asarray([10, 20, 30]), 1, keepdims=False)
+    Array(20, dtype=int64)
+    """
     x = _array(operand)
     axis = _along(x, axis)
     part = dynamic_slice_in_dim(x, index, 1, axis)
@@ -203,7 +275,11 @@ def dynamic_index_in_dim(operand, index, axis=0, keepdims=True):
 
 
 def dynamic_update_slice_in_dim(operand, update, start_index, axis):
-    """The operand with slices along one axis replaced, from a position that may be traced, moved so that they fit."""
+    """The operand with slices along one axis replaced, from a position that may be traced, moved so that they fit.
+
+    >>> hop.dynamic_update_slice_in_dim(hop.zeros(4), hop.ones(2), 1, 0)
+    Array([0., 1., 1., 0.], dtype=float32)
+    """
     x = _array(operand)
     starts = [0] * x.ndim
     starts[_along(x, axis)] = start_index
@@ -211,7 +287,11 @@ def dynamic_update_slice_in_dim(operand, update, start_index, axis):
 
 
 def dynamic_update_index_in_dim(operand, update, index, axis):
-    """The operand with the slice at an index along one axis replaced; the update may have that axis, of size 1, or not."""
+    """The operand with the slice at an index along one axis replaced; the update may have that axis, of size 1, or not.
+
+    >>> hop.dynamic_update_index_in_dim(hop.zeros(3), 5.0, 1, 0)
+    Array([0., 5., 0.], dtype=float32)
+    """
     x, update = _array(operand), _array(update)
     axis = _along(x, axis)
     update = expand_dims(update, axis=axis) if update.ndim < x.ndim else update
@@ -223,7 +303,11 @@ def dynamic_update_index_in_dim(operand, update, index, axis):
 
 def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_type=None):
     """Sums of products over axes, side by side along others. dimension_numbers: ((summed axes of lhs, of rhs), (axes that both share, of lhs, of rhs)). The
-    result has the shared axes, then what is left of lhs, then of rhs. precision changes nothing: products have the precision of their dtype, which preferred_element_type widens."""
+    result has the shared axes, then what is left of lhs, then of rhs. precision changes nothing: products have the precision of their dtype, which preferred_element_type widens.
+
+    >>> hop.dot_general(hop.ones((5, 2, 3)), hop.ones((5, 3, 4)), (((2,), (1,)), ((0,), (0,)))).shape
+    (5, 2, 4)
+    """
     x, y = _array(lhs), _array(rhs)
     try:
         (summed_x, summed_y), (shared_x, shared_y) = [[list(a) for a in pair] for pair in dimension_numbers]

@@ -29,7 +29,14 @@ def _checked(given):
 def set_printoptions(*, precision=None, threshold=None, edgeitems=None, linewidth=None, suppress=None):
     """How arrays are shown from now on: digits behind the point (8), from how many elements on the middle is
     left out (1000), how many are shown at each end then (3), how long lines may be (75), whether small numbers
-    are shown as 0 rather than with exponents (False). What is not said stays."""
+    are shown as 0 rather than with exponents (False). What is not said stays.
+
+    >>> before = hop.get_printoptions()
+    >>> hop.set_printoptions(precision=2)
+    >>> hop.asarray([1 / 3])
+    Array([0.33], dtype=float32)
+    >>> hop.set_printoptions(**before)
+    """
     _options.set(
         _checked(
             {
@@ -44,7 +51,11 @@ def set_printoptions(*, precision=None, threshold=None, edgeitems=None, linewidt
 
 
 def get_printoptions():
-    """The options that set_printoptions sets, as a dict."""
+    """The options that set_printoptions sets, as a dict.
+
+    >>> hop.get_printoptions()["precision"]
+    8
+    """
     return dict(_options.get())
 
 
@@ -58,7 +69,12 @@ def _within(options):
 
 
 def printoptions(*, precision=None, threshold=None, edgeitems=None, linewidth=None, suppress=None):
-    """`with hop.printoptions(precision=3):` shows arrays so within it alone."""
+    """`with hop.printoptions(precision=3):` shows arrays so within it alone.
+
+    >>> with hop.printoptions(precision=3):
+    ...     print(hop.asarray([1 / 3]))
+    [0.333]
+    """
     return _within(
         _checked(
             {

@@ -53,31 +53,53 @@ class _Groups:
 
 
 def unique_values(x, /, *, size=None):
-    """The different elements of x, in ascending order; every NaN is one of its own. With size= exactly so many: the smallest fills up."""
+    """The different elements of x, in ascending order; every NaN is one of its own. With size= exactly so many: the smallest fills up.
+
+    >>> hop.unique_values(hop.asarray([3, 1, 3]))
+    Array([1, 3], dtype=int64)
+    >>> hop.unique_values(hop.asarray([3, 1, 3]), size=4)
+    Array([1, 3, 1, 1], dtype=int64)
+    """
     return _Groups(x, size).values()
 
 
 def unique_counts(x, /, *, size=None):
-    """The different elements of x, in ascending order, and how often each is there: (values, counts). What fills up with size= is there 0 times."""
+    """The different elements of x, in ascending order, and how often each is there: (values, counts). What fills up with size= is there 0 times.
+
+    >>> hop.unique_counts(hop.asarray([3, 1, 3]))
+    UniqueCountsResult(values=Array([1, 3], dtype=int64), counts=Array([1, 2], dtype=int64))
+    """
     groups = _Groups(x, size)
     return UniqueCountsResult(groups.values(), groups.counts())
 
 
 def unique_inverse(x, /, *, size=None):
-    """The different elements of x, in ascending order, and which of them stands where: values[inverse_indices] is x. (values, inverse_indices)"""
+    """The different elements of x, in ascending order, and which of them stands where: values[inverse_indices] is x. (values, inverse_indices)
+
+    >>> hop.unique_inverse(hop.asarray([3, 1, 3])).inverse_indices
+    Array([1, 0, 1], dtype=int64)
+    """
     groups = _Groups(x, size)
     return UniqueInverseResult(groups.values(), groups.inverse())
 
 
 def unique_all(x, /, *, size=None):
     """The different elements of x, in ascending order; where each is first in x, counted without axes; which of them stands where; how often each is there:
-    (values, indices, inverse_indices, counts)."""
+    (values, indices, inverse_indices, counts).
+
+    >>> hop.unique_all(hop.asarray([3, 1, 3])).values, hop.unique_all(hop.asarray([3, 1, 3])).counts
+    (Array([1, 3], dtype=int64), Array([1, 2], dtype=int64))
+    """
     groups = _Groups(x, size)
     return UniqueAllResult(groups.values(), groups.indices(), groups.inverse(), groups.counts())
 
 
 def nextafter(x1, x2, /):
-    """The next number that the dtype of x1 has on the way to x2."""
+    """The next number that the dtype of x1 has on the way to x2.
+
+    >>> hop.nextafter(hop.asarray(1.0), 2.0) - 1 == hop.finfo(hop.float32).eps
+    Array(True, dtype=bool)
+    """
     d = _dtypes.result_type(x1, x2)
     x1, x2 = broadcast_arrays(astype(asarray(x1), d, copy=False), astype(asarray(x2), d, copy=False))
     info = _dtypes.finfo(d)

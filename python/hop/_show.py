@@ -16,7 +16,11 @@ _LONGEST = 48
 def show(f, *args, **named):
     """The program of f for these arguments, to look at: a notebook shows a picture where Graphviz is installed, print(...) its text.
 
-    The result has text(), dot() (the graph in Graphviz's language) and svg() (the picture, None without Graphviz)."""
+    The result has text(), dot() (the graph in Graphviz's language) and svg() (the picture, None without Graphviz).
+
+    >>> "sin" in hop.show(lambda x: hop.sin(x) + 1, hop.ones(3)).text()
+    True
+    """
     if isinstance(f, Lowered):
         return Shown(f.text())
     return Shown((f if isinstance(f, Compiled) else jit(f)).text(*args, **named))

@@ -119,7 +119,11 @@ def _by_argument(args, positions, leaves, argnums):
 
 def value_and_grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
     """A function that gives the value of fun, a float scalar, and its gradient for the arguments at argnums. With has_aux fun gives (value, more), and the
-    result is ((value, more), gradient). allow_int and holomorphic: see grad."""
+    result is ((value, more), gradient). allow_int and holomorphic: see grad.
+
+    >>> hop.value_and_grad(lambda p: p["w"] ** 2 + p["b"])({"w": 3.0, "b": 1.0})
+    (Array(10., dtype=float32), {'b': Array(1., dtype=float32), 'w': Array(6., dtype=float32)})
+    """
     _callable(fun, "value_and_grad")
     _real(holomorphic, "value_and_grad")
     has_aux = _arguments.flag("value_and_grad: has_aux", has_aux)
@@ -136,7 +140,13 @@ def value_and_grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=F
 def grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
     """A function that gives the gradient of fun, a float scalar, for the arguments at argnums (a number, or a tuple for several). With has_aux fun gives
     (value, more), and the result is (gradient, more). With allow_int those arguments may have leaves that are integers or bools; their gradient is zeros of their
-    dtype. holomorphic is for complex numbers, which hop does not have: True is an error."""
+    dtype. holomorphic is for complex numbers, which hop does not have: True is an error.
+
+    >>> hop.grad(lambda x: hop.sum(x**3))(hop.asarray([1.0, 2.0]))
+    Array([ 3., 12.], dtype=float32)
+    >>> hop.grad(lambda w, b: (3 * w + b) ** 2, argnums=(0, 1))(1.0, 2.0)
+    (Array(30., dtype=float32), Array(10., dtype=float32))
+    """
     _callable(fun, "grad")
     _real(holomorphic, "grad")
     has_aux, allow_int = _arguments.flag("grad: has_aux", has_aux), _arguments.flag("grad: allow_int", allow_int)
@@ -241,7 +251,12 @@ class _Derivative:
 
 
 class Pullback(_Derivative):
-    """What hop.vjp gives besides the value: pullback(cotangent of the result) is a tuple of cotangents, one per argument."""
+    """What hop.vjp gives besides the value: pullback(cotangent of the result) is a tuple of cotangents, one per argument.
+
+    >>> y, pullback = hop.vjp(hop.sin, 0.0)
+    >>> pullback(2.0)
+    (Array(2., dtype=float32),)
+    """
 
     __slots__ = ()
 
@@ -268,7 +283,12 @@ class Pullback(_Derivative):
 
 
 class Pushforward(_Derivative):
-    """What hop.linearize gives besides the value: pushforward(*tangents of the arguments) is the tangent of the result."""
+    """What hop.linearize gives besides the value: pushforward(*tangents of the arguments) is the tangent of the result.
+
+    >>> y, push = hop.linearize(hop.sin, 0.0)
+    >>> push(2.0)
+    Array(2., dtype=float32)
+    """
 
     __slots__ = ()
 
@@ -288,14 +308,24 @@ del _class
 
 def vjp(fun, *primals, has_aux=False):
     """(fun(*primals), pullback): the pullback takes a cotangent for the result and gives a tuple of cotangents, one per argument. Leaves that are no floats get zeros.
-    With has_aux fun gives (value, more), and the result is (value, pullback, more). A captured function may give a pullback: it is a tree of the arrays that it keeps."""
+    With has_aux fun gives (value, more), and the result is (value, pullback, more). A captured function may give a pullback: it is a tree of the arrays that it keeps.
+
+    >>> y, pullback = hop.vjp(lambda x, y: x * y, 2.0, 5.0)
+    >>> y, pullback(1.0)
+    (Array(10., dtype=float32), (Array(5., dtype=float32), Array(2., dtype=float32)))
+    """
     _callable(fun, "vjp")
     return _derivative(Pullback, fun, primals, _arguments.flag("vjp: has_aux", has_aux), "vjp", "vjp")
 
 
 def linearize(fun, *primals, has_aux=False):
     """(fun(*primals), its derivative there, a linear function of tangents). With has_aux fun gives (value, more), and the result is (value, derivative, more). A captured
-    function may give the derivative: it is a tree of the arrays that it keeps."""
+    function may give the derivative: it is a tree of the arrays that it keeps.
+
+    >>> y, derivative = hop.linearize(lambda x: x**3, 2.0)
+    >>> y, derivative(1.0), derivative(0.5)
+    (Array(8., dtype=float32), Array(12., dtype=float32), Array(6., dtype=float32))
+    """
     _callable(fun, "linearize")
     return _derivative(Pushforward, fun, primals, _arguments.flag("linearize: has_aux", has_aux), "jvp", "linearize")
 
@@ -330,7 +360,13 @@ def _moved(values, floats, found):
 
 
 def jvp(fun, primals, tangents, has_aux=False):
-    """(fun(*primals), its derivative there in the direction of the tangents). With has_aux fun gives (value, more), and the result is (value, derivative, more)."""
+    """(fun(*primals), its derivative there in the direction of the tangents). With has_aux fun gives (value, more), and the result is (value, derivative, more).
+
+    Forward mode: about twice the work of fun, whatever the number of results.
+
+    >>> hop.jvp(lambda x: x**3, (2.0,), (1.0,))
+    (Array(8., dtype=float32), Array(12., dtype=float32))
+    """
     _callable(fun, "jvp")
     has_aux = _arguments.flag("jvp: has_aux", has_aux)
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
@@ -384,14 +420,26 @@ def _jacobian(fun, argnums, has_aux, allow_int, how):
 
 def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
     """A function that gives all derivatives of fun's results, a column at a time: quick for few inputs. Axes of the result come first. With has_aux fun gives
-    (value, more), and the result is (derivatives, more)."""
+    (value, more), and the result is (derivatives, more).
+
+    >>> hop.jacfwd(lambda x: hop.stack([x[0] * x[1], x[1] ** 2]))(hop.asarray([2.0, 3.0]))
+    Array([[3., 2.],
+           [0., 6.]], dtype=float32)
+    """
     _real(holomorphic, "jacfwd")
     return _jacobian(fun, argnums, has_aux, False, "jacfwd")
 
 
 def jacrev(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
     """A function that gives all derivatives of fun's results, a row at a time: quick for few results. Axes of the result come first. With has_aux fun gives
-    (value, more), and the result is (derivatives, more). With allow_int those arguments may have leaves that are no floats; their derivatives are zeros of their dtype."""
+    (value, more), and the result is (derivatives, more). With allow_int those arguments may have leaves that are no floats; their derivatives are zeros of their dtype.
+
+    Another name of jacrev.
+
+    >>> hop.jacobian(lambda x: x**2)(hop.asarray([2.0, 3.0]))
+    Array([[4., 0.],
+           [0., 6.]], dtype=float32)
+    """
     _real(holomorphic, "jacrev")
     return _jacobian(fun, argnums, has_aux, _arguments.flag("jacrev: allow_int", allow_int), "jacrev")
 
@@ -400,7 +448,12 @@ jacobian = jacrev
 
 
 def hessian(fun, argnums=0, has_aux=False, holomorphic=False):
-    """A function that gives all second derivatives. With has_aux fun gives (value, more), and the result is (derivatives, more)."""
+    """A function that gives all second derivatives. With has_aux fun gives (value, more), and the result is (derivatives, more).
+
+    >>> hop.hessian(lambda x: x[0] ** 2 * x[1])(hop.asarray([2.0, 3.0]))
+    Array([[6., 4.],
+           [4., 0.]], dtype=float32)
+    """
     _callable(fun, "hessian")
     _real(holomorphic, "hessian")
     argnums = _argnums(argnums, fun, "hessian")
@@ -412,7 +465,11 @@ def hessian(fun, argnums=0, has_aux=False, holomorphic=False):
 
 def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_name=None):
     """fun over one more axis. in_axes says for each argument (or each part of one) which axis that is, None for what all share; out_axes where it is in the results.
-    axis_size: how long it is, needed where no argument has it. axis_name is taken because JAX's programs give it: there are no operators on named axes."""
+    axis_size: how long it is, needed where no argument has it. axis_name is taken because JAX's programs give it: there are no operators on named axes.
+
+    >>> hop.vmap(lambda x, w: hop.sum(x * w), in_axes=(0, None))(hop.asarray([[1.0, 2.0], [3.0, 4.0]]), hop.asarray([1.0, -1.0]))
+    Array([-1., -1.], dtype=float32)
+    """
     _callable(fun, "vmap")
     if spmd_axis_name is not None:
         raise InvalidError(f"{place()}vmap: spmd_axis_name is about programs on several devices, hop has one: leave it out")
@@ -489,7 +546,11 @@ def _inner_types(leaves, axes, args, axis_size):
 def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
     """fun, but a gradient keeps its arguments only and runs it again instead of keeping what it computed. static_argnums: arguments that are no arrays.
 
-    What is kept in spite of it is chosen by hop.keep inside of fun: there are no policies. prevent_cse changes nothing: it is taken because JAX's programs give it."""
+    What is kept in spite of it is chosen by hop.keep inside of fun: there are no policies. prevent_cse changes nothing: it is taken because JAX's programs give it.
+
+    >>> hop.grad(hop.remat(hop.cos))(0.0)
+    Array(-0., dtype=float32)
+    """
     if fun is None:
         return functools.partial(checkpoint, policy=policy, prevent_cse=prevent_cse, static_argnums=static_argnums)
     _callable(fun, "checkpoint")

@@ -102,13 +102,24 @@ def _pivots(a):
 
 
 def inv(x, /):
-    """The inverses of square matrices."""
+    """The inverses of square matrices.
+
+    To solve equations hop.linalg.solve is quicker and more exact.
+
+    >>> hop.linalg.inv(hop.asarray([[2.0, 0.0], [0.0, 4.0]]))
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
+    """
     x = _matrix(x, "inv", square=True)
     return +x if _no_elements(x) else _solved(x, eye(x.shape[-1], dtype=x.dtype))
 
 
 def solve(x1, x2, /):
-    """The solutions y of x1 @ y = x2. A vector x2 is one right-hand side for all matrices; otherwise its last two axes are matrices."""
+    """The solutions y of x1 @ y = x2. A vector x2 is one right-hand side for all matrices; otherwise its last two axes are matrices.
+
+    >>> hop.linalg.solve(hop.asarray([[4.0, 2.0], [2.0, 3.0]]), hop.asarray([8.0, 8.0]))
+    Array([1., 2.], dtype=float32)
+    """
     return _right_sides(x1, x2, "solve", _solved)
 
 
@@ -119,7 +130,11 @@ def _substituted(a, b):
 
 
 def solve_triangular(x1, x2, /, *, lower=False):
-    """The solutions y of x1 @ y = x2, of which only the upper (with lower only the lower) triangle of x1 is read; n² of work for each column of x2."""
+    """The solutions y of x1 @ y = x2, of which only the upper (with lower only the lower) triangle of x1 is read; n² of work for each column of x2.
+
+    >>> hop.linalg.solve_triangular(hop.asarray([[2.0, 0.0], [1.0, 1.0]]), hop.asarray([2.0, 3.0]), lower=True)
+    Array([1., 2.], dtype=float32)
+    """
     x1, x2 = asarray(x1), asarray(x2)
     if lower:
         return _right_sides(x1, x2, "solve_triangular", _substituted)
@@ -143,7 +158,13 @@ def _right_sides(x1, x2, name, method):
 
 
 def det(x, /):
-    """The determinants of square matrices."""
+    """The determinants of square matrices.
+
+    Axes in front of the last two are a batch.
+
+    >>> hop.linalg.det(hop.asarray([[4.0, 2.0], [2.0, 3.0]]))
+    Array(8., dtype=float32)
+    """
     x = _matrix(x, "det", square=True)
     if _no_elements(x):
         return ones(x.shape[:-2], dtype=x.dtype)
@@ -152,7 +173,13 @@ def det(x, /):
 
 
 def slogdet(x, /):
-    """The signs of the determinants of square matrices, and the logarithms of their absolute values: (sign, logabsdet)."""
+    """The signs of the determinants of square matrices, and the logarithms of their absolute values: (sign, logabsdet).
+
+    For determinants too large or small for a float.
+
+    >>> hop.linalg.slogdet(hop.asarray([[-1.0, 0.0], [0.0, 1.0]]))
+    SlogdetResult(sign=Array(-1., dtype=float32), logabsdet=Array(0., dtype=float32))
+    """
     x = _matrix(x, "slogdet", square=True)
     if _no_elements(x):
         return SlogdetResult(ones(x.shape[:-2], dtype=x.dtype), zeros(x.shape[:-2], dtype=x.dtype))
@@ -161,7 +188,12 @@ def slogdet(x, /):
 
 
 def matrix_power(x, n, /):
-    """Square matrices multiplied n times; n may be negative."""
+    """Square matrices multiplied n times; n may be negative.
+
+    >>> hop.linalg.matrix_power(hop.asarray([[1.0, 1.0], [0.0, 1.0]]), 5)
+    Array([[1., 5.],
+           [0., 1.]], dtype=float32)
+    """
     n = _arguments.integer("matrix_power: n", n)
     x = asarray(x) if n >= 0 else inv(x)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
@@ -191,7 +223,12 @@ def _cholesky(a):
 
 
 def cholesky(x, /, *, upper=False):
-    """The triangular matrix L with x = L @ L.mT (or U with x = U.mT @ U). x is symmetric and positive definite; its lower (upper) triangle is read."""
+    """The triangular matrix L with x = L @ L.mT (or U with x = U.mT @ U). x is symmetric and positive definite; its lower (upper) triangle is read.
+
+    >>> hop.linalg.cholesky(hop.asarray([[4.0, 2.0], [2.0, 3.0]]))
+    Array([[2.       , 0.       ],
+           [1.       , 1.4142135]], dtype=float32)
+    """
     x = _matrix(x, "cholesky", square=True)
     if upper:
         x = matrix_transpose(x)
@@ -218,7 +255,12 @@ def _householder(a):
 
 
 def qr(x, /, mode="reduced"):
-    """x = Q @ R with orthonormal columns in Q and an upper triangular R; mode="complete" gives a square Q."""
+    """x = Q @ R with orthonormal columns in Q and an upper triangular R; mode="complete" gives a square Q.
+
+    >>> q, r = hop.linalg.qr(hop.asarray([[3.0, 1.0], [4.0, 2.0]]))
+    >>> hop.allclose(q @ r, hop.asarray([[3.0, 1.0], [4.0, 2.0]]), atol=1e-5), r[1, 0]
+    (Array(True, dtype=bool), Array(0., dtype=float32))
+    """
     x = _matrix(x, "qr")
     if mode not in ("reduced", "complete"):
         raise ValueError(f'qr: the mode is "reduced" or "complete", not {mode!r}')
@@ -330,7 +372,11 @@ def _svd(a):
 
 
 def eigh(x, /):
-    """The eigenvalues of symmetric matrices, ascending, and their eigenvectors as columns: (eigenvalues, eigenvectors). The upper triangle is read."""
+    """The eigenvalues of symmetric matrices, ascending, and their eigenvectors as columns: (eigenvalues, eigenvectors). The upper triangle is read.
+
+    >>> hop.linalg.eigh(hop.asarray([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+    Array([1., 2.], dtype=float32)
+    """
     x = _matrix(x, "eigh", square=True)
     if _no_elements(x):
         return EighResult(zeros(x.shape[:-1], dtype=x.dtype), +x)
@@ -339,12 +385,20 @@ def eigh(x, /):
 
 
 def eigvalsh(x, /):
-    """The eigenvalues of symmetric matrices, ascending."""
+    """The eigenvalues of symmetric matrices, ascending.
+
+    >>> hop.linalg.eigvalsh(hop.asarray([[2.0, 1.0], [1.0, 2.0]]))
+    Array([0.99999994, 2.9999998 ], dtype=float32)
+    """
     return eigh(x)[0]
 
 
 def svd(x, /, full_matrices=True):
-    """x = U @ diag(S) @ Vh with orthonormal U and Vh and singular values S, largest first. With full_matrices=False U and Vh have as many columns and rows as S has elements."""
+    """x = U @ diag(S) @ Vh with orthonormal U and Vh and singular values S, largest first. With full_matrices=False U and Vh have as many columns and rows as S has elements.
+
+    >>> hop.linalg.svd(hop.asarray([[3.0, 0.0], [0.0, -2.0]])).S
+    Array([3.       , 1.9999999], dtype=float32)
+    """
     x = _matrix(x, "svd")
     m, n = x.shape[-2:]
     if m < n:
@@ -365,7 +419,11 @@ def svd(x, /, full_matrices=True):
 
 
 def svdvals(x, /):
-    """The singular values of matrices, largest first."""
+    """The singular values of matrices, largest first.
+
+    >>> hop.linalg.svdvals(hop.asarray([[3.0, 0.0], [0.0, -2.0]]))
+    Array([3.       , 1.9999999], dtype=float32)
+    """
     return svd(x, full_matrices=False)[1]
 
 
@@ -377,14 +435,23 @@ def _cutoff(s, shape, rtol):
 
 
 def matrix_rank(x, /, *, rtol=None):
-    """How many singular values are larger than rtol times the largest."""
+    """How many singular values are larger than rtol times the largest.
+
+    >>> hop.linalg.matrix_rank(hop.asarray([[1.0, 2.0], [2.0, 4.0]]))
+    Array(1, dtype=int64)
+    """
     x = _matrix(x, "matrix_rank")
     s = svdvals(x)
     return count_nonzero(s > _cutoff(s, x.shape[-2:], rtol), axis=-1)
 
 
 def pinv(x, /, *, rtol=None):
-    """The pseudo-inverses of matrices; singular values up to rtol times the largest count as 0."""
+    """The pseudo-inverses of matrices; singular values up to rtol times the largest count as 0.
+
+    >>> hop.linalg.pinv(hop.asarray([[2.0, 0.0], [0.0, 0.0]]))
+    Array([[0.5, 0. ],
+           [0. , 0. ]], dtype=float32)
+    """
     x = _matrix(x, "pinv")
     u, s, vh = svd(x, full_matrices=False)
     large = s > _cutoff(s, x.shape[-2:], rtol)
@@ -395,7 +462,13 @@ def pinv(x, /, *, rtol=None):
 
 
 def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
-    """The norm of vectors along axes (of all elements when not said): ord 0 counts those that are not 0, inf is the largest, -inf the smallest, else (sum of abs(x)**ord)**(1/ord)."""
+    """The norm of vectors along axes (of all elements when not said): ord 0 counts those that are not 0, inf is the largest, -inf the smallest, else (sum of abs(x)**ord)**(1/ord).
+
+    >>> hop.linalg.vector_norm(hop.asarray([3.0, 4.0]))
+    Array(5., dtype=float32)
+    >>> hop.linalg.vector_norm(hop.asarray([[3.0, -4.0]]), axis=1, ord=1)
+    Array([7.], dtype=float32)
+    """
     x = _real(x)
     size = abs(x)
     if ord == math.inf:
@@ -413,7 +486,13 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
 
 def matrix_norm(x, /, *, keepdims=False, ord="fro"):
     """The norm of matrices: "fro" (the root of the sum of squares), 1 and -1 (the largest and smallest sum of a column), inf and -inf (of a row), 2 and -2 (the largest and smallest
-    singular value), "nuc" (the sum of the singular values)."""
+    singular value), "nuc" (the sum of the singular values).
+
+    >>> hop.linalg.matrix_norm(hop.asarray([[3.0, 0.0], [0.0, 4.0]]))
+    Array(5., dtype=float32)
+    >>> hop.linalg.matrix_norm(hop.asarray([[3.0, 0.0], [0.0, 4.0]]), ord=hop.inf)
+    Array(4., dtype=float32)
+    """
     x = _matrix(x, "matrix_norm")
     if ord == "fro":
         return sqrt(sum(x * x, axis=(-2, -1), keepdims=keepdims))
@@ -435,7 +514,11 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro"):
 
 
 def cross(x1, x2, /, *, axis=-1):
-    """The cross products of vectors of three elements along an axis."""
+    """The cross products of vectors of three elements along an axis.
+
+    >>> hop.linalg.cross(hop.asarray([1, 0, 0]), hop.asarray([0, 1, 0]))
+    Array([0, 0, 1], dtype=int64)
+    """
     x1, x2 = asarray(x1), asarray(x2)
     for x in (x1, x2):
         _along(x, axis)

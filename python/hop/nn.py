@@ -24,45 +24,77 @@ swish = silu
 
 
 def identity(x):
-    """x."""
+    """x.
+
+    >>> hop.nn.identity(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
+    Array([-1.,  0.,  2.,  8.], dtype=float32)
+    """
     return _array(x)
 
 
 def leaky_relu(x, negative_slope=0.01):
-    """x where it is not negative, negative_slope * x elsewhere."""
+    """x where it is not negative, negative_slope * x elsewhere.
+
+    >>> hop.nn.leaky_relu(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
+    Array([-0.01,  0.  ,  2.  ,  8.  ], dtype=float32)
+    """
     x = _array(x)
     return where(x >= 0, x, negative_slope * x)
 
 
 def elu(x, alpha=1.0):
-    """x where it is above 0, alpha * (exp(x) - 1) elsewhere."""
+    """x where it is above 0, alpha * (exp(x) - 1) elsewhere.
+
+    >>> hop.nn.elu(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
+    Array([-0.63212055,  0.        ,  2.        ,  8.        ], dtype=float32)
+    """
     x = _array(x)
     return where(x > 0, x, alpha * expm1(minimum(x, 0)))
 
 
 def celu(x, alpha=1.0):
-    """x where it is above 0, alpha * (exp(x / alpha) - 1) elsewhere."""
+    """x where it is above 0, alpha * (exp(x / alpha) - 1) elsewhere.
+
+    >>> hop.nn.celu(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
+    Array([-0.63212055,  0.        ,  2.        ,  8.        ], dtype=float32)
+    """
     x = _array(x)
     return where(x > 0, x, alpha * expm1(minimum(x, 0) / alpha))
 
 
 def selu(x):
-    """elu with the scale and the alpha that keep mean 0 and variance 1."""
+    """elu with the scale and the alpha that keep mean 0 and variance 1.
+
+    >>> hop.nn.selu(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
+    Array([-1.1113307,  0.       ,  2.101402 ,  8.405608 ], dtype=float32)
+    """
     return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
 
 
 def relu6(x):
-    """x brought between 0 and 6."""
+    """x brought between 0 and 6.
+
+    >>> hop.nn.relu6(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
+    Array([0., 0., 2., 6.], dtype=float32)
+    """
     return minimum(relu(x), 6.0)
 
 
 def hard_sigmoid(x):
-    """relu6(x + 3) / 6."""
+    """relu6(x + 3) / 6.
+
+    >>> hop.nn.hard_sigmoid(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
+    Array([0.33333334, 0.5       , 0.8333333 , 1.        ], dtype=float32)
+    """
     return relu6(_array(x) + 3.0) / 6.0
 
 
 def hard_silu(x):
-    """x * hard_sigmoid(x)."""
+    """x * hard_sigmoid(x).
+
+    >>> hop.nn.hard_silu(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
+    Array([-0.33333334,  0.        ,  1.6666666 ,  8.        ], dtype=float32)
+    """
     return _array(x) * hard_sigmoid(x)
 
 
@@ -70,34 +102,59 @@ hard_swish = hard_silu
 
 
 def hard_tanh(x):
-    """x brought between -1 and 1."""
+    """x brought between -1 and 1.
+
+    >>> hop.nn.hard_tanh(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
+    Array([-1.,  0.,  1.,  1.], dtype=float32)
+    """
     return clip(_array(x), -1, 1)
 
 
 def log_sigmoid(x):
-    """log(sigmoid(x)) without overflow."""
+    """log(sigmoid(x)) without overflow.
+
+    >>> hop.nn.log_sigmoid(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
+    Array([-1.3132617e+00, -6.9314718e-01, -1.2692800e-01, -3.3540637e-04],
+          dtype=float32)
+    """
     return -softplus(-_array(x))
 
 
 def mish(x):
-    """x * tanh(softplus(x))."""
+    """x * tanh(softplus(x)).
+
+    >>> hop.nn.mish(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
+    Array([-0.30340147,  0.        ,  1.943959  ,  7.999998  ], dtype=float32)
+    """
     return _array(x) * tanh(softplus(x))
 
 
 def soft_sign(x):
-    """x / (1 + abs(x))."""
+    """x / (1 + abs(x)).
+
+    >>> hop.nn.soft_sign(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
+    Array([-0.5      ,  0.       ,  0.6666667,  0.8888889], dtype=float32)
+    """
     x = _array(x)
     return x / (1 + abs(x))
 
 
 def squareplus(x, b=4.0):
-    """(x + sqrt(x**2 + b)) / 2."""
+    """(x + sqrt(x**2 + b)) / 2.
+
+    >>> hop.nn.squareplus(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
+    Array([0.618034 , 1.       , 2.4142137, 8.123106 ], dtype=float32)
+    """
     x = _array(x)
     return (x + sqrt(square(x) + b)) / 2
 
 
 def glu(x, axis=-1):
-    """The first half along an axis times the sigmoid of the second."""
+    """The first half along an axis times the sigmoid of the second.
+
+    >>> hop.nn.glu(hop.asarray([1.0, 2.0, 0.0, 0.0]))
+    Array([0.5, 1. ], dtype=float32)
+    """
     x = _array(x)
     axis = _along(x, axis)
     if x.shape[axis] is None or x.shape[axis] % 2:
@@ -107,7 +164,11 @@ def glu(x, axis=-1):
 
 
 def standardize(x, axis=-1, mean=None, variance=None, epsilon=1e-5):
-    """Less its mean along an axis, divided by the root of its variance there (plus epsilon)."""
+    """Less its mean along an axis, divided by the root of its variance there (plus epsilon).
+
+    >>> hop.nn.standardize(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
+    Array([-0.9309489 , -0.6445031 , -0.07161146,  1.6470635 ], dtype=float32)
+    """
     x = _array(x)
     if mean is None:
         mean = _mean(x, axis)

@@ -22,14 +22,25 @@ astype = functools.partial(_ops.astype, copy=False)
 
 
 class State(NamedTuple):
-    """What an optimizer keeps: how many updates it has made, and trees like the parameters."""
+    """What an optimizer keeps: how many updates it has made, and trees like the parameters.
+
+    >>> hop.optim.adam(0.1).init({"w": hop.ones(2)}).step
+    Array(0, dtype=int32)
+    """
 
     step: Any
     moments: tuple
 
 
 class Optimizer:
-    """init(params) gives a state, update(grads, state, params) new parameters and a new state."""
+    """init(params) gives a state, update(grads, state, params) new parameters and a new state.
+
+    Both are functions of trees and can be part of a jitted step.
+
+    >>> opt = hop.optim.sgd(0.1)
+    >>> opt.update(hop.asarray([1.0]), opt.init(hop.asarray([0.0])), hop.asarray([0.0]))[0]
+    Array([-0.1], dtype=float32)
+    """
 
     __slots__ = ("init", "update", "_text")
 
@@ -94,7 +105,14 @@ def _optimizer(text, moments, rate, rule):
 
 
 def sgd(learning_rate):
-    """Steps against the gradient."""
+    """Steps against the gradient.
+
+    >>> opt = hop.optim.sgd(0.5)
+    >>> params = {"w": hop.asarray([1.0, 2.0])}
+    >>> params, state = opt.update({"w": hop.asarray([1.0, -1.0])}, opt.init(params), params)
+    >>> params
+    {'w': Array([0.5, 2.5], dtype=float32)}
+    """
 
     def rule(p, g, kept, rate, t):
         return (p - rate * g,)
@@ -103,7 +121,15 @@ def sgd(learning_rate):
 
 
 def momentum(learning_rate, beta=0.9, nesterov=False):
-    """Steps against a velocity v = beta v + g; with nesterov against g + beta v."""
+    """Steps against a velocity v = beta v + g; with nesterov against g + beta v.
+
+    >>> opt, p = hop.optim.momentum(0.5, beta=0.5), hop.asarray(0.0)
+    >>> state = opt.init(p)
+    >>> for _ in range(2):
+    ...     p, state = opt.update(hop.asarray(1.0), state, p)
+    >>> p
+    Array(-1.25, dtype=float32)
+    """
     _check("momentum", beta=(beta, 0, 1))
 
     def rule(p, g, kept, rate, t):
@@ -130,13 +156,23 @@ def _adam(text, learning_rate, b1, b2, eps, weight_decay):
 
 def adam(learning_rate, b1=0.9, b2=0.999, eps=1e-8):
     """Steps along the mean of the gradients, each element divided by the root of the mean of its squares; both means fade with b1 and b2 and are corrected for
-    having begun with zeros."""
+    having begun with zeros.
+
+    >>> opt, p = hop.optim.adam(0.5), hop.asarray(3.0)
+    >>> opt.update(hop.asarray(7.0), opt.init(p), p)[0]
+    Array(2.5, dtype=float32)
+    """
     _check("adam", b1=(b1, 0, 1), b2=(b2, 0, 1))
     return _adam(f"adam({learning_rate}, b1={b1}, b2={b2}, eps={eps})", learning_rate, b1, b2, eps, 0.0)
 
 
 def adamw(learning_rate, b1=0.9, b2=0.999, eps=1e-8, weight_decay=1e-2):
-    """adam, and parameters shrink by learning_rate * weight_decay of themselves."""
+    """adam, and parameters shrink by learning_rate * weight_decay of themselves.
+
+    >>> opt, p = hop.optim.adamw(0.5, weight_decay=0.1), hop.asarray(2.0)
+    >>> opt.update(hop.asarray(0.0), opt.init(p), p)[0]
+    Array(1.9, dtype=float32)
+    """
     _check("adamw", b1=(b1, 0, 1), b2=(b2, 0, 1))
     return _adam(f"adamw({learning_rate}, b1={b1}, b2={b2}, eps={eps}, weight_decay={weight_decay})", learning_rate, b1, b2, eps, weight_decay)
 
@@ -145,7 +181,11 @@ def adamw(learning_rate, b1=0.9, b2=0.999, eps=1e-8, weight_decay=1e-2):
 
 
 def constant(value):
-    """The same learning rate always."""
+    """The same learning rate always.
+
+    >>> hop.optim.constant(0.1)(100)
+    0.1
+    """
     return lambda step: value
 
 
@@ -156,12 +196,22 @@ def _fraction(step, steps):
 
 
 def linear(first, last, steps):
-    """From first to last within this many updates, then last."""
+    """From first to last within this many updates, then last.
+
+    >>> rate = hop.optim.linear(1.0, 0.0, 4)
+    >>> rate(1), rate(9)
+    (Array(0.75, dtype=float32), Array(0., dtype=float32))
+    """
     return lambda step: first + (last - first) * _fraction(step, steps)
 
 
 def cosine(peak, steps, warmup=0, last=0.0):
-    """Up from 0 to peak within `warmup` updates, then down to last along half a wave; steps counts all of them."""
+    """Up from 0 to peak within `warmup` updates, then down to last along half a wave; steps counts all of them.
+
+    >>> rate = hop.optim.cosine(1.0, 10, warmup=2)
+    >>> rate(1), rate(2), rate(10)
+    (Array(1., dtype=float32), Array(1., dtype=float32), Array(0., dtype=float32))
+    """
     if not 0 <= warmup < steps:
         raise ValueError(f"cosine: warmup must be at least 0 and below steps, found {warmup} and {steps}")
 
@@ -173,7 +223,11 @@ def cosine(peak, steps, warmup=0, last=0.0):
 
 
 def exponential(first, decay, steps=1):
-    """first * decay ** (step / steps)."""
+    """first * decay ** (step / steps).
+
+    >>> hop.optim.exponential(1.0, 0.5, 10)(20)
+    Array(0.25, dtype=float32)
+    """
     if not 0 < decay:
         raise ValueError(f"exponential: decay must be above 0, found {decay}")
     return lambda step: first * _ops.exp(astype(asarray(step), float32) * (math.log(decay) / steps))
@@ -183,7 +237,11 @@ def exponential(first, decay, steps=1):
 
 
 def global_norm(grads):
-    """The root of the sum of the squares of all elements of a tree."""
+    """The root of the sum of the squares of all elements of a tree.
+
+    >>> hop.optim.global_norm({"a": hop.asarray([3.0]), "b": hop.asarray(4.0)})
+    Array(5., dtype=float32)
+    """
     leaves = [asarray(g) for g in tree.leaves(grads)]
     total = asarray(0.0)
     for g in leaves:
@@ -193,7 +251,11 @@ def global_norm(grads):
 
 
 def clip_by_global_norm(grads, max_norm):
-    """The gradients, made smaller together where their norm is above max_norm."""
+    """The gradients, made smaller together where their norm is above max_norm.
+
+    >>> hop.optim.clip_by_global_norm([hop.asarray(3.0), hop.asarray(4.0)], 1.0)
+    [Array(0.6, dtype=float32), Array(0.8, dtype=float32)]
+    """
     norm = global_norm(grads)
     scale = _ops.where(norm > max_norm, max_norm / norm, 1.0)
     return tree.map(lambda g: astype(astype(asarray(g), _wide(asarray(g).dtype)) * scale, asarray(g).dtype), grads)

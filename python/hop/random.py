@@ -55,7 +55,11 @@ def _key(key, name):
 
 
 def key(seed):
-    """The key of a seed, an integer of up to 64 bits."""
+    """The key of a seed, an integer of up to 64 bits.
+
+    >>> hop.random.PRNGKey(0).dtype
+    hop.uint32
+    """
     return _words(seed)
 
 
@@ -63,24 +67,41 @@ PRNGKey = key
 
 
 def key_data(keys):
-    """The bits of a key, which is an array of them itself."""
+    """The bits of a key, which is an array of them itself.
+
+    >>> hop.random.key_data(hop.random.key(0)).shape
+    (2,)
+    """
     return asarray(keys)
 
 
 def wrap_key_data(key_bits_array):
-    """The key that has these bits, uint32[2]."""
+    """The key that has these bits, uint32[2].
+
+    >>> hop.random.wrap_key_data(hop.random.key_data(hop.random.key(0))).shape
+    (2,)
+    """
     return _key(key_bits_array, "wrap_key_data")
 
 
 def split(key, num=2):
-    """num keys, uint32[num, 2], each of which gives other numbers; num may be a shape. The key itself should not be used again."""
+    """num keys, uint32[num, 2], each of which gives other numbers; num may be a shape. The key itself should not be used again.
+
+    >>> a, b = hop.random.split(hop.random.key(0))
+    >>> hop.all(a == b)
+    Array(False, dtype=bool)
+    """
     key, dims = _key(key, "split"), _dims(num)
     keys = _call(_CODE["random_split"], (key,), str(math.prod(dims)))
     return keys if len(dims) == 1 else _ops.reshape(keys, (*dims, 2))
 
 
 def fold_in(key, data):
-    """A key that depends on a key and an integer: a step of a loop, the number of a worker."""
+    """A key that depends on a key and an integer: a step of a loop, the number of a worker.
+
+    >>> hop.all(hop.random.fold_in(hop.random.key(0), 1) == hop.random.fold_in(hop.random.key(0), 2))
+    Array(False, dtype=bool)
+    """
     key = _key(key, "fold_in")
     apart = _call(_CODE["random_bits"], (key ^ asarray(list(_SEPARATE), dtype=uint32),), "2")
     return _call(_CODE["random_bits"], (apart ^ _words(data),), "2")
@@ -121,7 +142,11 @@ def _draw(body, *arrays, **static):
 
 
 def bits(key, shape=()):
-    """32 random bits per element, uint32."""
+    """32 random bits per element, uint32.
+
+    >>> hop.random.bits(hop.random.key(0), (2,)).dtype
+    hop.uint32
+    """
     return _call(_CODE["random_bits"], (_key(key, "bits"),), _text(_dims(shape)))
 
 
@@ -130,7 +155,12 @@ def _unit(key, dims, d):
 
 
 def uniform(key, shape=(), dtype=float32, minval=0.0, maxval=1.0):
-    """Real numbers from minval up to, but not including, maxval, all equally likely. The bounds may be arrays that broadcast to the shape."""
+    """Real numbers from minval up to, but not including, maxval, all equally likely. The bounds may be arrays that broadcast to the shape.
+
+    >>> x = hop.random.uniform(hop.random.key(0), (1000,), minval=2.0, maxval=3.0)
+    >>> hop.min(x) >= 2, hop.max(x) < 3
+    (Array(True, dtype=bool), Array(True, dtype=bool))
+    """
     key, dims, d = _key(key, "uniform"), _dims(shape), _float(dtype, "uniform")
     unit = _unit(key, dims, d)
     numbers = isinstance(minval, (builtins.int, builtins.float)) and isinstance(maxval, (builtins.int, builtins.float))
@@ -148,7 +178,12 @@ def _normal(key, *, type):
 
 
 def normal(key, shape=(), dtype=float32):
-    """Normally distributed numbers with mean 0 and variance 1."""
+    """Normally distributed numbers with mean 0 and variance 1.
+
+    >>> x = hop.random.normal(hop.random.key(0), (10000,))
+    >>> abs(x.mean().item()) < 0.05, abs(x.std().item() - 1) < 0.05
+    (True, True)
+    """
     return _draw(_normal, _key(key, "normal"), type=_type(_float(dtype, "normal"), _dims(shape)))
 
 
@@ -157,7 +192,11 @@ def _exponential(key, *, dims, d):
 
 
 def exponential(key, shape=(), dtype=float32):
-    """Exponentially distributed numbers with mean 1."""
+    """Exponentially distributed numbers with mean 1.
+
+    >>> hop.all(hop.random.exponential(hop.random.key(0), (100,)) >= 0)
+    Array(True, dtype=bool)
+    """
     return _draw(_exponential, _key(key, "exponential"), dims=_dims(shape), d=_float(dtype, "exponential"))
 
 
@@ -169,7 +208,11 @@ def _gumbel(key, *, dims, d):
 
 
 def gumbel(key, shape=(), dtype=float32):
-    """Numbers of the standard Gumbel distribution, -log(-log(u))."""
+    """Numbers of the standard Gumbel distribution, -log(-log(u)).
+
+    >>> hop.random.gumbel(hop.random.key(0), (2, 3)).shape
+    (2, 3)
+    """
     return _draw(_gumbel, _key(key, "gumbel"), dims=_dims(shape), d=_float(dtype, "gumbel"))
 
 
@@ -179,7 +222,11 @@ def _logistic(key, *, dims, d):
 
 
 def logistic(key, shape=(), dtype=float32):
-    """Numbers of the standard logistic distribution, log(u / (1 - u))."""
+    """Numbers of the standard logistic distribution, log(u / (1 - u)).
+
+    >>> hop.random.logistic(hop.random.key(0), (3,)).shape
+    (3,)
+    """
     return _draw(_logistic, _key(key, "logistic"), dims=_dims(shape), d=_float(dtype, "logistic"))
 
 
@@ -189,7 +236,11 @@ def _laplace(key, *, dims, d):
 
 
 def laplace(key, shape=(), dtype=float32):
-    """Numbers of the standard Laplace distribution: exponential ones of either sign."""
+    """Numbers of the standard Laplace distribution: exponential ones of either sign.
+
+    >>> hop.random.laplace(hop.random.key(0), (3,)).dtype
+    hop.float32
+    """
     return _draw(_laplace, _key(key, "laplace"), dims=_dims(shape), d=_float(dtype, "laplace"))
 
 
@@ -198,7 +249,11 @@ def _cauchy(key, *, dims, d):
 
 
 def cauchy(key, shape=(), dtype=float32):
-    """Numbers of the standard Cauchy distribution, the tangent of a random angle."""
+    """Numbers of the standard Cauchy distribution, the tangent of a random angle.
+
+    >>> hop.random.cauchy(hop.random.key(0), (3,)).shape
+    (3,)
+    """
     return _draw(_cauchy, _key(key, "cauchy"), dims=_dims(shape), d=_float(dtype, "cauchy"))
 
 
@@ -207,14 +262,22 @@ def _lognormal(key, sigma, *, type):
 
 
 def lognormal(key, sigma=1.0, shape=None, dtype=float32):
-    """exp(sigma * a normal number); the shape is that of sigma when none is given."""
+    """exp(sigma * a normal number); the shape is that of sigma when none is given.
+
+    >>> hop.all(hop.random.lognormal(hop.random.key(0), shape=(9,)) > 0)
+    Array(True, dtype=bool)
+    """
     d, sigma = _float(dtype, "lognormal"), asarray(sigma)
     dims = sigma.shape if shape is None else _dims(shape)
     return _draw(_lognormal, _key(key, "lognormal"), astype(sigma, d), type=_type(d, dims))
 
 
 def rademacher(key, shape=(), dtype=int64):
-    """-1 or 1, both equally likely."""
+    """-1 or 1, both equally likely.
+
+    >>> hop.abs(hop.random.rademacher(hop.random.key(0), (4,)))
+    Array([1, 1, 1, 1], dtype=int64)
+    """
     return astype(2 * astype(bernoulli(key, 0.5, _dims(shape)), int64) - 1, as_dtype(dtype))
 
 
@@ -243,7 +306,11 @@ def _truncated(key, lower, upper, *, dims, d):
 
 
 def truncated_normal(key, lower, upper, shape=None, dtype=float32):
-    """Normally distributed numbers between two bounds, numbers or arrays; the shape is that of the bounds when none is given."""
+    """Normally distributed numbers between two bounds, numbers or arrays; the shape is that of the bounds when none is given.
+
+    >>> hop.max(hop.abs(hop.random.truncated_normal(hop.random.key(0), -1.0, 1.0, (99,)))) <= 1
+    Array(True, dtype=bool)
+    """
     key, d = _key(key, "truncated_normal"), _float(dtype, "truncated_normal")
     bounds = [asarray(b, dtype=float64) for b in (lower, upper)]
     dims = _ops.broadcast_shapes(*[b.shape for b in bounds]) if shape is None else _dims(shape)
@@ -251,7 +318,11 @@ def truncated_normal(key, lower, upper, shape=None, dtype=float32):
 
 
 def multivariate_normal(key, mean, cov, shape=None, dtype=float32):
-    """Vectors that are normally distributed around mean with the covariance cov, [n, n]; shape: how many, by default one for each of mean and cov."""
+    """Vectors that are normally distributed around mean with the covariance cov, [n, n]; shape: how many, by default one for each of mean and cov.
+
+    >>> hop.random.multivariate_normal(hop.random.key(0), hop.zeros(2), hop.eye(2), (5,)).shape
+    (5, 2)
+    """
     from .linalg import cholesky
 
     key, d = _key(key, "multivariate_normal"), _float(dtype, "multivariate_normal")
@@ -322,7 +393,11 @@ def randint(key, shape, minval, maxval, dtype=int64):
 
 
 def bernoulli(key, p=0.5, shape=None):
-    """True with probability p, a number or an array; the shape is that of p when none is given."""
+    """True with probability p, a number or an array; the shape is that of p when none is given.
+
+    >>> hop.random.bernoulli(hop.random.key(0), 0.0, (3,))
+    Array([False, False, False], dtype=bool)
+    """
     key, p = _key(key, "bernoulli"), asarray(p)
     p = p if p.dtype.kind == "f" else astype(p, float32)
     dims = p.shape if shape is None else _dims(shape)
@@ -331,7 +406,11 @@ def bernoulli(key, p=0.5, shape=None):
 
 
 def permutation(key, x, axis=0):
-    """0 to x - 1 in random order; of an array the slices along the axis."""
+    """0 to x - 1 in random order; of an array the slices along the axis.
+
+    >>> hop.sort(hop.random.permutation(hop.random.key(0), 5))
+    Array([0, 1, 2, 3, 4], dtype=int64)
+    """
     key, x = _key(key, "permutation"), _count(x)
     if isinstance(x, builtins.int):
         return _call(_CODE["permutation"], (key,), str(x))
@@ -347,7 +426,11 @@ def _categorical(key, logits, *, dims, axis, d):
 
 def categorical(key, logits, axis=-1, shape=None):
     """Positions along the axis, drawn with probabilities softmax(logits). shape is that of the result, by default the shape of logits without the axis, to which
-    that must broadcast."""
+    that must broadcast.
+
+    >>> hop.random.categorical(hop.random.key(0), hop.asarray([-hop.inf, 0.0, -hop.inf]), shape=(3,))
+    Array([1, 1, 1], dtype=int64)
+    """
     key, logits = _key(key, "categorical"), asarray(logits)
     if not -logits.ndim <= axis < logits.ndim:
         raise ValueError(f"hop.random.categorical: there is no axis {axis} in {logits._type}")
@@ -373,7 +456,11 @@ def _weighted_once(key, p, *, n, d):
 
 
 def choice(key, a, shape=(), replace=True, p=None, axis=0):
-    """Slices of an array along an axis, or integers below a, drawn with or without repetition; p gives them weights, which need not sum to 1."""
+    """Slices of an array along an axis, or integers below a, drawn with or without repetition; p gives them weights, which need not sum to 1.
+
+    >>> hop.random.choice(hop.random.key(0), hop.asarray([10, 20, 30]), (3,), p=hop.asarray([0.0, 1.0, 0.0]))
+    Array([20, 20, 20], dtype=int64)
+    """
     key, dims, a = _key(key, "choice"), _dims(shape), _count(a)
     whole = isinstance(a, builtins.int)
     a = a if whole else asarray(a)

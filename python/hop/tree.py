@@ -23,7 +23,16 @@ class _Attribute(str):
 
 def register(cls, flatten=None, unflatten=None):
     """Makes a class a node of trees. flatten(node) gives (children, hashable rest), unflatten(rest, children) the node again. Without functions the class
-    must be a dataclass; all fields are children then, but for those with metadata {"static": True}. Works as a decorator."""
+    must be a dataclass; all fields are children then, but for those with metadata {"static": True}. Works as a decorator.
+
+    >>> import dataclasses
+    >>> @dataclasses.dataclass
+    ... class Point:
+    ...     x: float
+    ...     y: float
+    >>> hop.tree.leaves(hop.tree.map(lambda v: v * 2, Point(1, 2)))
+    [2, 4]
+    """
     if (flatten is None) != (unflatten is None):
         raise TypeError("register needs both functions, or none for a dataclass")
     if flatten is None and not _is_dataclass(cls):
@@ -63,7 +72,11 @@ def _node(cls):
 
 
 class TreeDef:
-    """The structure of a tree: which node has which children. Hashable; equal for equal structures."""
+    """The structure of a tree: which node has which children. Hashable; equal for equal structures.
+
+    >>> hop.tree.structure({"a": [1, 2]}).num_leaves
+    2
+    """
 
     __slots__ = ("kind", "rest", "children", "num_leaves", "_key")
 
@@ -173,13 +186,25 @@ def _flatten(x, out, is_leaf):
 
 
 def flatten(tree, is_leaf=None):
-    """(leaves, structure)."""
+    """(leaves, structure).
+
+    Dicts are gone through by their sorted keys. None is a node without leaves.
+
+    >>> leaves, structure = hop.tree.flatten({"b": 1, "a": [2, 3]})
+    >>> leaves
+    [2, 3, 1]
+    """
     out = []
     return out, _flatten(tree, out, is_leaf)
 
 
 def unflatten(treedef, leaves):
-    """The tree with this structure and these leaves."""
+    """The tree with this structure and these leaves.
+
+    >>> leaves, structure = hop.tree.flatten({"a": [1, 2]})
+    >>> hop.tree.unflatten(structure, [x * 10 for x in leaves])
+    {'a': [10, 20]}
+    """
     if not isinstance(treedef, TreeDef):
         raise TypeError(f"unflatten: expected a structure, found {type(treedef).__name__}")
     leaves = list(leaves)
@@ -235,12 +260,20 @@ def _maker(treedef):
 
 
 def leaves(tree, is_leaf=None):
-    """The leaves alone."""
+    """The leaves alone.
+
+    >>> hop.tree.leaves({"b": 1, "a": (2, None)})
+    [2, 1]
+    """
     return flatten(tree, is_leaf)[0]
 
 
 def structure(tree, is_leaf=None):
-    """The structure alone."""
+    """The structure alone.
+
+    >>> hop.tree.structure([1, {"a": 2}]) == hop.tree.structure([5, {"a": 6}])
+    True
+    """
     return flatten(tree, is_leaf)[1]
 
 
@@ -257,7 +290,11 @@ def _with_path(x, path, out, is_leaf):
 
 
 def leaves_with_path(tree, is_leaf=None):
-    """[(path, leaf), …]"""
+    """[(path, leaf), …]
+
+    >>> hop.tree.leaves_with_path([{"a": 5}])
+    [((0, 'a'), 5)]
+    """
     out = []
     _with_path(tree, (), out, is_leaf)
     return out
@@ -278,12 +315,20 @@ def leaf_paths(treedef):
 
 
 def flatten_with_path(tree, is_leaf=None):
-    """([(path, leaf), …], structure)"""
+    """([(path, leaf), …], structure)
+
+    >>> hop.tree.flatten_with_path({"a": [2, 3]})[0]
+    [(('a', 0), 2), (('a', 1), 3)]
+    """
     return leaves_with_path(tree, is_leaf), structure(tree, is_leaf)
 
 
 def path_text(path, root=""):
-    """carry['h'][0].weight"""
+    """carry['h'][0].weight
+
+    >>> hop.tree.path_text(hop.tree.leaves_with_path({"h": [1]})[0][0], "carry")
+    "carry['h'][0]"
+    """
     return root + "".join(f".{k}" if isinstance(k, _Attribute) else f"[{k!r}]" for k in path)
 
 
@@ -352,7 +397,11 @@ def _node_keys(t):
 
 
 def map(f, tree, *rest, is_leaf=None):
-    """f on every leaf, with the leaves of the other trees at the same places."""
+    """f on every leaf, with the leaves of the other trees at the same places.
+
+    >>> hop.tree.map(lambda p, g: p - g, {"w": 3, "b": (1,)}, {"w": 1, "b": (1,)})
+    {'b': (0,), 'w': 2}
+    """
     first, treedef = flatten(tree, is_leaf)
     columns = [first]
     for i, other in enumerate(rest):
@@ -361,7 +410,11 @@ def map(f, tree, *rest, is_leaf=None):
 
 
 def map_with_path(f, tree, *rest, is_leaf=None):
-    """f(path, leaf, …) on every leaf."""
+    """f(path, leaf, …) on every leaf.
+
+    >>> hop.tree.map_with_path(lambda path, x: hop.tree.path_text(path, "p"), {"w": [1, 2]})
+    {'w': ["p['w'][0]", "p['w'][1]"]}
+    """
     paths = [path for path, _ in leaves_with_path(tree, is_leaf)]
     first, treedef = flatten(tree, is_leaf)
     columns = [paths, first, *[_leaves_up_to(treedef, other, i + 1) for i, other in enumerate(rest)]]
@@ -408,18 +461,31 @@ _NOTHING = object()
 
 
 def reduce(function, tree, initializer=_NOTHING, is_leaf=None):
-    """function(function(first leaf, second), third) and so on; it begins with the initializer where there is one."""
+    """function(function(first leaf, second), third) and so on; it begins with the initializer where there is one.
+
+    >>> hop.tree.reduce(lambda a, b: a + b, {"a": 1, "b": [2, 3]})
+    6
+    """
     first = () if initializer is _NOTHING else (initializer,)
     return functools.reduce(function, leaves(tree, is_leaf), *first)
 
 
 def all(tree, *, is_leaf=None):
-    """Whether all leaves are true."""
+    """Whether all leaves are true.
+
+    >>> hop.tree.all({"a": True, "b": [True]})
+    True
+    """
     return builtins.all(leaves(tree, is_leaf))
 
 
 def transpose(outer, inner, tree):
-    """A tree of structure `outer` whose leaves have the structure `inner`, turned inside out. Without an inner structure (None) it is that of the first leaf."""
+    """A tree of structure `outer` whose leaves have the structure `inner`, turned inside out. Without an inner structure (None) it is that of the first leaf.
+
+    >>> pairs = {"a": (1, 2), "b": (3, 4)}
+    >>> hop.tree.transpose(hop.tree.structure({"a": 0, "b": 0}), hop.tree.structure((0, 0)), pairs)
+    ({'a': 1, 'b': 3}, {'a': 2, 'b': 4})
+    """
     if inner is None:
         inner = structure(_leaves_up_to(outer, tree, 1)[0])
     rows = [flatten(x)[0] for x in _leaves_up_to(outer, tree, 1)]

@@ -2,6 +2,7 @@
 
 from .. import _arguments, _core
 from .._arguments import here
+from .examples import EXAMPLES
 
 _CODE = _core.codes
 _op, _call = _core.op, _core.call
@@ -15,7 +16,7 @@ def _public(family):
 def _named(function, name, doc):
     """A function that another one made, known by its own name: in tracebacks, and in messages about it."""
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = f"{doc}{EXAMPLES[name]}" if name in EXAMPLES and ">>>" not in doc else doc
     function.__code__ = function.__code__.replace(co_name=name, co_qualname=name)
     return function
 

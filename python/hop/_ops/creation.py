@@ -56,7 +56,14 @@ def _from_lists(x, dtype):
 def asarray(obj, /, dtype=None, *, device=None, copy=None):
     """An array of it: another array, a NumPy array or anything with a buffer or DLPack (in the same memory where that can be), a number, nested lists of numbers.
 
-    Real numbers become float32, integers int64; NumPy arrays keep their dtype. copy=True copies, copy=False is an error where the memory cannot be shared."""
+    Real numbers become float32, integers int64; NumPy arrays keep their dtype. copy=True copies, copy=False is an error where the memory cannot be shared.
+
+    >>> hop.asarray([[1, 2], [3, 4]])
+    Array([[1, 2],
+           [3, 4]], dtype=int64)
+    >>> hop.asarray([0.5, 1], dtype=hop.float64)
+    Array([0.5, 1. ], dtype=float64)
+    """
     _on(device)
     dtype = None if dtype is None else as_dtype(dtype)
     if isinstance(obj, _core.ArrayBase):
@@ -112,14 +119,26 @@ def _from_memory(obj, copy):
 
 
 def array(obj, dtype=None, copy=True):
-    """An array of its own with these elements."""
+    """An array of its own with these elements.
+
+    As asarray, but always a copy; unlike in NumPy it makes no difference for the result, because arrays are
+    values.
+
+    >>> x = hop.asarray([1, 2])
+    >>> hop.array(x, dtype=hop.float32)
+    Array([1., 2.], dtype=float32)
+    """
     return asarray(obj, dtype=dtype, copy=copy or None)
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
     """An array in the memory of another library's array; with device="cpu" that library copies one that is elsewhere.
 
-    copy=True always copies, copy=False never."""
+    copy=True always copies, copy=False never.
+
+    >>> hop.from_dlpack(hop.asarray([1.0, 2.0]))
+    Array([1., 2.], dtype=float32)
+    """
     _on(device)
     _core.unmasked(x)
     if not hasattr(x, "__dlpack__"):
@@ -138,7 +157,17 @@ def from_dlpack(x, /, *, device=None, copy=None):
 
 
 def full(shape, fill_value, dtype=None, *, device=None):
-    """An array with one value everywhere."""
+    """An array with one value everywhere.
+
+    The dtype is that of the value when none is given: float32 of a real number, int64 of an integer. A
+    number is a shape of one axis.
+
+    >>> hop.full((2, 3), 7)
+    Array([[7, 7, 7],
+           [7, 7, 7]], dtype=int64)
+    >>> hop.full(2, 0.5, dtype=hop.float64)
+    Array([0.5, 0.5], dtype=float64)
+    """
     _on(device)
     if isinstance(fill_value, complex):
         raise TypeError(f"full: there are no complex numbers, found {fill_value!r}")
@@ -154,12 +183,25 @@ def full(shape, fill_value, dtype=None, *, device=None):
 
 
 def zeros(shape, dtype=None, *, device=None):
-    """An array of zeros."""
+    """An array of zeros.
+
+    Unlike in NumPy the elements are zeros, not what the memory happened to hold.
+
+    >>> hop.empty(2)
+    Array([0., 0.], dtype=float32)
+    """
     return full(shape, 0, dtype=_dtypes.float32 if dtype is None else dtype, device=device)
 
 
 def ones(shape, dtype=None, *, device=None):
-    """An array of ones."""
+    """An array of ones.
+
+    float32 when no dtype is given.
+
+    >>> hop.ones((2, 2))
+    Array([[1., 1.],
+           [1., 1.]], dtype=float32)
+    """
     return full(shape, 1, dtype=_dtypes.float32 if dtype is None else dtype, device=device)
 
 
@@ -167,18 +209,33 @@ empty = zeros
 
 
 def full_like(x, /, fill_value, dtype=None, *, device=None):
-    """An array of the shape and dtype of x with one value everywhere."""
+    """An array of the shape and dtype of x with one value everywhere.
+
+    >>> hop.full_like(hop.zeros((2, 2)), 3)
+    Array([[3., 3.],
+           [3., 3.]], dtype=float32)
+    """
     x = _array(x)
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
 def zeros_like(x, /, dtype=None, *, device=None):
-    """Zeros of the shape and dtype of x."""
+    """Zeros of the shape and dtype of x.
+
+    Unlike in NumPy the elements are zeros.
+
+    >>> hop.empty_like(hop.asarray([0.5, 2]))
+    Array([0., 0.], dtype=float32)
+    """
     return full_like(x, 0, dtype=dtype, device=device)
 
 
 def ones_like(x, /, dtype=None, *, device=None):
-    """Ones of the shape and dtype of x."""
+    """Ones of the shape and dtype of x.
+
+    >>> hop.ones_like(hop.asarray([0.5, 2]))
+    Array([1., 1.], dtype=float32)
+    """
     return full_like(x, 1, dtype=dtype, device=device)
 
 
@@ -186,7 +243,16 @@ empty_like = zeros_like
 
 
 def arange(start, /, stop=None, step=1, dtype=None, *, device=None):
-    """start, start + step, … below stop; from 0 when only stop is given."""
+    """start, start + step, … below stop; from 0 when only stop is given.
+
+    Integers give int64, real numbers float32. The numbers must be known while a program is captured,
+    because they decide the size.
+
+    >>> hop.arange(4)
+    Array([0, 1, 2, 3], dtype=int64)
+    >>> hop.arange(1, 2, 0.25)
+    Array([1.  , 1.25, 1.5 , 1.75], dtype=float32)
+    """
     _on(device)
     if stop is None:
         start, stop = 0, start
@@ -210,7 +276,15 @@ def arange(start, /, stop=None, step=1, dtype=None, *, device=None):
 
 
 def linspace(start, stop, /, num=50, endpoint=True, *, dtype=None, device=None):
-    """num numbers from start to stop, evenly."""
+    """num numbers from start to stop, evenly.
+
+    float32 when no dtype is given.
+
+    >>> hop.linspace(0, 1, 5)
+    Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    >>> hop.linspace(0, 1, 4, endpoint=False)
+    Array([0.  , 0.25, 0.5 , 0.75], dtype=float32)
+    """
     _on(device)
     d = _dtypes.float32 if dtype is None else as_dtype(dtype)
     num, endpoint = _arguments.size("linspace: num", num), _arguments.flag("linspace: endpoint", endpoint)
@@ -229,7 +303,12 @@ def linspace(start, stop, /, num=50, endpoint=True, *, dtype=None, device=None):
 
 
 def eye(n_rows, n_cols=None, /, k=0, dtype=None, *, device=None):
-    """Ones on a diagonal, k above the main one, zeros elsewhere."""
+    """Ones on a diagonal, k above the main one, zeros elsewhere.
+
+    >>> hop.eye(2, 3, k=1)
+    Array([[0., 1., 0.],
+           [0., 0., 1.]], dtype=float32)
+    """
     _on(device)
     d = _dtypes.float32 if dtype is None else as_dtype(dtype)
     n_rows, n_cols = [_arguments.size("eye: a size", n) for n in (n_rows, n_rows if n_cols is None else n_cols)]
@@ -243,19 +322,44 @@ def _within(k, n_rows, n_cols):
 
 
 def tril(x, /, k=0):
-    """Zeros above the diagonal that is k above the main one."""
+    """Zeros above the diagonal that is k above the main one.
+
+    Of more than two axes the last two are matrices.
+
+    >>> hop.tril(hop.ones((3, 3)), k=-1)
+    Array([[0., 0., 0.],
+           [1., 0., 0.],
+           [1., 1., 0.]], dtype=float32)
+    """
     x = _array(x)
     return _call(_CODE["tril"], (x,), None, _within(k, *x.shape[-2:]) if x.ndim > 1 else k)
 
 
 def triu(x, /, k=0):
-    """Zeros below the diagonal that is k above the main one."""
+    """Zeros below the diagonal that is k above the main one.
+
+    Of more than two axes the last two are matrices.
+
+    >>> hop.triu(hop.ones((3, 3)))
+    Array([[1., 1., 1.],
+           [0., 1., 1.],
+           [0., 0., 1.]], dtype=float32)
+    """
     x = _array(x)
     return _call(_CODE["triu"], (x,), None, _within(k, *x.shape[-2:]) if x.ndim > 1 else k)
 
 
 def astype(x, dtype, /, *, copy=True, device=None):
-    """The elements as another dtype."""
+    """The elements as another dtype.
+
+    Floats are cut towards 0 when they become integers, everything but 0 becomes True. Derivatives pass from
+    float to float and end at integers.
+
+    >>> hop.astype(hop.asarray([1.7, -1.7]), hop.int32)
+    Array([ 1, -1], dtype=int32)
+    >>> hop.astype(hop.asarray([0.0, 2.0]), hop.bool)
+    Array([False,  True], dtype=bool)
+    """
     _on(device)
     d = as_dtype(dtype)
     if _dtypes.is_number(x):

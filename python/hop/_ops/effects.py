@@ -11,7 +11,15 @@ from .elementwise import _truth
 
 
 def print(format, /, *values, **named):
-    """Prints a line when the program runs, the values in place of {}, {0}, {name}; {:.3f} for values without axes."""
+    """Prints a line when the program runs, the values in place of {}, {0}, {name}; {:.3f} for values without axes.
+
+    Lines come in the order of the program, also from loops and under vmap. JAX's debug.print with
+    ordered=True.
+
+    >>> hop.jit(lambda x: hop.print("x is {}", x) or x + 1)(hop.asarray(1.0))
+    x is 1
+    Array(2., dtype=float32)
+    """
     parts, given, plain, used = list(string.Formatter().parse(format)), [], True, 0
     for text, field, spec, conversion in parts:
         plain = plain and "{" not in text and "}" not in text and not spec and not conversion
@@ -39,7 +47,16 @@ def print(format, /, *values, **named):
 
 
 def check(condition, message="", /, *values):
-    """Ends the run with hop.CheckError, the message and the values unless the condition holds everywhere."""
+    """Ends the run with hop.CheckError, the message and the values unless the condition holds everywhere.
+
+    It works in compiled code, in loops and under vmap, and is kept in gradients. JAX has checkify for it.
+
+    >>> def root(x):
+    ...     hop.check(x >= 0, "negative: {}", x)
+    ...     return hop.sqrt(x)
+    >>> hop.jit(root)(4.0)
+    Array(2., dtype=float32)
+    """
     condition = _truth(condition)
     if _core.tracing():
         _call(_CODE["check"], (condition, *[_array(v) for v in values]), message)

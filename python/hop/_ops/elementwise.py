@@ -47,9 +47,16 @@ _NAMED = {
 # Operators that do something else with integers here than in the table; they are written out below.
 _WRITTEN_OUT = {"sign", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "pow", "select", "clamp", "fma"}
 
+
+def _sentence(meaning):
+    """What the table says, as a sentence: formulas and names stay small."""
+    first = meaning.split(" ", 1)[0]
+    return meaning.capitalize() if first.isalpha() and len(first) > 1 and meaning.islower() else meaning
+
+
 for _row, (_operands, _family, _meaning) in _core.elementwise.items():
     if _row not in _WRITTEN_OUT:
-        _name, _doc = _NAMED.get(_row) or (_row, f"{_meaning[0].upper()}{_meaning[1:]}.")
+        _name, _doc = _NAMED.get(_row) or (_row, f"{_sentence(_meaning)}.")
         _real = _family in ("FLOAT", "FLOAT2") or _row == "div"
         globals()[_name] = (_unary if _operands == 1 else _binary)(_name, _row, _real, _doc)
 keep = _unary("keep", "keep", False, "x; a gradient that reads it keeps it.")
@@ -77,7 +84,15 @@ _round = _whole_stays("round", "round", "Rounded to the nearest integer, halves 
 
 
 def round(x, /, decimals=0):
-    """Rounded to the nearest integer, or to so many decimals; halves to the even one."""
+    """Rounded to the nearest integer, or to so many decimals; halves to the even one.
+
+    Integers stay integers. The derivative is 0.
+
+    >>> hop.round(hop.asarray([0.5, 1.5, 2.5]))
+    Array([0., 2., 2.], dtype=float32)
+    >>> hop.round(hop.asarray([3.14159]), 2)
+    Array([3.14], dtype=float32)
+    """
     decimals = _arguments.integer("round: decimals", decimals, -400, 400)
     if not decimals:
         return _round(x)
@@ -101,22 +116,38 @@ def _round_whole(x, power):
 
 
 def conj(x, /):
-    """x: all numbers are real."""
+    """x: all numbers are real.
+
+    >>> hop.conj(hop.asarray([1.0, -2.0]))
+    Array([ 1., -2.], dtype=float32)
+    """
     return +_array(x)
 
 
 def real(x, /):
-    """x: all numbers are real."""
+    """x: all numbers are real.
+
+    >>> hop.real(hop.asarray([1.0, -2.0]))
+    Array([ 1., -2.], dtype=float32)
+    """
     return +_array(x)
 
 
 def imag(x, /):
-    """Zeros: all numbers are real."""
+    """Zeros: all numbers are real.
+
+    >>> hop.imag(hop.asarray([1.0, -2.0]))
+    Array([0., 0.], dtype=float32)
+    """
     return zeros_like(x)
 
 
 def pow(x1, x2, /):
-    """x1 ** x2; of integers an integer."""
+    """x1 ** x2; of integers an integer.
+
+    >>> hop.integer_pow(hop.asarray([2.0, 3.0]), 3)
+    Array([ 8., 27.], dtype=float32)
+    """
     x1, x2 = [v if _dtypes.is_number(v) else _array(v) for v in (x1, x2)]
     if isinstance(x1, _core.ArrayBase) or isinstance(x2, _core.ArrayBase):
         return x1**x2
@@ -170,12 +201,22 @@ def _as_real(x):
 
 
 def positive(x, /):
-    """x."""
+    """x.
+
+    >>> hop.positive(hop.asarray([1, -2]))
+    Array([ 1, -2], dtype=int64)
+    """
     return +_array(x)
 
 
 def sign(x, /):
-    """-1, 0 or 1."""
+    """-1, 0 or 1.
+
+    NaN of NaN. The derivative is 0.
+
+    >>> hop.sign(hop.asarray([-2.5, 0.0, 3.0]))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """
     x = _array(x)
     if x.dtype.kind in "ub":
         return where(x != 0, 1, 0).astype(x.dtype)
@@ -184,12 +225,22 @@ def sign(x, /):
 
 
 def square(x, /):
-    """x times x."""
+    """x times x.
+
+    >>> hop.square(hop.asarray([-3, 4]))
+    Array([ 9, 16], dtype=int64)
+    """
     return _op(_CODE["mul"], x, x)
 
 
 def reciprocal(x, /):
-    """1 / x."""
+    """1 / x.
+
+    Integers give float32.
+
+    >>> hop.reciprocal(hop.asarray([2.0, 4.0]))
+    Array([0.5 , 0.25], dtype=float32)
+    """
     return 1 / _array(x)
 
 
@@ -201,7 +252,11 @@ _PER_DECADE = {
 
 
 def log10(x, /):
-    """The logarithm to base 10; of 1, 10, … 1e22 exactly 0, 1, … 22."""
+    """The logarithm to base 10; of 1, 10, … 1e22 exactly 0, 1, … 22.
+
+    >>> hop.log10(hop.asarray([1.0, 1000.0]))
+    Array([0., 3.], dtype=float32)
+    """
     y = log(x)
     if y.dtype not in _PER_DECADE:
         return y * (1 / math.log(10.0))
@@ -210,7 +265,13 @@ def log10(x, /):
 
 
 def logaddexp(x1, x2, /):
-    """log(exp(x1) + exp(x2)) without overflow."""
+    """log(exp(x1) + exp(x2)) without overflow.
+
+    Both derivatives are softmax weights, between 0 and 1.
+
+    >>> hop.logaddexp(hop.asarray([1000.0]), 1000.0)
+    Array([1000.6932], dtype=float32)
+    """
     x1, x2 = _array(x1), _array(x2)
     if x1.dtype.kind != "f" and x2.dtype.kind != "f":  # differences of integers may wrap
         x1, x2 = _as_real(x1), _as_real(x2)
@@ -219,7 +280,11 @@ def logaddexp(x1, x2, /):
 
 
 def signbit(x, /):
-    """Whether the sign bit is set, also of -0 and NaN."""
+    """Whether the sign bit is set, also of -0 and NaN.
+
+    >>> hop.signbit(hop.asarray([-0.0, 0.0, -1.0]))
+    Array([ True, False,  True], dtype=bool)
+    """
     x = _array(x)
     return _op(_CODE["copysign"], ones_like(x), x) < 0
 
@@ -247,32 +312,70 @@ def _truth(x):
 
 
 def logical_and(x1, x2, /):
-    """Where both hold."""
+    """Where both hold.
+
+    Numbers hold unless they are 0.
+
+    >>> hop.logical_and(hop.asarray([True, True]), hop.asarray([True, False]))
+    Array([ True, False], dtype=bool)
+    """
     return _truth(x1) & _truth(x2)
 
 
 def logical_or(x1, x2, /):
-    """Where one holds."""
+    """Where one holds.
+
+    Numbers hold unless they are 0.
+
+    >>> hop.logical_or(hop.asarray([True, False]), hop.asarray([False, False]))
+    Array([ True, False], dtype=bool)
+    """
     return _truth(x1) | _truth(x2)
 
 
 def logical_xor(x1, x2, /):
-    """Where exactly one holds."""
+    """Where exactly one holds.
+
+    Numbers hold unless they are 0.
+
+    >>> hop.logical_xor(hop.asarray([True, True]), hop.asarray([True, False]))
+    Array([False,  True], dtype=bool)
+    """
     return _truth(x1) ^ _truth(x2)
 
 
 def logical_not(x, /):
-    """Where it does not hold."""
+    """Where it does not hold.
+
+    Numbers hold unless they are 0.
+
+    >>> hop.logical_not(hop.asarray([0, 1, 2]))
+    Array([ True, False, False], dtype=bool)
+    """
     return ~_truth(x)
 
 
 def where(condition, x1, x2, /):
-    """x1 where the condition holds, x2 elsewhere."""
+    """x1 where the condition holds, x2 elsewhere.
+
+    The three broadcast together. Both operands are computed, so the gradient of a part that is not chosen
+    can be NaN: make its argument harmless first.
+
+    >>> x = hop.asarray([1.0, -2.0])
+    >>> hop.where(x > 0, x, 0)
+    Array([1., 0.], dtype=float32)
+    """
     return _op(_CODE["select"], _truth(condition), x1, x2)
 
 
 def clip(x, /, min=None, max=None):
-    """Brought between min and max."""
+    """Brought between min and max.
+
+    One of the bounds may be left out. The gradient passes where the element was left alone.
+
+    >>> hop.clip(hop.asarray([-1.0, 0.5, 2.0]), 0, 1)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     x = _array(x)
     if min is not None:
         x = maximum(x, min)
@@ -280,13 +383,23 @@ def clip(x, /, min=None, max=None):
 
 
 def relu(x, /):
-    """x where it is above 0, 0 elsewhere; its derivative at 0 is 0."""
+    """x where it is above 0, 0 elsewhere; its derivative at 0 is 0.
+
+    >>> hop.relu(hop.asarray([-1.0, 2.0]))
+    Array([0., 2.], dtype=float32)
+    >>> hop.grad(hop.relu)(0.0)
+    Array(0., dtype=float32)
+    """
     x = _array(x)
     return where(x <= 0, 0, x)
 
 
 def gelu(x, /, *, approximate=True):
-    """x times the probability that a normal number is below x; approximate=True by a tanh that is off by 0.0005 at most."""
+    """x times the probability that a normal number is below x; approximate=True by a tanh that is off by 0.0005 at most.
+
+    >>> hop.gelu(hop.asarray([-1.0, 0.0, 1.0]))
+    Array([-0.158808,  0.      ,  0.841192], dtype=float32)
+    """
     x = _array(x)
     if approximate:
         return 0.5 * x * (1 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
@@ -294,18 +407,30 @@ def gelu(x, /, *, approximate=True):
 
 
 def silu(x, /):
-    """x * sigmoid(x)."""
+    """x * sigmoid(x).
+
+    >>> hop.silu(hop.asarray([-1.0, 0.0, 1.0]))
+    Array([-0.26894143,  0.        ,  0.7310586 ], dtype=float32)
+    """
     return _array(x) * sigmoid(x)
 
 
 def softplus(x, /):
-    """log(1 + exp(x)) without overflow."""
+    """log(1 + exp(x)) without overflow.
+
+    >>> hop.softplus(hop.asarray([-1.0, 0.0, 100.0]))
+    Array([  0.3132617,   0.6931472, 100.       ], dtype=float32)
+    """
     x = _as_real(x)
     return maximum(x, 0) + log1p(exp(-abs(x)))
 
 
 def lgamma(x, /):
-    """The logarithm of the absolute value of the gamma function, which is (x - 1)! for integers. Its derivative is the digamma function."""
+    """The logarithm of the absolute value of the gamma function, which is (x - 1)! for integers. Its derivative is the digamma function.
+
+    >>> hop.lgamma(hop.asarray([1.0, 4.0]))
+    Array([0.       , 1.7917595], dtype=float32)
+    """
     x = _as_real(x)
     mirrored = x < 0.5
     y = where(mirrored, 1 - x, x)
@@ -326,7 +451,11 @@ def lgamma(x, /):
 
 
 def isclose(x1, x2, /, rtol=1e-5, atol=1e-8, equal_nan=False):
-    """Where abs(x1 - x2) <= atol + rtol * abs(x2); infinities are close to themselves alone, NaN to nothing unless equal_nan."""
+    """Where abs(x1 - x2) <= atol + rtol * abs(x2); infinities are close to themselves alone, NaN to nothing unless equal_nan.
+
+    >>> hop.isclose(hop.asarray([1.0, 1.1]), hop.asarray([1.000001, 1.0]))
+    Array([ True, False], dtype=bool)
+    """
     x1, x2 = _array(x1), _array(x2)
     if x1.dtype is x2.dtype is _dtypes.bool:
         return x1 == x2
@@ -335,12 +464,20 @@ def isclose(x1, x2, /, rtol=1e-5, atol=1e-8, equal_nan=False):
 
 
 def fma(x, y, z, /):
-    """x*y + z, rounded once."""
+    """x*y + z, rounded once.
+
+    >>> hop.fma(2.0, 3.0, 4.0)
+    Array(10., dtype=float32)
+    """
     return _op(_CODE["fma"], x, y, z)
 
 
 def stop_gradient(x, /):
-    """x, but a constant for gradients. x may be a tree."""
+    """x, but a constant for gradients. x may be a tree.
+
+    >>> hop.grad(lambda x: x * hop.stop_gradient(x))(3.0)
+    Array(3., dtype=float32)
+    """
     if isinstance(x, _core.ArrayBase):
         return _op(_CODE["stop_gradient"], x) if x.dtype.kind == "f" else +x
     return tree.map(lambda leaf: stop_gradient(_array(leaf)), x)

@@ -11,7 +11,13 @@ from .creation import _array, asarray
 
 
 def take(x, indices, /, axis=None):
-    """Slices of x at the indices along an axis. Indices beyond the ends are brought into range; negative ones count from the end."""
+    """Slices of x at the indices along an axis. Indices beyond the ends are brought into range; negative ones count from the end.
+
+    >>> hop.take(hop.asarray([10, 20, 30]), hop.asarray([2, 0]))
+    Array([30, 10], dtype=int64)
+    >>> hop.take(hop.asarray([[1, 2], [3, 4]]), 1, axis=1)
+    Array([2, 4], dtype=int64)
+    """
     x, indices = _array(x), _array(indices)
     if axis is None:
         if x.ndim != 1:
@@ -22,7 +28,13 @@ def take(x, indices, /, axis=None):
 
 
 def take_along_axis(x, indices, /, axis=-1):
-    """For every place an element of x at a position along the axis."""
+    """For every place an element of x at a position along the axis.
+
+    >>> x = hop.asarray([[3, 1], [2, 9]])
+    >>> hop.take_along_axis(x, hop.argsort(x, axis=1), axis=1)
+    Array([[1, 3],
+           [2, 9]], dtype=int64)
+    """
     x, indices = _array(x), _array(indices)
     axis = _along(x, axis)
     return _call(_CODE["take_along"], (x, wrapped(indices, _length(x, axis))), None, axis)
@@ -53,19 +65,36 @@ def _starts(x, positions):
 
 
 def dynamic_slice(x, start_indices, slice_sizes, /):
-    """A part of known sizes at positions that may be traced, moved so that it fits. Negative positions count from the end."""
+    """A part of known sizes at positions that may be traced, moved so that it fits. Negative positions count from the end.
+
+    >>> hop.dynamic_slice(hop.arange(6), (4,), (3,))
+    Array([3, 4, 5], dtype=int64)
+    """
     x = _array(x)
     return _call(_CODE["dynamic_slice"], (x, *_starts(x, start_indices)), _text(_dims(slice_sizes)))
 
 
 def dynamic_update_slice(x, update, start_indices, /):
-    """x with a part replaced, at positions that may be traced, moved so that it fits. Negative positions count from the end."""
+    """x with a part replaced, at positions that may be traced, moved so that it fits. Negative positions count from the end.
+
+    In a loop whose carry it is, the array is updated in its own memory.
+
+    >>> hop.dynamic_update_slice(hop.zeros(4), hop.ones(2), (1,))
+    Array([0., 1., 1., 0.], dtype=float32)
+    """
     x = _array(x)
     return _call(_CODE["dynamic_update"], (x, _array(update), *_starts(x, start_indices)))
 
 
 def one_hot(x, num_classes, /, *, dtype=None, axis=-1):
-    """1 at the index, 0 elsewhere, along a new axis, the last one by default."""
+    """1 at the index, 0 elsewhere, along a new axis, the last one by default.
+
+    float32 when no dtype is given; indices out of range give zeros.
+
+    >>> hop.one_hot(hop.asarray([0, 2]), 3)
+    Array([[1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
+    """
     d = _dtypes.float32 if dtype is None else as_dtype(dtype)
     out = _call(_CODE["one_hot"], (_array(x),), str(num_classes), 0, 0, d.text)
     place = _along(out, axis)

@@ -10,12 +10,22 @@ from .creation import _array, astype, zeros
 
 
 def matmul(x1, x2, /):
-    """x1 @ x2."""
+    """x1 @ x2.
+
+    >>> hop.batch_matmul(hop.ones((2, 3, 4)), hop.ones((2, 4, 5))).shape
+    (2, 3, 5)
+    """
     return _op(_CODE["matmul"], x1, x2)
 
 
 def tensordot(x1, x2, /, axes=2):
-    """Sums of products over several axes."""
+    """Sums of products over several axes.
+
+    axes is how many of the last of x1 and the first of x2, or two lists of axes.
+
+    >>> hop.tensordot(hop.ones((2, 3, 4)), hop.ones((3, 4, 5)), axes=2).shape
+    (2, 5)
+    """
     x1, x2 = _array(x1), _array(x2)
     if isinstance(axes, int):
         axes = _arguments.integer("tensordot: axes", axes, 0, builtins.min(x1.ndim, x2.ndim), "as many axes as both have")
@@ -27,7 +37,11 @@ def tensordot(x1, x2, /, axes=2):
 
 
 def vecdot(x1, x2, /, axis=-1):
-    """Sums of products along an axis."""
+    """Sums of products along an axis.
+
+    >>> hop.vecdot(hop.asarray([[1, 2], [3, 4]]), hop.asarray([1, 10]))
+    Array([21, 43], dtype=int64)
+    """
     x1, x2 = _array(x1), _array(x2)
     for x in (x1, x2):
         _along(x, axis)
@@ -37,17 +51,36 @@ def vecdot(x1, x2, /, axis=-1):
 
 
 def einsum(subscripts, /, *operands):
-    """Sums of products, one letter per axis: einsum("bij,bjk->bik", x, y)."""
+    """Sums of products, one letter per axis: einsum("bij,bjk->bik", x, y).
+
+    >>> x = hop.asarray([[1.0, 2.0], [3.0, 4.0]])
+    >>> hop.einsum("ij,jk->ik", x, x)
+    Array([[ 7., 10.],
+           [15., 22.]], dtype=float32)
+    >>> hop.einsum("ii->i", x)
+    Array([1., 4.], dtype=float32)
+    """
     return _call(_CODE["einsum"], tuple([_array(x) for x in operands]), subscripts)
 
 
 def outer(x1, x2, /):
-    """All products of elements of two vectors."""
+    """All products of elements of two vectors.
+
+    >>> hop.outer(hop.asarray([1, 2]), hop.asarray([3, 4]))
+    Array([[3, 4],
+           [6, 8]], dtype=int64)
+    """
     return _op(_CODE["outer"], _array(x1), _array(x2))
 
 
 def diagonal(x, /, offset=0):
-    """The diagonal of the last two axes, or the one that is so far above it (below it when negative)."""
+    """The diagonal of the last two axes, or the one that is so far above it (below it when negative).
+
+    >>> hop.diagonal(hop.asarray([[1, 2], [3, 4]]))
+    Array([1, 4], dtype=int64)
+    >>> hop.diagonal(hop.asarray([[1, 2], [3, 4]]), offset=1)
+    Array([2], dtype=int64)
+    """
     x = _array(x)
     if offset:
         x = x[..., :, offset:] if offset > 0 else x[..., -offset:, :]
@@ -57,7 +90,11 @@ def diagonal(x, /, offset=0):
 
 
 def trace(x, /, offset=0, *, dtype=None):
-    """The sum of a diagonal of the last two axes; of small integers an int64 or uint64."""
+    """The sum of a diagonal of the last two axes; of small integers an int64 or uint64.
+
+    >>> hop.trace(hop.asarray([[1, 2], [3, 4]]))
+    Array(5, dtype=int64)
+    """
     return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 

@@ -13,7 +13,12 @@ from .parts import take
 
 
 def reshape(x, /, shape, *, copy=None):
-    """The same elements, in the same order, in another shape; one size may be -1."""
+    """The same elements, in the same order, in another shape; one size may be -1.
+
+    >>> hop.reshape(hop.arange(6), (2, -1))
+    Array([[0, 1, 2],
+           [3, 4, 5]], dtype=int64)
+    """
     x, dims = _array(x), _dims(shape)
     if x._traced:
         return _call(_CODE["reshape"], (x,), _text(dims))
@@ -29,12 +34,25 @@ def reshape(x, /, shape, *, copy=None):
 
 
 def permute_dims(x, /, axes):
-    """The axes in another order: axis i of the result is axis axes[i] of x."""
+    """The axes in another order: axis i of the result is axis axes[i] of x.
+
+    NumPy's and JAX's transpose with axes.
+
+    >>> hop.permute_dims(hop.zeros((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
     return _call(_CODE["permute"], (_array(x),), _text(_dims(axes)))
 
 
 def matrix_transpose(x, /):
-    """The last two axes exchanged."""
+    """The last two axes exchanged.
+
+    x.mT is the same.
+
+    >>> hop.matrix_transpose(hop.asarray([[1, 2], [3, 4]]))
+    Array([[1, 3],
+           [2, 4]], dtype=int64)
+    """
     x = _array(x)
     if x.ndim < 2:
         raise ValueError(f"a matrix has two axes at least, this array has {x.ndim}")
@@ -42,7 +60,11 @@ def matrix_transpose(x, /):
 
 
 def moveaxis(x, source, destination, /):
-    """Axes moved to other places; the others keep their order."""
+    """Axes moved to other places; the others keep their order.
+
+    >>> hop.moveaxis(hop.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     x = _array(x)
     source, destination = [v if isinstance(v, (tuple, list)) else (v,) for v in (source, destination)]
     if len(source) != len(destination):
@@ -59,12 +81,20 @@ def moveaxis(x, source, destination, /):
 
 
 def swapaxes(x, axis1, axis2, /):
-    """Two axes exchanged."""
+    """Two axes exchanged.
+
+    >>> hop.swapaxes(hop.zeros((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
     return _call(_CODE["swap_axes"], (_array(x),), None, axis1, axis2)
 
 
 def expand_dims(x, /, axis=0):
-    """A new axis of size 1; of several axes each is a place in the result."""
+    """A new axis of size 1; of several axes each is a place in the result.
+
+    >>> hop.expand_dims(hop.zeros((2, 3)), axis=1).shape
+    (2, 1, 3)
+    """
     x = _array(x)
     axes = [_axis(a) for a in axis] if isinstance(axis, (tuple, list)) else [_axis(axis)]
     rank = x.ndim + len(axes)
@@ -80,17 +110,34 @@ def expand_dims(x, /, axis=0):
 
 
 def squeeze(x, /, axis=None):
-    """Without axes of size 1."""
+    """Without axes of size 1.
+
+    >>> hop.squeeze(hop.zeros((1, 3, 1)), axis=0).shape
+    (3, 1)
+    >>> hop.squeeze(hop.zeros((1, 3, 1))).shape
+    (3,)
+    """
     return _call(_CODE["squeeze"], (_array(x),), None if axis is None else _axes_text(axis))
 
 
 def broadcast_to(x, /, shape):
-    """Repeated along axes to this shape, as NumPy does."""
+    """Repeated along axes to this shape, as NumPy does.
+
+    The gradient is summed along the axes that were repeated.
+
+    >>> hop.broadcast_to(hop.asarray([1, 2]), (2, 2))
+    Array([[1, 2],
+           [1, 2]], dtype=int64)
+    """
     return _call(_CODE["broadcast"], (_array(x),), _text(_dims(shape)))
 
 
 def broadcast_shapes(*shapes):
-    """The shape that operators on arrays of these shapes have."""
+    """The shape that operators on arrays of these shapes have.
+
+    >>> hop.broadcast_shapes((3, 1), (4,))
+    (3, 4)
+    """
     out = []
     shapes = [_dims(s) for s in shapes]
     for i in range(builtins.max(map(len, shapes), default=0)):
@@ -102,14 +149,24 @@ def broadcast_shapes(*shapes):
 
 
 def broadcast_arrays(*arrays):
-    """All brought to their common shape."""
+    """All brought to their common shape.
+
+    >>> [x.shape for x in hop.broadcast_arrays(hop.zeros((3, 1)), hop.zeros(4))]
+    [(3, 4), (3, 4)]
+    """
     arrays = [_array(a) for a in arrays]
     shape = broadcast_shapes(*[a.shape for a in arrays])
     return [broadcast_to(a, shape) for a in arrays]
 
 
 def concat(arrays, /, axis=0):
-    """One behind the other along an axis."""
+    """One behind the other along an axis.
+
+    axis=None joins the elements without axes. Dtypes are promoted together.
+
+    >>> hop.concat([hop.asarray([1, 2]), hop.asarray([3])])
+    Array([1, 2, 3], dtype=int64)
+    """
     arrays = [_array(a) for a in arrays]
     if axis is None:
         arrays, axis = [a.reshape((-1,)) for a in arrays], 0
@@ -117,19 +174,34 @@ def concat(arrays, /, axis=0):
 
 
 def stack(arrays, /, axis=0):
-    """Side by side along a new axis."""
+    """Side by side along a new axis.
+
+    >>> hop.stack([hop.asarray([1, 2]), hop.asarray([3, 4])], axis=1)
+    Array([[1, 3],
+           [2, 4]], dtype=int64)
+    """
     return _call(_CODE["stack"], tuple([_array(a) for a in arrays]), None, axis)
 
 
 def unstack(x, /, axis=0):
-    """The slices along an axis, as a tuple."""
+    """The slices along an axis, as a tuple.
+
+    >>> hop.unstack(hop.asarray([[1, 2], [3, 4]]))
+    (Array([1, 2], dtype=int64), Array([3, 4], dtype=int64))
+    """
     x = _array(x)
     axis = _along(x, axis)
     return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
 
 
 def split(x, parts, /, axis=0):
-    """Parts along an axis: so many equal ones, or at these positions."""
+    """Parts along an axis: so many equal ones, or at these positions.
+
+    >>> hop.split(hop.arange(6), 3)
+    [Array([0, 1], dtype=int64), Array([2, 3], dtype=int64), Array([4, 5], dtype=int64)]
+    >>> hop.split(hop.arange(6), [1, 3])
+    [Array([0], dtype=int64), Array([1, 2], dtype=int64), Array([3, 4, 5], dtype=int64)]
+    """
     x = _array(x)
     if isinstance(parts, int):
         out = _call(_CODE["split"], (x,), None, axis, parts)
@@ -144,7 +216,12 @@ def split(x, parts, /, axis=0):
 
 
 def flip(x, /, axis=None):
-    """The order along axes reversed."""
+    """The order along axes reversed.
+
+    >>> hop.flip(hop.asarray([[1, 2], [3, 4]]), axis=1)
+    Array([[2, 1],
+           [4, 3]], dtype=int64)
+    """
     x = _array(x)
     if x.ndim == 0:
         return +x
@@ -152,7 +229,11 @@ def flip(x, /, axis=None):
 
 
 def roll(x, /, shift, axis=None):
-    """Moved along an axis, from its end to its beginning."""
+    """Moved along an axis, from its end to its beginning.
+
+    >>> hop.roll(hop.asarray([1, 2, 3, 4]), 1)
+    Array([4, 1, 2, 3], dtype=int64)
+    """
     x = _array(x)
     if axis is None and not isinstance(shift, (tuple, list)):
         return roll(x.reshape((-1,)), shift, axis=0).reshape(x.shape)
@@ -169,7 +250,12 @@ def roll(x, /, shift, axis=None):
 
 
 def tile(x, repetitions, /):
-    """The whole array so many times along each axis."""
+    """The whole array so many times along each axis.
+
+    >>> hop.tile(hop.asarray([1, 2]), (2, 2))
+    Array([[1, 2, 1, 2],
+           [1, 2, 1, 2]], dtype=int64)
+    """
     x, reps = _array(x), _dims(repetitions)
     if len(reps) < x.ndim:
         reps = (1,) * (x.ndim - len(reps)) + reps
@@ -179,7 +265,13 @@ def tile(x, repetitions, /):
 
 
 def repeat(x, repeats, /, axis=None):
-    """Each element so many times along an axis."""
+    """Each element so many times along an axis.
+
+    >>> hop.repeat(hop.asarray([1, 2]), 2)
+    Array([1, 1, 2, 2], dtype=int64)
+    >>> hop.repeat(hop.asarray([1, 2]), hop.asarray([0, 3]))
+    Array([2, 2, 2], dtype=int64)
+    """
     x = _array(x)
     if axis is None:
         x, axis = x.reshape((-1,)), 0
@@ -231,7 +323,13 @@ def pad(x, pad_width, /, mode="constant", *, constant_values=0):
     """More elements in front of and behind each axis: pad_width is one number, (before, after), or one pair per axis.
 
     mode says which: "constant" (constant_values, given like the widths), "edge" (the outermost element), "reflect" (the elements backwards from the outermost, which is not repeated), "symmetric" (it is repeated),
-    "wrap" (the elements of the other end). Widths may be larger than the array: the pattern goes on."""
+    "wrap" (the elements of the other end). Widths may be larger than the array: the pattern goes on.
+
+    >>> hop.pad(hop.asarray([1, 2]), (1, 2))
+    Array([0, 1, 2, 0, 0], dtype=int64)
+    >>> hop.pad(hop.asarray([1, 2, 3]), 1, mode="reflect")
+    Array([2, 1, 2, 3, 2], dtype=int64)
+    """
     x = _array(x)
     if not isinstance(mode, str) or mode not in ("constant", *_BESIDE):
         raise _arguments.wrong(here("mode"), f"one of constant, {', '.join(_BESIDE)}", mode)
@@ -263,7 +361,13 @@ def _pad_constant(x, widths, values):
 
 
 def meshgrid(*arrays, indexing="xy"):
-    """Coordinate arrays over the grid of these vectors."""
+    """Coordinate arrays over the grid of these vectors.
+
+    >>> hop.meshgrid(hop.asarray([1, 2]), hop.asarray([3, 4, 5]))[0].shape
+    (3, 2)
+    >>> hop.meshgrid(hop.asarray([1, 2]), hop.asarray([3, 4, 5]), indexing="ij")[0].shape
+    (2, 3)
+    """
     if indexing not in ("xy", "ij"):
         raise ValueError(f'meshgrid: the indexing is "xy" or "ij", not {indexing!r}')
     arrays = [_array(a) for a in arrays]
