@@ -34,6 +34,14 @@ def save(path, arrays, /):
     """Writes an array (.npy), or a tree of arrays (.npz, .safetensors): dicts, lists, tuples, None, numbers and
     texts in any nesting, which load gives back as they were. Arrays stand in the file under their paths, such as
     `layers.0.w`.
+
+    NumPy and PyTorch read the same files.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     hop.save(os.path.join(folder, "w.npz"), {"w": hop.ones(2)})
+    ...     hop.load(os.path.join(folder, "w.npz"))
+    {'w': Array([1., 1.], dtype=float32)}
     """
     alone = str(path).endswith(".npy")
     if alone and isinstance(arrays, dict):
@@ -115,7 +123,16 @@ def load(path, /, *, like=None):
     """What a file holds: an array (.npy), a dict of arrays or the tree that was saved (.npz, .safetensors).
 
     like: a tree of the same structure, which the result has then; it is needed where the tree has nodes of the user's
-    own classes. Of a file by another program the arrays are taken by their names, such as `layers.0.w`."""
+    own classes. Of a file by another program the arrays are taken by their names, such as `layers.0.w`.
+
+    Files that are damaged, or that would run code, are refused.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     hop.save(os.path.join(folder, "x.npy"), hop.arange(3))
+    ...     hop.load(os.path.join(folder, "x.npy"))
+    Array([0, 1, 2], dtype=int64)
+    """
     found = _core.load_file(str(path))
     structure = found.pop(_STRUCTURE, None)
     reader = _Reader(str(path), found, like is not None)

@@ -369,7 +369,12 @@ def _randint_between(key, dims, lo, hi):
 
 
 def randint(key, shape, minval, maxval, dtype=int64):
-    """Integers from minval to maxval - 1, all equally likely. The bounds are integers, or arrays of them that broadcast to the shape; shape=None is the shape of the bounds."""
+    """Integers from minval to maxval - 1, all equally likely. The bounds are integers, or arrays of them that broadcast to the shape; shape=None is the shape of the bounds.
+
+    >>> x = hop.random.randint(hop.random.key(0), (100,), 0, 3)
+    >>> hop.unique_values(x)
+    Array([0, 1, 2], dtype=int64)
+    """
     key, dims, d = _key(key, "randint"), None if shape is None else _dims(shape), as_dtype(dtype)
     if d.kind not in "iu":
         raise TypeError(f"hop.random.randint: expected an integer dtype, found {d}")
