@@ -123,7 +123,8 @@ def weak_dtype(number, strong=None):
 
 
 def result_type(*arrays_and_dtypes):
-    """The dtype of an operator on these arrays, dtypes and Python numbers.
+    """The dtype of an operator on these arrays, dtypes and Python numbers. A Python number counts only where
+    no array or dtype of its kind is there.
 
     >>> hop.result_type(hop.asarray([1]), hop.float16, 2.5)
     hop.float16
@@ -178,7 +179,8 @@ def isdtype(dtype, kind):
 
 
 class finfo:
-    """What a float dtype can hold: bits, eps, max, min, smallest_normal, dtype.
+    """What a float dtype can hold: bits, eps, max, min, smallest_normal, dtype. Attributes are Python numbers.
+    Of a dtype or an array.
 
     >>> hop.finfo(hop.float32).eps, hop.finfo(hop.float16).max
     (1.1920928955078125e-07, 65504.0)
@@ -200,7 +202,8 @@ class finfo:
 
 
 class iinfo:
-    """What an integer dtype can hold: bits, max, min, dtype.
+    """What an integer dtype can hold: bits, max, min, dtype. Attributes are Python numbers. Of a dtype or an
+    array.
 
     >>> hop.iinfo(hop.int8).min, hop.iinfo(hop.uint8).max
     (-128, 255)

@@ -2,7 +2,7 @@
 
 
 class Error(Exception):
-    """Whatever hop itself reports.
+    """Whatever hop itself reports. Catch it to tell hop's own reports from others.
 
     >>> try:
     ...     hop.ones(2) + hop.ones(3)
@@ -24,7 +24,8 @@ class InvalidError(Error, ValueError, TypeError):
 
 
 class CheckError(Error, AssertionError):
-    """A hop.check failed while the program ran.
+    """A hop.check failed while the program ran. The message is the check's, with the place in the user's
+    program and the values shown. An AssertionError.
 
     >>> try:
     ...     hop.jit(lambda x: hop.check(x > 0, "not positive") or x)(-1.0)
@@ -61,7 +62,7 @@ class TracerError(Error, TypeError):
 
 
 class UnavailableError(Error, NotImplementedError):
-    """This build or machine cannot do it.
+    """This build or machine cannot do it. The message says what is missing. A NotImplementedError.
 
     >>> issubclass(hop.UnavailableError, NotImplementedError)
     True
@@ -69,7 +70,7 @@ class UnavailableError(Error, NotImplementedError):
 
 
 class FileError(Error, OSError):
-    """A file could not be read or written.
+    """A file could not be read or written. The message names the file and why. An OSError.
 
     >>> try:
     ...     hop.load("no-such-file.npy")

@@ -98,7 +98,8 @@ def block_until_ready(x):
 
 
 def device_put(x, device=None):
-    """x as a tree of arrays. There is one device, the CPU.
+    """x as a tree of arrays. There is one device, the CPU. Numbers, lists of numbers and NumPy arrays become
+    arrays; device must be None or "cpu".
 
     >>> hop.device_put([1.0, 2.0])
     [Array(1., dtype=float32), Array(2., dtype=float32)]
@@ -109,7 +110,7 @@ def device_put(x, device=None):
 
 
 def device_get(x):
-    """x as a tree of NumPy arrays.
+    """x as a tree of NumPy arrays. numpy.asarray(x) does the same for one array, without a copy.
 
     >>> type(hop.device_get({"x": hop.ones(2)})["x"]).__name__
     'ndarray'

@@ -123,7 +123,7 @@ def select_n(which, *cases):
 
 
 def convert_element_type(operand, new_dtype):
-    """The elements as another dtype.
+    """The elements as another dtype. The name that jax.lax has for hop.astype.
 
     >>> hop.convert_element_type(hop.asarray([1.5]), hop.int32)
     Array([1], dtype=int32)
@@ -142,7 +142,8 @@ def _several(argument, x, check):
 
 
 def broadcast(operand, sizes):
-    """With new axes of these sizes in front, the same along all of them.
+    """With new axes of these sizes in front, the same along all of them. The result has the shape sizes +
+    operand.shape; hop.broadcast_to takes the whole shape.
 
     >>> hop.broadcast(hop.asarray([1, 2]), (2,))
     Array([[1, 2],
@@ -181,7 +182,7 @@ def rev(operand, dimensions):
 
 
 def iota(dtype, size):
-    """0, 1, … size - 1.
+    """0, 1, … size - 1. The name that jax.lax has for hop.arange(size, dtype=dtype).
 
     >>> hop.iota(hop.int32, 3)
     Array([0, 1, 2], dtype=int32)
@@ -190,7 +191,8 @@ def iota(dtype, size):
 
 
 def broadcasted_iota(dtype, shape, dimension):
-    """0, 1, … along one axis, the same along the others.
+    """0, 1, … along one axis, the same along the others. The index of each element along the axis `dimension`;
+    hop.arange and broadcasting give the same.
 
     >>> hop.broadcasted_iota(hop.int32, (2, 3), 1)
     Array([[0, 1, 2],

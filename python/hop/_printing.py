@@ -51,7 +51,7 @@ def set_printoptions(*, precision=None, threshold=None, edgeitems=None, linewidt
 
 
 def get_printoptions():
-    """The options that set_printoptions sets, as a dict.
+    """The options that set_printoptions sets, as a dict. They are NumPy's names, as far as they are here.
 
     >>> hop.get_printoptions()["precision"]
     8

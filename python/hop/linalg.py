@@ -188,7 +188,8 @@ def slogdet(x, /):
 
 
 def matrix_power(x, n, /):
-    """Square matrices multiplied n times; n may be negative.
+    """Square matrices multiplied n times; n may be negative. By repeated squaring; n = 0 gives the identity, a
+    negative n the power of the inverse.
 
     >>> hop.linalg.matrix_power(hop.asarray([[1.0, 1.0], [0.0, 1.0]]), 5)
     Array([[1., 5.],
@@ -385,7 +386,8 @@ def eigh(x, /):
 
 
 def eigvalsh(x, /):
-    """The eigenvalues of symmetric matrices, ascending.
+    """The eigenvalues of symmetric matrices, ascending. As hop.linalg.eigh without the eigenvectors; the
+    gradient is finite where eigenvalues are equal.
 
     >>> hop.linalg.eigvalsh(hop.asarray([[2.0, 1.0], [1.0, 2.0]]))
     Array([0.99999994, 2.9999998 ], dtype=float32)
@@ -419,7 +421,7 @@ def svd(x, /, full_matrices=True):
 
 
 def svdvals(x, /):
-    """The singular values of matrices, largest first.
+    """The singular values of matrices, largest first. As hop.linalg.svd without the vectors.
 
     >>> hop.linalg.svdvals(hop.asarray([[3.0, 0.0], [0.0, -2.0]]))
     Array([3.       , 1.9999999], dtype=float32)
@@ -435,7 +437,8 @@ def _cutoff(s, shape, rtol):
 
 
 def matrix_rank(x, /, *, rtol=None):
-    """How many singular values are larger than rtol times the largest.
+    """How many singular values are larger than rtol times the largest. rtol is the larger side times the
+    dtype's eps when none is given. int64.
 
     >>> hop.linalg.matrix_rank(hop.asarray([[1.0, 2.0], [2.0, 4.0]]))
     Array(1, dtype=int64)
@@ -514,7 +517,8 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro"):
 
 
 def cross(x1, x2, /, *, axis=-1):
-    """The cross products of vectors of three elements along an axis.
+    """The cross products of vectors of three elements along an axis. The axis has three elements in both; the
+    others broadcast.
 
     >>> hop.linalg.cross(hop.asarray([1, 0, 0]), hop.asarray([0, 1, 0]))
     Array([0, 0, 1], dtype=int64)

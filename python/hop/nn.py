@@ -24,7 +24,7 @@ swish = silu
 
 
 def identity(x):
-    """x.
+    """x. Where an activation is expected and none is wanted.
 
     >>> hop.nn.identity(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
     Array([-1.,  0.,  2.,  8.], dtype=float32)
@@ -33,7 +33,7 @@ def identity(x):
 
 
 def leaky_relu(x, negative_slope=0.01):
-    """x where it is not negative, negative_slope * x elsewhere.
+    """x where it is not negative, negative_slope * x elsewhere. negative_slope is 0.01 unless given.
 
     >>> hop.nn.leaky_relu(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
     Array([-0.01,  0.  ,  2.  ,  8.  ], dtype=float32)
@@ -43,7 +43,7 @@ def leaky_relu(x, negative_slope=0.01):
 
 
 def elu(x, alpha=1.0):
-    """x where it is above 0, alpha * (exp(x) - 1) elsewhere.
+    """x where it is above 0, alpha * (exp(x) - 1) elsewhere. It goes to -alpha far below 0.
 
     >>> hop.nn.elu(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
     Array([-0.63212055,  0.        ,  2.        ,  8.        ], dtype=float32)
@@ -53,7 +53,7 @@ def elu(x, alpha=1.0):
 
 
 def celu(x, alpha=1.0):
-    """x where it is above 0, alpha * (exp(x / alpha) - 1) elsewhere.
+    """x where it is above 0, alpha * (exp(x / alpha) - 1) elsewhere. Smooth at 0 for every alpha.
 
     >>> hop.nn.celu(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
     Array([-0.63212055,  0.        ,  2.        ,  8.        ], dtype=float32)
@@ -63,7 +63,8 @@ def celu(x, alpha=1.0):
 
 
 def selu(x):
-    """elu with the scale and the alpha that keep mean 0 and variance 1.
+    """elu with the scale and the alpha that keep mean 0 and variance 1. For networks that keep mean and
+    variance by themselves.
 
     >>> hop.nn.selu(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
     Array([-1.1113307,  0.       ,  2.101402 ,  8.405608 ], dtype=float32)
@@ -72,7 +73,7 @@ def selu(x):
 
 
 def relu6(x):
-    """x brought between 0 and 6.
+    """x brought between 0 and 6. The relu of networks with few bits.
 
     >>> hop.nn.relu6(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
     Array([0., 0., 2., 6.], dtype=float32)
@@ -81,7 +82,7 @@ def relu6(x):
 
 
 def hard_sigmoid(x):
-    """relu6(x + 3) / 6.
+    """relu6(x + 3) / 6. Straight from -3 to 3, 0 below, 1 above.
 
     >>> hop.nn.hard_sigmoid(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
     Array([0.33333334, 0.5       , 0.8333333 , 1.        ], dtype=float32)
@@ -90,7 +91,7 @@ def hard_sigmoid(x):
 
 
 def hard_silu(x):
-    """x * hard_sigmoid(x).
+    """x * hard_sigmoid(x). Also hard_swish: silu out of straight and quadratic pieces.
 
     >>> hop.nn.hard_silu(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
     Array([-0.33333334,  0.        ,  1.6666666 ,  8.        ], dtype=float32)
@@ -102,7 +103,7 @@ hard_swish = hard_silu
 
 
 def hard_tanh(x):
-    """x brought between -1 and 1.
+    """x brought between -1 and 1. The derivative is 1 within and 0 outside.
 
     >>> hop.nn.hard_tanh(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
     Array([-1.,  0.,  1.,  1.], dtype=float32)
@@ -111,7 +112,7 @@ def hard_tanh(x):
 
 
 def log_sigmoid(x):
-    """log(sigmoid(x)) without overflow.
+    """log(sigmoid(x)) without overflow. -softplus(-x): exact where the sigmoid itself would be 0.
 
     >>> hop.nn.log_sigmoid(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
     Array([-1.3132617e+00, -6.9314718e-01, -1.2692800e-01, -3.3540637e-04],
@@ -121,7 +122,7 @@ def log_sigmoid(x):
 
 
 def mish(x):
-    """x * tanh(softplus(x)).
+    """x * tanh(softplus(x)). A smooth relu, a little below 0 for negative x.
 
     >>> hop.nn.mish(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
     Array([-0.30340147,  0.        ,  1.943959  ,  7.999998  ], dtype=float32)
@@ -130,7 +131,7 @@ def mish(x):
 
 
 def soft_sign(x):
-    """x / (1 + abs(x)).
+    """x / (1 + abs(x)). Between -1 and 1, slower to get there than tanh.
 
     >>> hop.nn.soft_sign(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
     Array([-0.5      ,  0.       ,  0.6666667,  0.8888889], dtype=float32)
@@ -140,7 +141,7 @@ def soft_sign(x):
 
 
 def squareplus(x, b=4.0):
-    """(x + sqrt(x**2 + b)) / 2.
+    """(x + sqrt(x**2 + b)) / 2. A smooth relu without exponentials; b says how smooth.
 
     >>> hop.nn.squareplus(hop.asarray([-1.0, 0.0, 2.0, 8.0]))
     Array([0.618034 , 1.       , 2.4142137, 8.123106 ], dtype=float32)
@@ -150,7 +151,8 @@ def squareplus(x, b=4.0):
 
 
 def glu(x, axis=-1):
-    """The first half along an axis times the sigmoid of the second.
+    """The first half along an axis times the sigmoid of the second. The axis must have an even size; the
+    result has half of it.
 
     >>> hop.nn.glu(hop.asarray([1.0, 2.0, 0.0, 0.0]))
     Array([0.5, 1. ], dtype=float32)

@@ -105,7 +105,8 @@ def _optimizer(text, moments, rate, rule):
 
 
 def sgd(learning_rate):
-    """Steps against the gradient.
+    """Steps against the gradient. params - learning_rate * grads; the learning rate is a number, a traced
+    value or a schedule.
 
     >>> opt = hop.optim.sgd(0.5)
     >>> params = {"w": hop.asarray([1.0, 2.0])}
@@ -181,7 +182,7 @@ def adamw(learning_rate, b1=0.9, b2=0.999, eps=1e-8, weight_decay=1e-2):
 
 
 def constant(value):
-    """The same learning rate always.
+    """The same learning rate always. A schedule, where one is expected.
 
     >>> hop.optim.constant(0.1)(100)
     0.1
@@ -196,7 +197,7 @@ def _fraction(step, steps):
 
 
 def linear(first, last, steps):
-    """From first to last within this many updates, then last.
+    """From first to last within this many updates, then last. A schedule: straight between the two.
 
     >>> rate = hop.optim.linear(1.0, 0.0, 4)
     >>> rate(1), rate(9)
@@ -223,7 +224,7 @@ def cosine(peak, steps, warmup=0, last=0.0):
 
 
 def exponential(first, decay, steps=1):
-    """first * decay ** (step / steps).
+    """first * decay ** (step / steps). A schedule: multiplied by decay within every `steps` updates.
 
     >>> hop.optim.exponential(1.0, 0.5, 10)(20)
     Array(0.25, dtype=float32)
@@ -237,7 +238,7 @@ def exponential(first, decay, steps=1):
 
 
 def global_norm(grads):
-    """The root of the sum of the squares of all elements of a tree.
+    """The root of the sum of the squares of all elements of a tree. As if all leaves were one vector.
 
     >>> hop.optim.global_norm({"a": hop.asarray([3.0]), "b": hop.asarray(4.0)})
     Array(5., dtype=float32)

@@ -67,7 +67,8 @@ PRNGKey = key
 
 
 def key_data(keys):
-    """The bits of a key, which is an array of them itself.
+    """The bits of a key, which is an array of them itself. For programs that come from JAX, where keys are
+    objects.
 
     >>> hop.random.key_data(hop.random.key(0)).shape
     (2,)
@@ -76,7 +77,7 @@ def key_data(keys):
 
 
 def wrap_key_data(key_bits_array):
-    """The key that has these bits, uint32[2].
+    """The key that has these bits, uint32[2]. For programs that come from JAX, where keys are objects.
 
     >>> hop.random.wrap_key_data(hop.random.key_data(hop.random.key(0))).shape
     (2,)
@@ -142,7 +143,7 @@ def _draw(body, *arrays, **static):
 
 
 def bits(key, shape=()):
-    """32 random bits per element, uint32.
+    """32 random bits per element, uint32. All 2**32 values are equally likely.
 
     >>> hop.random.bits(hop.random.key(0), (2,)).dtype
     hop.uint32
@@ -178,7 +179,8 @@ def _normal(key, *, type):
 
 
 def normal(key, shape=(), dtype=float32):
-    """Normally distributed numbers with mean 0 and variance 1.
+    """Normally distributed numbers with mean 0 and variance 1. float32 unless another float dtype is asked
+    for. mean + std * normal(…) has another mean and deviation, and a gradient with respect to both.
 
     >>> x = hop.random.normal(hop.random.key(0), (10000,))
     >>> abs(x.mean().item()) < 0.05, abs(x.std().item() - 1) < 0.05
@@ -192,7 +194,8 @@ def _exponential(key, *, dims, d):
 
 
 def exponential(key, shape=(), dtype=float32):
-    """Exponentially distributed numbers with mean 1.
+    """Exponentially distributed numbers with mean 1. Divide by a rate for another mean. float32 unless another
+    float dtype is asked for.
 
     >>> hop.all(hop.random.exponential(hop.random.key(0), (100,)) >= 0)
     Array(True, dtype=bool)
@@ -208,7 +211,8 @@ def _gumbel(key, *, dims, d):
 
 
 def gumbel(key, shape=(), dtype=float32):
-    """Numbers of the standard Gumbel distribution, -log(-log(u)).
+    """Numbers of the standard Gumbel distribution, -log(-log(u)). argmax(logits + gumbel) draws from
+    softmax(logits). float32 unless another float dtype is asked for.
 
     >>> hop.random.gumbel(hop.random.key(0), (2, 3)).shape
     (2, 3)
@@ -222,7 +226,8 @@ def _logistic(key, *, dims, d):
 
 
 def logistic(key, shape=(), dtype=float32):
-    """Numbers of the standard logistic distribution, log(u / (1 - u)).
+    """Numbers of the standard logistic distribution, log(u / (1 - u)). The distribution whose running
+    probability is the sigmoid.
 
     >>> hop.random.logistic(hop.random.key(0), (3,)).shape
     (3,)
@@ -273,7 +278,7 @@ def lognormal(key, sigma=1.0, shape=None, dtype=float32):
 
 
 def rademacher(key, shape=(), dtype=int64):
-    """-1 or 1, both equally likely.
+    """-1 or 1, both equally likely. float32 or an integer dtype, as dtype says.
 
     >>> hop.abs(hop.random.rademacher(hop.random.key(0), (4,)))
     Array([1, 1, 1, 1], dtype=int64)
@@ -411,7 +416,8 @@ def bernoulli(key, p=0.5, shape=None):
 
 
 def permutation(key, x, axis=0):
-    """0 to x - 1 in random order; of an array the slices along the axis.
+    """0 to x - 1 in random order; of an array the slices along the axis. All orders are equally likely; slices
+    stay whole.
 
     >>> hop.sort(hop.random.permutation(hop.random.key(0), 5))
     Array([0, 1, 2, 3, 4], dtype=int64)

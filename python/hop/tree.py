@@ -199,7 +199,8 @@ def flatten(tree, is_leaf=None):
 
 
 def unflatten(treedef, leaves):
-    """The tree with this structure and these leaves.
+    """The tree with this structure and these leaves. The inverse of hop.tree.flatten; the number of leaves
+    must fit.
 
     >>> leaves, structure = hop.tree.flatten({"a": [1, 2]})
     >>> hop.tree.unflatten(structure, [x * 10 for x in leaves])
@@ -260,7 +261,7 @@ def _maker(treedef):
 
 
 def leaves(tree, is_leaf=None):
-    """The leaves alone.
+    """The leaves alone. In the order of hop.tree.flatten; is_leaf(x) says which nodes count as leaves.
 
     >>> hop.tree.leaves({"b": 1, "a": (2, None)})
     [2, 1]
@@ -269,7 +270,7 @@ def leaves(tree, is_leaf=None):
 
 
 def structure(tree, is_leaf=None):
-    """The structure alone.
+    """The structure alone. Hashable, and equal for trees that differ in their leaves alone.
 
     >>> hop.tree.structure([1, {"a": 2}]) == hop.tree.structure([5, {"a": 6}])
     True
@@ -290,7 +291,8 @@ def _with_path(x, path, out, is_leaf):
 
 
 def leaves_with_path(tree, is_leaf=None):
-    """[(path, leaf), …]
+    """[(path, leaf), …] A path is a tuple of keys, positions and names of fields; hop.tree.path_text writes it
+    as Python does.
 
     >>> hop.tree.leaves_with_path([{"a": 5}])
     [((0, 'a'), 5)]
@@ -315,7 +317,8 @@ def leaf_paths(treedef):
 
 
 def flatten_with_path(tree, is_leaf=None):
-    """([(path, leaf), …], structure)
+    """([(path, leaf), …], structure) A path is a tuple of keys, positions and names of fields, from the root
+    on.
 
     >>> hop.tree.flatten_with_path({"a": [2, 3]})[0]
     [(('a', 0), 2), (('a', 1), 3)]
@@ -324,7 +327,7 @@ def flatten_with_path(tree, is_leaf=None):
 
 
 def path_text(path, root=""):
-    """carry['h'][0].weight
+    """carry['h'][0].weight A path as Python would write it, behind the name of the root.
 
     >>> hop.tree.path_text(hop.tree.leaves_with_path({"h": [1]})[0][0], "carry")
     "carry['h'][0]"
@@ -397,7 +400,8 @@ def _node_keys(t):
 
 
 def map(f, tree, *rest, is_leaf=None):
-    """f on every leaf, with the leaves of the other trees at the same places.
+    """f on every leaf, with the leaves of the other trees at the same places. The result has the structure of
+    the first tree; where another one differs, the error names the place.
 
     >>> hop.tree.map(lambda p, g: p - g, {"w": 3, "b": (1,)}, {"w": 1, "b": (1,)})
     {'b': (0,), 'w': 2}
@@ -410,7 +414,8 @@ def map(f, tree, *rest, is_leaf=None):
 
 
 def map_with_path(f, tree, *rest, is_leaf=None):
-    """f(path, leaf, …) on every leaf.
+    """f(path, leaf, …) on every leaf. For what depends on the place: other learning rates for biases, names in
+    messages.
 
     >>> hop.tree.map_with_path(lambda path, x: hop.tree.path_text(path, "p"), {"w": [1, 2]})
     {'w': ["p['w'][0]", "p['w'][1]"]}
@@ -471,7 +476,7 @@ def reduce(function, tree, initializer=_NOTHING, is_leaf=None):
 
 
 def all(tree, *, is_leaf=None):
-    """Whether all leaves are true.
+    """Whether all leaves are true. True of a tree without leaves.
 
     >>> hop.tree.all({"a": True, "b": [True]})
     True

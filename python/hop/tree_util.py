@@ -40,7 +40,7 @@ def keystr(path):
 
 
 def all_leaves(iterable, is_leaf=None):
-    """Whether none of them is a node.
+    """Whether none of them is a node. None is a node without children, so it is not a leaf.
 
     >>> hop.tree_util.all_leaves([1, 2]), hop.tree_util.all_leaves([1, [2]])
     (True, False)
@@ -49,7 +49,7 @@ def all_leaves(iterable, is_leaf=None):
 
 
 def treedef_is_leaf(treedef):
-    """Whether a structure is that of a single leaf.
+    """Whether a structure is that of a single leaf. For functions that take structures apart.
 
     >>> hop.tree_util.treedef_is_leaf(hop.tree.structure(1))
     True
@@ -58,7 +58,7 @@ def treedef_is_leaf(treedef):
 
 
 def treedef_tuple(treedefs):
-    """The structure of a tuple of trees of these structures.
+    """The structure of a tuple of trees of these structures. As hop.tree.structure of such a tuple would give.
 
     >>> hop.tree_util.treedef_tuple([hop.tree.structure(1), hop.tree.structure([1])]).num_leaves
     2

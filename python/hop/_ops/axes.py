@@ -58,7 +58,8 @@ _OF_BOOLS = {"reduce_max": _any, "reduce_min": _all}
 
 
 def any(x, /, axis=None, *, keepdims=False):
-    """Whether one element holds, along axes (all when not said).
+    """Whether one element holds, along axes (all when not said). bool; False of no elements. Numbers hold
+    unless they are 0.
 
     >>> hop.any(hop.asarray([[False, True], [False, False]]), axis=1)
     Array([ True, False], dtype=bool)
@@ -67,7 +68,8 @@ def any(x, /, axis=None, *, keepdims=False):
 
 
 def all(x, /, axis=None, *, keepdims=False):
-    """Whether all elements hold, along axes (all when not said).
+    """Whether all elements hold, along axes (all when not said). bool; True of no elements. Numbers hold
+    unless they are 0.
 
     >>> hop.all(hop.asarray([[True, True], [True, False]]), axis=0)
     Array([ True, False], dtype=bool)
@@ -170,7 +172,7 @@ argmax, argmin = _arg("argmax"), _arg("argmin")
 
 
 def count_nonzero(x, /, axis=None, *, keepdims=False):
-    """How many elements are not 0.
+    """How many elements are not 0. int64; NaN counts.
 
     >>> hop.count_nonzero(hop.asarray([[0, 1], [2, 3]]), axis=0)
     Array([1, 2], dtype=int64)
@@ -326,7 +328,8 @@ def argsort(x, /, axis=-1, *, descending=False, stable=True):
 
 
 def top_k(x, /, k, axis=-1):
-    """The k largest along an axis, largest first, and where they stand.
+    """The k largest along an axis, largest first, and where they stand. Quicker than sorting for a small k;
+    equals come in the order of their positions.
 
     >>> hop.top_k(hop.asarray([3.0, 9.0, 5.0]), 2)
     (Array([9., 5.], dtype=float32), Array([1, 2], dtype=int64))

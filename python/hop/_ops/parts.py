@@ -28,7 +28,8 @@ def take(x, indices, /, axis=None):
 
 
 def take_along_axis(x, indices, /, axis=-1):
-    """For every place an element of x at a position along the axis.
+    """For every place an element of x at a position along the axis. x and indices have the same number of axes
+    and broadcast but for the axis. The inverse of hop.argsort and hop.argmax.
 
     >>> x = hop.asarray([[3, 1], [2, 9]])
     >>> hop.take_along_axis(x, hop.argsort(x, axis=1), axis=1)

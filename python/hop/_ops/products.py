@@ -37,7 +37,7 @@ def tensordot(x1, x2, /, axes=2):
 
 
 def vecdot(x1, x2, /, axis=-1):
-    """Sums of products along an axis.
+    """Sums of products along an axis. The axis must be as long in both; the others broadcast.
 
     >>> hop.vecdot(hop.asarray([[1, 2], [3, 4]]), hop.asarray([1, 10]))
     Array([21, 43], dtype=int64)
@@ -51,7 +51,8 @@ def vecdot(x1, x2, /, axis=-1):
 
 
 def einsum(subscripts, /, *operands):
-    """Sums of products, one letter per axis: einsum("bij,bjk->bik", x, y).
+    """Sums of products, one letter per axis: einsum("bij,bjk->bik", x, y). Letters that the result does not
+    name are summed; without -> those that occur twice are. Any number of operands.
 
     >>> x = hop.asarray([[1.0, 2.0], [3.0, 4.0]])
     >>> hop.einsum("ij,jk->ik", x, x)
@@ -64,7 +65,7 @@ def einsum(subscripts, /, *operands):
 
 
 def outer(x1, x2, /):
-    """All products of elements of two vectors.
+    """All products of elements of two vectors. result[i, j] is x1[i] * x2[j].
 
     >>> hop.outer(hop.asarray([1, 2]), hop.asarray([3, 4]))
     Array([[3, 4],

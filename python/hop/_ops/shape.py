@@ -60,7 +60,8 @@ def matrix_transpose(x, /):
 
 
 def moveaxis(x, source, destination, /):
-    """Axes moved to other places; the others keep their order.
+    """Axes moved to other places; the others keep their order. source and destination are numbers, or lists of
+    them of one length.
 
     >>> hop.moveaxis(hop.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
@@ -81,7 +82,7 @@ def moveaxis(x, source, destination, /):
 
 
 def swapaxes(x, axis1, axis2, /):
-    """Two axes exchanged.
+    """Two axes exchanged. Negative numbers count from the end.
 
     >>> hop.swapaxes(hop.zeros((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
@@ -110,7 +111,8 @@ def expand_dims(x, /, axis=0):
 
 
 def squeeze(x, /, axis=None):
-    """Without axes of size 1.
+    """Without axes of size 1. All of them when no axis is named; an axis of another size that is named is an
+    error.
 
     >>> hop.squeeze(hop.zeros((1, 3, 1)), axis=0).shape
     (3, 1)
@@ -133,7 +135,8 @@ def broadcast_to(x, /, shape):
 
 
 def broadcast_shapes(*shapes):
-    """The shape that operators on arrays of these shapes have.
+    """The shape that operators on arrays of these shapes have. Shapes are aligned at their ends; sizes must be
+    equal or 1. What does not fit is an error.
 
     >>> hop.broadcast_shapes((3, 1), (4,))
     (3, 4)
@@ -149,7 +152,7 @@ def broadcast_shapes(*shapes):
 
 
 def broadcast_arrays(*arrays):
-    """All brought to their common shape.
+    """All brought to their common shape. A list; dtypes stay as they are.
 
     >>> [x.shape for x in hop.broadcast_arrays(hop.zeros((3, 1)), hop.zeros(4))]
     [(3, 4), (3, 4)]
@@ -174,7 +177,8 @@ def concat(arrays, /, axis=0):
 
 
 def stack(arrays, /, axis=0):
-    """Side by side along a new axis.
+    """Side by side along a new axis. Arrays of one shape; the new axis is at the place `axis` of the result.
+    hop.concat joins along an axis that is there.
 
     >>> hop.stack([hop.asarray([1, 2]), hop.asarray([3, 4])], axis=1)
     Array([[1, 3],
@@ -184,7 +188,8 @@ def stack(arrays, /, axis=0):
 
 
 def unstack(x, /, axis=0):
-    """The slices along an axis, as a tuple.
+    """The slices along an axis, as a tuple. As many as the axis is long; the axis is gone from each. for row
+    in x does the same for the first axis.
 
     >>> hop.unstack(hop.asarray([[1, 2], [3, 4]]))
     (Array([1, 2], dtype=int64), Array([3, 4], dtype=int64))
@@ -195,7 +200,8 @@ def unstack(x, /, axis=0):
 
 
 def split(x, parts, /, axis=0):
-    """Parts along an axis: so many equal ones, or at these positions.
+    """Parts along an axis: so many equal ones, or at these positions. Equal parts must divide the axis;
+    positions are where a part begins. A list, as in NumPy.
 
     >>> hop.split(hop.arange(6), 3)
     [Array([0, 1], dtype=int64), Array([2, 3], dtype=int64), Array([4, 5], dtype=int64)]
@@ -216,7 +222,7 @@ def split(x, parts, /, axis=0):
 
 
 def flip(x, /, axis=None):
-    """The order along axes reversed.
+    """The order along axes reversed. All axes when none is named.
 
     >>> hop.flip(hop.asarray([[1, 2], [3, 4]]), axis=1)
     Array([[2, 1],
@@ -229,7 +235,8 @@ def flip(x, /, axis=None):
 
 
 def roll(x, /, shift, axis=None):
-    """Moved along an axis, from its end to its beginning.
+    """Moved along an axis, from its end to its beginning. Without an axis, of the elements in a row. The shift
+    may be traced, and negative.
 
     >>> hop.roll(hop.asarray([1, 2, 3, 4]), 1)
     Array([4, 1, 2, 3], dtype=int64)
@@ -250,7 +257,8 @@ def roll(x, /, shift, axis=None):
 
 
 def tile(x, repetitions, /):
-    """The whole array so many times along each axis.
+    """The whole array so many times along each axis. A number is for the last axis; more numbers than axes
+    make new axes in front.
 
     >>> hop.tile(hop.asarray([1, 2]), (2, 2))
     Array([[1, 2, 1, 2],
@@ -265,7 +273,8 @@ def tile(x, repetitions, /):
 
 
 def repeat(x, repeats, /, axis=None):
-    """Each element so many times along an axis.
+    """Each element so many times along an axis. Without an axis, of the elements in a row. The numbers may be
+    an array; its sum is then the size of the result.
 
     >>> hop.repeat(hop.asarray([1, 2]), 2)
     Array([1, 1, 2, 2], dtype=int64)
@@ -361,7 +370,8 @@ def _pad_constant(x, widths, values):
 
 
 def meshgrid(*arrays, indexing="xy"):
-    """Coordinate arrays over the grid of these vectors.
+    """Coordinate arrays over the grid of these vectors. indexing="xy", the default, exchanges the first two
+    axes, as in NumPy; "ij" does not.
 
     >>> hop.meshgrid(hop.asarray([1, 2]), hop.asarray([3, 4, 5]))[0].shape
     (3, 2)
