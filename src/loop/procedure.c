@@ -34,31 +34,53 @@ struct procedure {
     uint32_t number; /* in lp.procedures */
 };
 
-/* A function comes after those that it mentions, so one sweep is enough. */
-void procedure_survey(struct shared *S, uint32_t fn)
+/* Nodes, depth and plainness of every function up to `fn`. A function comes after those that it mentions, so
+ * one sweep is enough. */
+static void survey_bodies(const struct module *m, struct unfolding *all, uint32_t fn)
 {
-    struct unfolding *all = S->unfolding = ARENA_ZNEW(&S->p->arena, struct unfolding, fn + 1);
     for (uint32_t i = 0; i <= fn; i++) {
-        const struct fn *f = module_fn(S->m, i);
-        all[i] = (struct unfolding){ f->n_nodes, i == fn, 0,
-                                     !f->effects && f->n_symbols == f->n_outer_symbols, HOP_NONE };
+        const struct fn *f = module_fn(m, i);
+        bool sizes_known = f->n_symbols == f->n_outer_symbols;
+        struct unfolding *u = &all[i];
+        *u = (struct unfolding){ .nodes = f->n_nodes,
+                                 .plain = !f->effects && sizes_known,
+                                 .wrapper = HOP_NONE };
         for (uint32_t r = 0; r < f->n_regions; r++) {
             const struct unfolding *inner = &all[f->regions[r].fn];
-            all[i].nodes = HOP_MIN(all[i].nodes + inner->nodes, COUNTLESS);
-            all[i].depth = HOP_MAX(all[i].depth, inner->depth + 1);
-            all[i].plain &= inner->plain;
+            u->nodes = HOP_MIN(u->nodes + inner->nodes, COUNTLESS);
+            u->depth = HOP_MAX(u->depth, inner->depth + 1);
+            u->plain &= inner->plain;
         }
     }
+}
+
+/* Copies of every function in `fn`, of which there is one. Returns how many nodes were written, each function
+ * counted once. */
+static uint64_t survey_copies(const struct module *m, struct unfolding *all, uint32_t fn)
+{
     uint64_t written = 0;
+    all[fn].copies = 1;
     for (uint32_t i = fn + 1; i-- > 0;) {
-        const struct fn *f = module_fn(S->m, i);
+        const struct fn *f = module_fn(m, i);
         if (all[i].copies) written += f->n_nodes;
-        for (uint32_t r = 0; r < f->n_regions; r++)
-            all[f->regions[r].fn].copies = HOP_MIN(all[f->regions[r].fn].copies + all[i].copies, COUNTLESS);
+        for (uint32_t r = 0; r < f->n_regions; r++) {
+            struct unfolding *inner = &all[f->regions[r].fn];
+            inner->copies = HOP_MIN(inner->copies + all[i].copies, COUNTLESS);
+        }
     }
-    S->large = all[fn].depth > DEEP_PROGRAM ||
-               (all[fn].nodes > LARGE_PROGRAM && all[fn].nodes / LARGE_BY_BODIES > written) ||
-               procedures_everywhere;
+    return written;
+}
+
+void procedure_survey(struct shared *S, uint32_t fn)
+{
+    struct unfolding *all = ARENA_ZNEW(&S->p->arena, struct unfolding, fn + 1);
+    survey_bodies(S->m, all, fn);
+    uint64_t written = survey_copies(S->m, all, fn);
+    const struct unfolding *whole = &all[fn];
+    bool deep = whole->depth > DEEP_PROGRAM;
+    bool repeats = whole->nodes > LARGE_PROGRAM && whole->nodes / LARGE_BY_BODIES > written;
+    S->unfolding = all;
+    S->large = deep || repeats || procedures_everywhere;
     S->procedure_map.arena = &S->p->arena;
 }
 
@@ -75,22 +97,34 @@ static bool may_call(const struct lp *p)
 static bool wants_procedure(const struct lower *L, uint32_t fn)
 {
     const struct shared *S = L->S;
-    if (!S->large || fn > program_entry(S)->id || !S->unfolding[fn].plain || !may_call(S->p)) return false;
+    if (!S->large || fn > program_entry(S)->id) return false;
     const struct unfolding *u = &S->unfolding[fn];
-    return (u->nodes >= LEAST_PROCEDURE && u->copies >= OFTEN) || S->depth >= DEEP_PROGRAM ||
-           procedures_everywhere;
+    if (!u->plain || !may_call(S->p)) return false;
+    bool worth_a_call = u->nodes >= LEAST_PROCEDURE && u->copies >= OFTEN;
+    return worth_a_call || S->depth >= DEEP_PROGRAM || procedures_everywhere;
 }
 
 /* ---- making ---- */
 
-static uint32_t find_procedure(const struct shared *S, uint64_t hash, uint32_t fn, const dim *dims,
-                               uint32_t n_dims)
+/* What a procedure is made for: a function, and what its symbols are over the entry's. */
+struct wanted {
+    uint32_t fn, n_dims;
+    const dim *dims;
+    uint64_t hash;
+};
+
+static bool is_wanted(const struct procedure *q, const struct wanted *w)
 {
-    for (uint32_t it = map_first(&S->procedure_map, hash); it != HOP_NONE;
-         it = map_next(&S->procedure_map, hash, it)) {
-        const struct procedure *q = &S->procedures.data[map_value(&S->procedure_map, it)];
-        if (q->fn == fn && q->n_dims == n_dims && (!n_dims || !memcmp(q->dims, dims, n_dims * sizeof *dims)))
-            return q->number;
+    if (q->fn != w->fn || q->n_dims != w->n_dims) return false;
+    return !w->n_dims || !memcmp(q->dims, w->dims, w->n_dims * sizeof *w->dims);
+}
+
+static uint32_t find_procedure(const struct shared *S, const struct wanted *w)
+{
+    const struct map *map = &S->procedure_map;
+    for (uint32_t it = map_first(map, w->hash); it != HOP_NONE; it = map_next(map, w->hash, it)) {
+        const struct procedure *q = &S->procedures.data[map_value(map, it)];
+        if (is_wanted(q, w)) return q->number;
     }
     return HOP_NONE;
 }
@@ -106,77 +140,128 @@ static uint32_t param_buffer(struct lower *L, type_id t)
     return b;
 }
 
+/* The symbols of `B`'s function: dims over those of the entry. */
+static void bind_symbols(struct lower *B, const dim *dims)
+{
+    struct shared *S = B->S;
+    struct lp *p = S->p;
+    struct lower entry = { .S = S,
+                           .arena = &p->arena,
+                           .f = program_entry(S),
+                           .symbols = ARENA_NEW(&p->arena, lpv, program_entry(S)->n_symbols) };
+    for (uint32_t i = 0; i < entry.f->n_outer_symbols; i++) entry.symbols[i] = lp_symbol(p, i);
+    for (uint32_t i = 0; i < B->f->n_outer_symbols; i++) {
+        B->symbols[i] = lower_dim(&entry, dims[i]);
+        B->entry_dims[i] = dims[i];
+    }
+}
+
+static struct slot param_slot(struct lower *B, type_id t)
+{
+    struct lp *p = B->S->p;
+    lpv first = lp_index(p, 0);
+    struct array a = { param_buffer(B, t), first };
+    bool scalar = !type_get(B->S->m, t).rank;
+    if (scalar) return (struct slot){ .kind = SLOT_SCALAR, .scalar = lp_load(p, a.buffer, a.at) };
+    return (struct slot){ .kind = SLOT_ARRAY, .array = a };
+}
+
 /* Into S->p, which is empty. */
 static void lower_into(struct shared *S, const struct fn *g, const dim *dims)
 {
     struct lp *p = S->p;
     struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, g->n_results);
     struct lower *B = lower_new(S, NULL, g, sinks);
-    struct lower entry = { .S = S,
-                           .arena = &p->arena,
-                           .f = program_entry(S),
-                           .symbols = ARENA_NEW(&p->arena, lpv, program_entry(S)->n_symbols) };
-    for (uint32_t i = 0; i < entry.f->n_outer_symbols; i++) entry.symbols[i] = lp_symbol(p, i);
-    for (uint32_t i = 0; i < g->n_outer_symbols; i++) {
-        B->symbols[i] = lower_dim(&entry, dims[i]);
-        B->entry_dims[i] = dims[i];
+    bind_symbols(B, dims);
+    for (uint32_t i = 0; i < g->n_params; i++) B->slots[i] = param_slot(B, value_type(g, i));
+    for (uint32_t k = 0; k < g->n_results; k++) {
+        lpv first = lp_index(p, 0);
+        struct array to = { param_buffer(B, value_type(g, g->results[k])), first };
+        sinks[k] = (struct sink){ .array = to, .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
     }
-    for (uint32_t i = 0; i < g->n_params; i++) {
-        struct array a = { param_buffer(B, value_type(g, i)), lp_index(p, 0) };
-        bool scalar = !type_get(S->m, value_type(g, i)).rank;
-        B->slots[i] = scalar ? (struct slot){ .kind = SLOT_SCALAR, .scalar = lp_load(p, a.buffer, a.at) }
-                             : (struct slot){ .kind = SLOT_ARRAY, .array = a };
-    }
-    for (uint32_t k = 0; k < g->n_results; k++)
-        sinks[k] = (struct sink){ .array = { param_buffer(B, value_type(g, g->results[k])), lp_index(p, 0) },
-                                  .overwrites = HOP_NONE,
-                                  .instead = { HOP_NONE, LPV_NONE } };
     lower_steps(B);
 }
 
-static uint32_t make_procedure(struct shared *S, uint32_t fn, const dim *dims, uint32_t n_dims, uint64_t hash)
+/* The loop program of a procedure. What is being lowered around it waits meanwhile. */
+static struct lp *lower_procedure(struct shared *S, const struct wanted *w)
 {
-    struct lp *around = S->p, *program = S->program;
-    uint32_t loop_depth = S->loop_depth, depth = S->depth, level = S->level;
+    const struct lp *program = S->program;
+    const struct fn *g = module_fn(S->m, w->fn);
+    struct shared around = *S;
     struct lp *p = lp_new(S->m, program->entry, program->strict);
     hop_cleanup_push(lp_free, p);
     p->no_contract = program->no_contract;
-    p->n_inputs = module_fn(S->m, fn)->n_params;
+    p->n_inputs = g->n_params;
     p->level = 1; /* it is a procedure; how high it stands is known when it is made */
     S->p = p;
     S->loop_depth = 1; /* it may be called in a loop */
-    S->depth = S->level = 0;
-    lower_into(S, module_fn(S->m, fn), dims);
+    S->depth = 0;
+    S->level = 0;
+    lower_into(S, g, w->dims);
     p->level = S->level + 1;
     if (p->level > DEEPEST_CALLS)
         hop_throw(HOP_INVALID, "functions call each other more than %d deep: too deep to be compiled",
                   DEEPEST_CALLS);
-    S->p = around;
-    S->loop_depth = loop_depth;
-    S->depth = depth;
-    S->level = level;
+    S->p = around.p;
+    S->loop_depth = around.loop_depth;
+    S->depth = around.depth;
+    S->level = around.level;
+    hop_cleanup_pop(p);
+    return p;
+}
+
+static uint32_t make_procedure(struct shared *S, const struct wanted *w)
+{
+    struct lp *program = S->program;
+    struct lp *p = lower_procedure(S, w);
+    hop_cleanup_push(lp_free, p);
     vec_push(&program->arena, &program->procedures, p);
     hop_cleanup_pop(p);
-    struct procedure q = { fn, n_dims,
-                           n_dims ? arena_copy(&program->arena, dims, n_dims * sizeof *dims) : NULL,
-                           program->procedures.len - 1 };
+    const dim *dims = w->n_dims ? arena_copy(&program->arena, w->dims, w->n_dims * sizeof *dims) : NULL;
+    struct procedure q = { w->fn, w->n_dims, dims, program->procedures.len - 1 };
     vec_push(&program->arena, &S->procedures, q);
-    map_put(&S->procedure_map, hash, S->procedures.len - 1);
+    map_put(&S->procedure_map, w->hash, S->procedures.len - 1);
     return q.number;
 }
 
 /* ---- calling ---- */
 
-static struct lp_operand operand_of(struct lower *L, val v)
+static struct lp_operand whole_array(struct array a)
 {
-    type_id t = value_type(L->f, v);
-    if (type_get(L->S->m, t).rank) {
-        struct array a = lower_array(L, v);
-        return (struct lp_operand){ .buffer = a.buffer, .index = a.at, .value = LPV_NONE };
-    }
-    struct array a = lower_alloc(L, t, "an argument of a call");
-    lp_store(L->S->p, a.buffer, a.at, lower_scalar(L, v));
     return (struct lp_operand){ .buffer = a.buffer, .index = a.at, .value = LPV_NONE };
+}
+
+static bool is_scalar(const struct lower *L, val v) { return !type_get(L->S->m, value_type(L->f, v)).rank; }
+
+static struct lp_operand argument_of(struct lower *L, val v)
+{
+    if (!is_scalar(L, v)) return whole_array(lower_array(L, v));
+    struct array a = lower_alloc(L, value_type(L->f, v), "an argument of a call");
+    lp_store(L->S->p, a.buffer, a.at, lower_scalar(L, v));
+    return whole_array(a);
+}
+
+static struct lp_operand result_of(struct lower *L, const struct node *n, uint32_t k)
+{
+    val v = n->results + k;
+    bool own = !is_scalar(L, v) && lower_result_used(L, n, k);
+    if (own) return whole_array(lower_result(L, n, k));
+    return whole_array(lower_alloc(L, value_type(L->f, v), "a result of a call"));
+}
+
+/* false: a symbol is found while running, and no dim over the entry's. */
+static bool wanted_of(struct lower *L, const struct region *region, struct wanted *out)
+{
+    const struct fn *g = module_fn(L->S->m, region->fn);
+    dim *dims = ARENA_NEW(&L->S->p->arena, dim, g->n_outer_symbols);
+    uint64_t hash = hash_mix(region->fn, region->n_dims);
+    for (uint32_t i = 0; i < region->n_dims; i++) {
+        dims[i] = lower_entry_dim(L, region->dims[i]);
+        if (dims[i] == HOP_NONE) return false;
+        hash = hash_mix(hash, dims[i]);
+    }
+    *out = (struct wanted){ .fn = region->fn, .n_dims = region->n_dims, .dims = dims, .hash = hash };
+    return true;
 }
 
 bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *n)
@@ -185,27 +270,15 @@ bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *
     struct lp *p = S->p;
     const struct region *region = node_region(f, n, 0);
     const struct fn *g = module_fn(S->m, region->fn);
-    if (L->probe || !wants_procedure(L, region->fn)) return false;
-    dim *dims = ARENA_NEW(&p->arena, dim, g->n_outer_symbols);
-    uint64_t hash = hash_mix(region->fn, region->n_dims);
-    for (uint32_t i = 0; i < region->n_dims; i++) {
-        dims[i] = lower_entry_dim(L, region->dims[i]);
-        if (dims[i] == HOP_NONE) return false;
-        hash = hash_mix(hash, dims[i]);
-    }
-    uint32_t number = find_procedure(S, hash, region->fn, dims, region->n_dims);
-    if (number == HOP_NONE) number = make_procedure(S, region->fn, dims, region->n_dims, hash);
+    struct wanted w;
+    if (L->probe || !wants_procedure(L, region->fn) || !wanted_of(L, region, &w)) return false;
+    uint32_t number = find_procedure(S, &w);
+    if (number == HOP_NONE) number = make_procedure(S, &w);
     S->level = HOP_MAX(S->level, S->program->procedures.data[number]->level);
     struct lp_operand *operands = ARENA_ZNEW(&p->arena, struct lp_operand, g->n_params + g->n_results);
-    for (uint32_t i = 0; i < g->n_params; i++) operands[i] = operand_of(L, node_region_operands(f, n, 0)[i]);
-    for (uint32_t k = 0; k < g->n_results; k++) {
-        type_id t = value_type(f, n->results + k);
-        bool own = type_get(S->m, t).rank && lower_result_used(L, n, k);
-        struct array a = own ? lower_result(L, n, k) : lower_alloc(L, t, "a result of a call");
-        operands[g->n_params + k] = (struct lp_operand){ .buffer = a.buffer,
-                                                         .index = a.at,
-                                                         .value = LPV_NONE };
-    }
+    struct lp_operand *results = operands + g->n_params;
+    for (uint32_t i = 0; i < g->n_params; i++) operands[i] = argument_of(L, node_region_operands(f, n, 0)[i]);
+    for (uint32_t k = 0; k < g->n_results; k++) results[k] = result_of(L, n, k);
     lp_add_call(p, (struct lp_call){ .kind = CALL_PROCEDURE,
                                      .target = number,
                                      .source = g->n_params,
@@ -218,9 +291,8 @@ bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *
                                      .mask = LPV_NONE,
                                      .place = n->place });
     for (uint32_t k = 0; k < g->n_results; k++) {
-        const struct lp_operand *o = &operands[g->n_params + k];
-        if (!type_get(S->m, value_type(f, n->results + k)).rank)
-            lower_set_scalar(L, n, k, lp_load(p, o->buffer, o->index));
+        if (!is_scalar(L, n->results + k)) continue;
+        lower_set_scalar(L, n, k, lp_load(p, results[k].buffer, results[k].index));
     }
     return true;
 }
@@ -233,7 +305,8 @@ static const struct fn *wrapper(struct shared *S, const struct fn *g)
     if (*known != HOP_NONE) return module_fn(S->m, *known);
     struct builder b;
     builder_begin(&b, S->m, g);
-    val *params = ARENA_NEW(&b.arena, val, g->n_params), *results = ARENA_NEW(&b.arena, val, g->n_results);
+    val *params = ARENA_NEW(&b.arena, val, g->n_params);
+    val *results = ARENA_NEW(&b.arena, val, g->n_results);
     for (uint32_t p = 0; p < g->n_params; p++)
         params[p] = builder_param(&b, value_type(g, p), g->values[p].name);
     dim *dims = ARENA_NEW(&b.arena, dim, g->n_outer_symbols);
@@ -247,7 +320,8 @@ static const struct fn *wrapper(struct shared *S, const struct fn *g)
                                                     .regions = &region,
                                                     .n_regions = 1 });
     for (uint32_t k = 0; k < g->n_results; k++) results[k] = first + k;
-    return module_fn(S->m, *known = builder_finish(&b, results, g->n_results));
+    *known = builder_finish(&b, results, g->n_results);
+    return module_fn(S->m, *known);
 }
 
 const struct fn *procedure_body(struct lower *L, const struct node *n, const struct fn *g)
