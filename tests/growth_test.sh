@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Compiling takes time in proportion to the program: two programs are written at a size and at four times that size, and what is counted may grow
-# five-fold at most. Counted are instructions of hop's own stages and of the C99 emitter (under callgrind; without valgrind that part is not run), and
-# what LLVM is given: instructions of IR in all, and in the largest function, which LLVM's time depends on more than linearly and which must not grow.
-# No time decides.
+# Compiling takes time in proportion to the program: programs are written at a size and at four times that
+# size, and what is counted may grow five-fold at most. Counted are instructions of hop's own stages and of the
+# C99 emitter (under callgrind; without valgrind that part is not run), and what LLVM is given: instructions of
+# IR in all, and in the largest function and the largest basic block, which LLVM's time depends on more than
+# linearly and which are bounded. No time decides.
 set -u
 export HOP_CACHE="${HOP_CACHE-off}"
 cd "$(dirname "$0")/.." || exit 2
@@ -15,6 +16,12 @@ claim() { # claim WHAT AT_N AT_4N MOST: AT_4N is at most MOST hundredths of AT_N
     if [ "$2" -gt 0 ] && [ $(($3 * 100)) -le $(($2 * $4)) ]; then passed=$((passed + 1)); else
         failed=$((failed + 1))
         echo "$1: from $2 to $3, more than $4 %"
+    fi
+}
+bound() { # bound WHAT AT_4N MOST
+    if [ "$2" -gt 0 ] && [ "$2" -le "$3" ]; then passed=$((passed + 1)); else
+        failed=$((failed + 1))
+        echo "$1: $2, more than $3"
     fi
 }
 
@@ -76,6 +83,31 @@ blocks() { # blocks N
     }'
 }
 
+# n values one after the other, each made of the one before.
+chain() { # chain N
+    awk -v n="$1" 'BEGIN {
+        printf "hop 1\nfn @main(%%x0: f32[T], %%y: f32[T]) -> (f32[]) {\n"
+        for (i = 0; i < n; i++) printf "  %%a%d = mul(%%x%d, %%y)\n  %%x%d = sin(%%a%d)\n", i, i, i + 1, i
+        printf "  %%l = sum(%%x%d)\n  return %%l\n}\n", n
+    }'
+}
+
+# n branches, each in the one before.
+branches() { # branches N
+    awk -v n="$1" 'BEGIN {
+        printf "hop 1\nfn @main(%%v0: f32[], %%w: f32[]) -> (f32[]) {\n"
+        for (i = 0; i < n; i++) {
+            printf "  %%k%d = full {value = %d, dims = []}\n  %%p%d = lt(%%k%d, %%v%d)\n", i, i, i, i, i
+            printf "  %%r%d = switch(%%p%d) [(%%a%d = %%v%d, %%b%d = %%w) {\n", i, i, i, i, i
+            printf "    %%f%d = mul(%%a%d, %%b%d)\n    yield(%%f%d)\n", i, i, i, i
+            printf "  }, (%%u%d = %%v%d, %%w = %%w) {\n    %%v%d = add(%%u%d, %%w)\n", i, i, i + 1, i
+        }
+        printf "    yield(%%v%d)\n", n
+        for (i = n - 1; i > 0; i--) printf "  }]\n  yield(%%r%d)\n", i
+        printf "  }]\n  return %%r0\n}\n"
+    }'
+}
+
 instructions() { # instructions COMMAND…: of a run under callgrind
     valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 2>&1 >/dev/null | sed -n 's/.*Collected : //p'
 }
@@ -89,24 +121,35 @@ own() { # own WHAT PROGRAM N [OPTION]: everything but LLVM, with the C99 emitter
     claim "instructions to emit $1 as C" "${at[0]:-0}" "${at[1]:-0}" 500
 }
 
-llvm() { # llvm WHAT PROGRAM N [OPTION]: what LLVM is given
-    local all=() largest=() n a b
-    for n in "$3" $((4 * $3)); do
-        "$2" "$n" >"$dir/p.hop"
-        read -r a b < <("$HOP" explain "$dir/p.hop" --llvm ${4:-} | awk '/^define/ { n = 0 } /^  / { n++; all++ } /^}/ { if (n > most) most = n } END { print all + 0, most + 0 }')
-        all+=("$a") largest+=("$b")
+llvm() { # llvm WHAT FUNCTION BLOCK PROGRAM N [OPTION]: what LLVM is given, and the most that one may have
+    local at=() n
+    for n in "$5" $((4 * $5)); do
+        "$4" "$n" >"$dir/p.hop"
+        at+=($("$HOP" explain "$dir/p.hop" --llvm ${6:-} | awk '
+            /^define/ { on = 1; n = 0 }
+            /^[^ ]*:/ || /^define/ { block = 0 }
+            on && /^  / { n++; all++; block++; if (block > longest) longest = block; if (n > most) most = n }
+            /^}/ { on = 0 }
+            END { print all + 0, most + 0, longest + 0 }'))
     done
-    claim "instructions of LLVM for $1" "${all[0]}" "${all[1]}" 500
-    claim "instructions of the largest function for $1" "${largest[0]}" "${largest[1]}" 150
+    claim "instructions of LLVM for $1" "${at[0]:-0}" "${at[3]:-0}" 500
+    bound "instructions of the largest function for $1" "${at[4]:-0}" "$2"
+    bound "instructions of the largest block for $1" "${at[5]:-0}" "$3"
 }
 
-llvm 'a loop of nests' nests 100
-llvm 'a transformer' blocks 12
-llvm 'the gradient of a transformer' blocks 12 --grad
+llvm 'a loop of nests' 14000 550 nests 100
+llvm 'the gradient of a loop of nests' 18000 550 nests 100 --grad
+llvm 'a transformer' 5000 400 blocks 12
+llvm 'the gradient of a transformer' 12000 400 blocks 12 --grad
+llvm 'a chain' 10000 100 chain 50
+llvm 'the gradient of a chain' 5000 1000 chain 50 --grad
+llvm 'branches in branches' 1000 20 branches 25
+llvm 'the gradient of branches in branches' 1000 20 branches 10 --grad
 if command -v valgrind >/dev/null; then
     own 'a loop of nests' nests 50
     own 'a transformer' blocks 6
     own 'the gradient of a transformer' blocks 6 --grad
+    own 'a chain' chain 50
 else echo 'NOT RUN: growth of instructions: there is no valgrind'; fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -612,10 +612,24 @@ void func_begin(struct emitter *e, struct func *f, uint32_t loop, LLVMValueRef f
     }
 }
 
+/* Phis that nobody reads: branches in branches join what is of use inside only once for each level. The outer
+ * join stands before the inner one, whose phi it read, so that one walk finds all. */
+static void drop_unread_phis(LLVMValueRef fn)
+{
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b)) {
+        LLVMValueRef next, i = LLVMGetFirstInstruction(b);
+        for (; i && LLVMIsAPHINode(i); i = next) {
+            next = LLVMGetNextInstruction(i);
+            if (!LLVMGetFirstUse(i)) LLVMInstructionEraseFromParent(i);
+        }
+    }
+}
+
 void func_end(struct emitter *e)
 {
     struct func *f = e->f;
     LLVMBuildRet(e->builder, LLVMConstInt(e->i32, HOP_OK, false));
+    drop_unread_phis(f->fn);
     go_on_in(e, f->entry);
     LLVMBuildBr(e->builder, LLVMGetNextBasicBlock(f->entry));
     e->f = f->parent;
