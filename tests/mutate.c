@@ -1,7 +1,8 @@
 /* One small wrong change to a source file: `mutate FILE` says how many places there are, `mutate FILE N OUT`
  * writes the file with change N to OUT and prints `FILE:LINE: FUNCTION: what it is`. Changes stand inside
  * functions: operators, comparisons, logic, numbers, operators of the table, operands of emitted nodes,
- * dropped results. */
+ * dropped results. In a list (a .def file) they stand inside its lines, which are named by their first word:
+ * there facts about an operator become those of another one, too. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@ struct file {
     size_t length;
     struct token *tokens;
     size_t n_tokens;
+    bool list; /* a .def file: NAME(…) lines and no functions */
 };
 
 static void *grown(void *old, size_t size)
@@ -109,7 +111,7 @@ static void find_functions(struct file *f)
             for (size_t k = 0; k < sizeof errors / sizeof *errors && !message; k++)
                 if (i && is(f, i - 1, errors[k])) message = parens;
         }
-        f->tokens[i].depth = function ? depth : 0;
+        f->tokens[i].depth = f->list ? parens : function ? depth : 0;
         f->tokens[i].message = message != 0;
         if (is(f, i, ")") && parens) {
             if (message == parens) message = 0;
@@ -165,6 +167,22 @@ static const char *const pairs[][3] = {
     { "LP_MAX", "LP_MIN", "operator" },
     { "LP_LT", "LP_LE", "operator" },
     { "LP_EQ", "LP_NE", "operator" },
+    { "LOGIC_AND", "LOGIC_OR", "fact" },
+    { "LOGIC_OR", "LOGIC_AND", "fact" },
+    { "COMPARE_EQ", "COMPARE_NE", "fact" },
+    { "COMPARE_NE", "COMPARE_EQ", "fact" },
+    { "COMPARE_LT", "COMPARE_LE", "fact" },
+    { "COMPARE_LE", "COMPARE_LT", "fact" },
+    { "COMPARE_GT", "COMPARE_GE", "fact" },
+    { "COMPARE_GE", "COMPARE_GT", "fact" },
+    { "ORDERED", "COMMUTES", "fact" },
+};
+static const char *const calls[][2] = {
+    /* in lists, whose lines are expressions of these */
+    { "add", "sub" },
+    { "sub", "add" },
+    { "mul", "add" },
+    { "divide", "mul" },
 };
 
 static bool spaced(const struct file *f,
@@ -196,9 +214,8 @@ static size_t end_of(const struct file *f, size_t i) { return f->tokens[i].at + 
 
 static bool swapped_operands(const struct file *f, size_t i, struct change *c)
 {
-    static const char *const symmetric[] = {
-        "OP_add", "OP_mul", "OP_and", "OP_or", "OP_xor", "OP_eq", "OP_ne"
-    };
+    static const char *const symmetric[] = { "OP_add", "OP_mul", "OP_and", "OP_or",
+                                             "OP_xor", "OP_eq",  "OP_ne",  "OP_hypot" };
     if (!is(f, i, "emit2") || !is(f, i + 1, "(")) return false;
     size_t x = i + 2;
     for (int k = 0; k < 2; k++) {
@@ -244,13 +261,41 @@ static bool sizes_an_array(const struct file *f, size_t i)
            f->tokens[start + 1].kind == WORD && (f->tokens[start + 2].kind == WORD || is(f, start + 2, "*"));
 }
 
+/* In a list: `.range = range_abs` becomes the range of the next line that has one. */
+static bool next_fact(const struct file *f, size_t i, struct change *c)
+{
+    if (!f->list || i < 3 || !is(f, i - 1, "=") || !is(f, i - 3, ".") || f->tokens[i].kind != WORD)
+        return false;
+    const struct token *column = &f->tokens[i - 2], *own = &f->tokens[i];
+    for (size_t step = 1; step < f->n_tokens; step++) {
+        size_t k = (i + step) % f->n_tokens;
+        const struct token *t = &f->tokens[k];
+        bool same_column = k >= 3 && is(f, k - 1, "=") && is(f, k - 3, ".") &&
+                           f->tokens[k - 2].length == column->length &&
+                           !memcmp(f->text + f->tokens[k - 2].at, f->text + column->at, column->length);
+        bool same_fact = t->length == own->length && !memcmp(f->text + t->at, f->text + own->at, t->length);
+        if (same_column && !same_fact && t->kind == WORD)
+            return set(c, f, i, end_of(f, i), f->text + t->at, t->length, "fact");
+    }
+    return false;
+}
+
+static bool other_call(const struct file *f, size_t i, struct change *c)
+{
+    for (size_t k = 0; f->list && is(f, i + 1, "(") && k < sizeof calls / sizeof *calls; k++)
+        if (is(f, i, calls[k][0]))
+            return set(c, f, i, end_of(f, i), calls[k][1], strlen(calls[k][1]), "operator");
+    return false;
+}
+
 /* Change k of token i. */
 static bool change_of(const struct file *f, size_t i, unsigned k, struct change *c)
 {
     const struct token *t = &f->tokens[i];
     const char *s = f->text + t->at;
     if (sizes_an_array(f, i)) return false;
-    if (k == 1) return swapped_operands(f, i, c) || dropped(f, i, c);
+    if (k == 1)
+        return swapped_operands(f, i, c) || dropped(f, i, c) || other_call(f, i, c) || next_fact(f, i, c);
     if (t->kind == NUMBER) {
         char *end;
         unsigned long v = strtoul(s, &end, 0);
@@ -281,12 +326,13 @@ static size_t changes(const struct file *f, size_t wanted, struct change *out)
     return n;
 }
 
-/* The name of the function that byte `at` stands in. */
+/* The name of the function, or of the line of a list, that byte `at` stands in. */
 static const struct token *function_around(const struct file *f, size_t at)
 {
     const struct token *name = NULL;
     for (size_t i = 0; i + 1 < f->n_tokens && f->tokens[i].at <= at; i++)
-        if (!f->tokens[i].depth && f->tokens[i].kind == WORD && is(f, i + 1, "(")) name = &f->tokens[i];
+        if (!f->tokens[i].depth && f->tokens[i].kind == WORD && is(f, i + 1, "("))
+            name = &f->tokens[f->list ? i + 2 : i];
     return name;
 }
 
@@ -302,6 +348,8 @@ int main(int argc, char **argv)
     }
     f.text[f.length] = 0;
     fclose(in);
+    size_t path = strlen(argv[1]);
+    f.list = path > 4 && !strcmp(argv[1] + path - 4, ".def");
     split(&f);
     find_functions(&f);
     size_t wanted = argc == 4 ? strtoul(argv[2], NULL, 10) : (size_t)-1, n = changes(&f, wanted, &c);

@@ -249,10 +249,15 @@ static void transform(void *ctx)
 /* Functions that transforms make, with bodies, names and symbols that no text had. */
 static void check_transformed(void)
 {
+#ifdef __SANITIZE_ADDRESS__
+    enum { TURNS = 2 }; /* the plain build transforms every sample in each way */
+#else
+    enum { TURNS = 1 };
+#endif
     int done = 0;
     for (uint32_t op = 0; op < OP_COUNT; op++)
         for (uint32_t i = 0; op_table[op] && i < op_table[op]->n_samples; i++)
-            for (int how = 0; how < 4; how++) {
+            for (int how = (int)(i % TURNS); how < 4; how += TURNS) {
                 struct transformed t = { must_read("sample", op_table[op]->samples[i].text), how, 0 };
                 if (!t.m) continue;
                 if (attempt(transform, &t) == HOP_OK) {
@@ -264,7 +269,7 @@ static void check_transformed(void)
                 }
                 module_free(t.m);
             }
-    CLAIM(done > 500, "only %d samples could be transformed", done);
+    CLAIM(done > 500 / TURNS, "only %d samples could be transformed", done);
 }
 
 /* One way to break a function, and what the verifier says about it. */
