@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Compiling takes time in proportion to the program: programs are written at a size and at four times that
-# size, and what is counted may grow five-fold at most. Counted are instructions of hop's own stages and of the
-# C99 emitter (under callgrind; without valgrind that part is not run), and what LLVM is given: instructions of
-# IR in all, and in the largest function and the largest basic block, which LLVM's time depends on more than
-# linearly and which are bounded. No time decides.
+# size, and what is counted may grow five-fold at most. Counted are instructions of hop's own stages and of
+# the C99 emitter (under callgrind; without valgrind that part is not run), and what LLVM is given:
+# instructions of IR in all, and in the largest function and the largest basic block, which LLVM's time
+# depends on more than linearly and which are bounded. No time decides.
 set -u
 export HOP_CACHE="${HOP_CACHE-off}"
 cd "$(dirname "$0")/.." || exit 2
@@ -28,7 +28,11 @@ bound() { # bound WHAT AT_4N MOST
 # A loop over n carries of different sizes: as many nests that do not fuse, in the loop and behind it.
 nests() { # nests N
     awk -v n="$1" '
-    function list(before, name, after, i) { printf "%s", before; for (i = 0; i < n; i++) printf "%s%s%d", i ? ", " : "", name, i; printf "%s", after }
+    function list(before, name, after, i) {
+        printf "%s", before
+        for (i = 0; i < n; i++) printf "%s%s%d", i ? ", " : "", name, i
+        printf "%s", after
+    }
     BEGIN {
         printf "hop 1\nfn @main(%%xs: f32[T]"
         for (i = 0; i < n; i++) printf ", %%h%d: f32[%d]", i, 200 + i
@@ -50,9 +54,12 @@ nests() { # nests N
 blocks() { # blocks N
     awk -v n="$1" '
     function norm(x, y, gain) {
-        printf "  %%%s.q = mul(%s, %s)\n  %%%s.m = mean {dims = [1]} (%%%s.q)\n  %%%s.r = rsqrt(%%%s.m)\n", y, x, x, y, y, y, y
-        printf "  %%%s.rb = broadcast {dims = [T, 64], at = [0]} (%%%s.r)\n  %%%s.n = mul(%s, %%%s.rb)\n", y, y, y, x, y
-        printf "  %%%s.gb = broadcast {dims = [T, 64], at = [1]} (%s)\n  %%%s = mul(%%%s.n, %%%s.gb)\n", y, gain, y, y, y
+        printf "  %%%s.q = mul(%s, %s)\n  %%%s.m = mean {dims = [1]} (%%%s.q)\n", y, x, x, y, y
+        printf "  %%%s.r = rsqrt(%%%s.m)\n", y, y
+        printf "  %%%s.rb = broadcast {dims = [T, 64], at = [0]} (%%%s.r)\n", y, y
+        printf "  %%%s.n = mul(%s, %%%s.rb)\n", y, x, y
+        printf "  %%%s.gb = broadcast {dims = [T, 64], at = [1]} (%s)\n", y, gain
+        printf "  %%%s = mul(%%%s.n, %%%s.gb)\n", y, y, y
     }
     function product(result, a, b) { printf "  %%%s = matmul(%%%s, %%%s)\n", result, a, b }
     BEGIN {
@@ -109,7 +116,8 @@ branches() { # branches N
 }
 
 instructions() { # instructions COMMAND…: of a run under callgrind
-    valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 2>&1 >/dev/null | sed -n 's/.*Collected : //p'
+    valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 2>&1 >/dev/null |
+        sed -n 's/.*Collected : //p'
 }
 
 own() { # own WHAT PROGRAM N [OPTION]: everything but LLVM, with the C99 emitter
@@ -141,7 +149,7 @@ llvm 'a loop of nests' 14000 550 nests 100
 llvm 'the gradient of a loop of nests' 18000 550 nests 100 --grad
 llvm 'a transformer' 5000 400 blocks 12
 llvm 'the gradient of a transformer' 12000 400 blocks 12 --grad
-llvm 'a chain' 10000 100 chain 50
+llvm 'a chain' 6000 100 chain 100
 llvm 'the gradient of a chain' 5000 1000 chain 50 --grad
 llvm 'branches in branches' 1000 20 branches 25
 llvm 'the gradient of branches in branches' 1000 20 branches 10 --grad

@@ -13,6 +13,8 @@ enum {
     STORE_SINGLY = 4,       /* read by scalar code: stored, by vector code, from this cost on */
     STORE_ALWAYS = 400,     /* bounds the size of one expression */
     NEST_ITEMS = 24,        /* stored values in one nest */
+    NEST_COST = 2000,       /* of its stored values together, from which on another begins: compiling one loop
+                               takes more than linear time */
     PARALLEL_WORK = 200000, /* operations below which threads do not pay */
     PARALLEL_BLOCK = 8192,  /* elements of a flat nest that one piece holds */
     REGISTER_ELEMENTS = 64  /* a small array may live in registers, where a part is a select */
@@ -301,12 +303,18 @@ static void add_item(struct lower *L, struct item item)
     vec_push(L->arena, &L->open->items, item);
 }
 
+static bool has_room(const struct lower *L, const struct nest *open)
+{
+    uint64_t cost = 0;
+    for (uint32_t i = 0; i < open->items.len; i++) cost += L->info[open->items.data[i].v].cost;
+    return open->items.len < NEST_ITEMS && cost < NEST_COST && open->inner != HOP_NONE;
+}
+
 static void place_root(struct lower *L, val v)
 {
     struct nest key;
     struct item item = new_item(L, v, &key);
-    bool has_room = L->open && L->open->items.len < NEST_ITEMS && L->open->inner != HOP_NONE;
-    bool fuse = choice_on(L->S->passes, CHOICE_fuse) && has_room;
+    bool fuse = L->open && choice_on(L->S->passes, CHOICE_fuse) && has_room(L, L->open);
     if (fuse && item.class == ITEM_POINT && same_outer(L->open, type_of(L, v))) { /* one value per row? */
         struct item per_row = item;
         per_row.class = ITEM_SCALAR;
