@@ -148,12 +148,12 @@ TYPES = {
     "device": "str | None", "path": "str | PathLike[str]", "reverse": "bool", "descending": "bool", "stable": "bool", "has_aux": "bool", "holomorphic": "bool", "allow_int": "bool", "axis_name": "Any", "spmd_axis_name": "None", "subscripts": "str", "format": "str", "message": "str",
     "schedule": "str | None", "max_trips": "int | None", "length": "int | None", "sequential": "bool", "stack": "bool", "dim": "int", "batch_size": "int | None", "operand": "Tree", "k": "int", "side": "str", "argnums": "int | Sequence[int]", "cond_fun": "Callable[..., Any]", "body_fun": "Callable[..., Any]",
     "true_fun": "Callable[..., Any]", "false_fun": "Callable[..., Any]", "branches": "Sequence[Callable[..., Any]]", "in_axes": "Tree", "out_axes": "Tree", "axis_size": "int | None",
-    "init": "Tree", "init_val": "Tree", "xs": "Tree", "elems": "Tree", "operands": "Tree", "primals": "Tree", "tangents": "Tree", "include_initial": "bool", "approximate": "bool", "precision": "int", "threshold": "float", "edgeitems": "int", "linewidth": "int", "suppress": "bool", "mode": "str", "pad_width": "Any", "equal_nan": "bool", "endpoint": "bool", "offset": "int", "decimals": "int", "num": "int", "rtol": "float", "atol": "float", "n": "int", "size": "int | None",
+    "init": "Tree", "init_val": "Tree", "xs": "Tree", "elems": "Tree", "operands": "Tree", "primals": "Tree", "tangents": "Tree", "include_initial": "bool", "approximate": "bool", "precision": "int", "threshold": "float", "edgeitems": "int", "linewidth": "int", "suppress": "bool", "weights": "ArrayLike | None", "bins": "Any", "range": "tuple[float, float] | None", "density": "bool", "returned": "bool", "rowvar": "bool", "conditions": "Any", "functions": "Any", "function": "Callable[..., Any]", "obj": "Any", "mode": "str", "pad_width": "Any", "equal_nan": "bool", "endpoint": "bool", "offset": "int", "decimals": "int", "num": "int", "rtol": "float", "atol": "float", "n": "int", "size": "int | None",
 }  # fmt: skip
 RESULTS = {
     "isdtype": "bool", "can_cast": "bool", "result_type": "dtype", "promote_types": "dtype", "broadcast_shapes": "tuple[int, ...]", "broadcast_arrays": "list[Array]", "meshgrid": "list[Array]",
     "split": "list[Array]", "unstack": "tuple[Array, ...]", "nonzero": "tuple[Array, ...]", "top_k": "tuple[Array, Array]", "print": "None", "check": "None", "debug_callback": "None", "save": "None", "load": "Any",
-    "stop_gradient": "Any", "eval_shape": "Any", "make_jaxpr": "Callable[..., Lowered]", "block_until_ready": "Any", "device_put": "Any", "device_get": "Any", "unique_all": "tuple[Array, Array, Array, Array]", "unique_counts": "tuple[Array, Array]", "unique_inverse": "tuple[Array, Array]", "show": "Shown", "set_printoptions": "None", "get_printoptions": "dict[str, Any]", "printoptions": "Any", "__array_namespace_info__": "Any",
+    "stop_gradient": "Any", "eval_shape": "Any", "make_jaxpr": "Callable[..., Lowered]", "block_until_ready": "Any", "device_put": "Any", "device_get": "Any", "unique_all": "tuple[Array, Array, Array, Array]", "unique_counts": "tuple[Array, Array]", "unique_inverse": "tuple[Array, Array]", "show": "Shown", "shape": "tuple[int, ...]", "ndim": "int", "size": "int", "divmod": "tuple[Array, Array]", "modf": "tuple[Array, Array]", "tril_indices": "tuple[Array, ...]", "triu_indices": "tuple[Array, ...]", "diag_indices": "tuple[Array, ...]", "ix_": "tuple[Array, ...]", "unravel_index": "tuple[Array, ...]", "indices": "Any", "atleast_1d": "Any", "atleast_2d": "Any", "atleast_3d": "Any", "array_split": "list[Array]", "vsplit": "list[Array]", "hsplit": "list[Array]", "dsplit": "list[Array]", "unique": "Any", "average": "Any", "gradient": "Any", "histogram": "tuple[Array, Array]", "set_printoptions": "None", "get_printoptions": "dict[str, Any]", "printoptions": "Any", "__array_namespace_info__": "Any",
 }  # fmt: skip
 FUNCTIONS = {"grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap"}
 
@@ -306,7 +306,7 @@ def array_class():
     lines += ["    def __getitem__(self, key: Any, /) -> Array: ...", "    def __setitem__(self, key: Any, value: ArrayLike, /) -> None: ...", "    def item(self) -> Any: ...", "    def tolist(self) -> Any: ...", "    def block_until_ready(self) -> Array: ..."]
     lines += ["    def __array__(self, dtype: Any = ..., copy: bool | None = ...) -> Any: ...", "    def __dlpack__(self, *, stream: Any = ..., max_version: tuple[int, int] | None = ..., dl_device: tuple[int, int] | None = ..., copy: bool | None = ...) -> Any: ...", "    def __dlpack_device__(self) -> tuple[int, int]: ..."]
     lines += ["    def __array_namespace__(self, /, *, api_version: str | None = ...) -> Any: ...", "    def to_device(self, device: str, /, *, stream: Any = ...) -> Array: ..."]
-    for name in [*hop._array._METHODS, "ravel"]:
+    for name in [*hop._array.METHODS, "ravel"]:
         function = getattr(hop.Array, name)
         result = RESULTS.get(name, "Array")
         first = "self"
@@ -319,9 +319,9 @@ def stubs():
     """The text of each stub."""
     out = [HEAD.replace("@UPDATES@\n", "".join(UPDATE.format(name) for name in UPDATES)), array_class()]
     out += [f"{d.name}: Final[dtype]\n" for d in hop._dtypes.ALL]
-    out += ["bool_: Final[dtype]\n"]
-    out += [f"{name}: Final[float]\n" for name in ("e", "inf", "nan", "pi")] + ["newaxis: None\n"]
-    done = {"e", "inf", "nan", "pi", "newaxis", "Array", "Tracer", "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug", "ShapeDtypeStruct", "dtype", "finfo", "iinfo", "bool_", "Compiled", "jit", "disable_jit", "Pullback", "Pushforward", "checkpoint", "remat", "check_grads", *[d.name for d in hop._dtypes.ALL]}
+    out += [f"{name}: Final[dtype]\n" for name in ("bool_", "double", "half", "single")]
+    out += [f"{name}: Final[float]\n" for name in ("e", "euler_gamma", "inf", "nan", "pi")] + ["newaxis: None\n"]
+    done = {"e", "euler_gamma", "double", "half", "single", "inf", "nan", "pi", "newaxis", "Array", "Tracer", "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug", "ShapeDtypeStruct", "dtype", "finfo", "iinfo", "bool_", "Compiled", "jit", "disable_jit", "Pullback", "Pushforward", "checkpoint", "remat", "check_grads", *[d.name for d in hop._dtypes.ALL]}
     done |= {"Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError", "InternalError"}
     for name in hop.__all__:
         if name in done:

@@ -193,11 +193,11 @@ def _from_bytes(data, d, shape):
 from . import _ops  # noqa: E402: the operators need the class
 from ._ops import methods as _methods  # noqa: E402
 
-_METHODS = (
+METHODS = (
     "sum prod mean var std max min any all argmax argmin cumulative_sum cumulative_prod sort argsort reshape astype squeeze take repeat clip round "
     "nonzero flatten transpose swapaxes diagonal trace dot conj"
 ).split()
-for _name in _METHODS:
+for _name in METHODS:
     setattr(Array, _name, getattr(_methods, "_method_" + _name, None) or getattr(_ops, _name))
 Array.ravel = Array.flatten
 for _name, _absent in _names.absent_methods().items():

@@ -12,6 +12,10 @@ _CLIPPED = "indices beyond the ends are brought into range, as with mode='clip';
 # What to do instead of an argument; of functions that differ, by the function's name, others under "".
 # {f} is the function, {v} what was given.
 _RULES = {
+    "aweights": "multiply the observations by the roots of the weights",
+    "bias": "use correction=0 where it is true, correction=1 where it is not",
+    "edge_order": "at the ends there are differences of one neighbour, as with edge_order=1: leave it out",
+    "fweights": "repeat the observations with hop.repeat",
     "a_max": "use max={v}",
     "a_min": "use min={v}",
     "assume_a": "there is one method for all matrices: leave it out",
@@ -50,7 +54,7 @@ _RULES = {
         "take": _CLIPPED,
         "take_along_axis": _CLIPPED,
     },
-    "ndmin": "use hop.reshape",
+    "ndmin": "use hop.atleast_1d, hop.atleast_2d or hop.reshape",
     "newshape": "use shape={v}",
     "num_segments": "use hop.zeros(n).at[ids].add(x)",
     "optimize": "products are ordered by the compiler: leave it out",
@@ -83,14 +87,14 @@ _RULES = {
     "unique_indices": "leave it out",
     "indices_are_sorted": "leave it out",
     "value": {"": "give the number by position", "pad": "use constant_values={v}"},
-    "weights": "multiply by them",
+    "weights": "use hop.average, or multiply by them",
     "where": {
         "": "use hop.where(mask, hop.{f}(…), other)",
         "sum": "use hop.sum(hop.where(mask, x, 0))",
         "prod": "use hop.prod(hop.where(mask, x, 1))",
         "max": "use hop.max(hop.where(mask, x, -hop.inf))",
         "min": "use hop.min(hop.where(mask, x, hop.inf))",
-        "mean": "use hop.mean(x[mask])",
+        "mean": "use hop.average(x, weights=mask)",
         "any": "use hop.any(hop.where(mask, x, False))",
         "all": "use hop.all(hop.where(mask, x, True))",
         "var": "use hop.var(x[mask])",

@@ -4,27 +4,33 @@ from . import _core
 
 # The texts stand behind "hop has no 'name': ".
 _RENAMED = {  # the array-API standard's names
-    "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh",
-    "bitwise_count": "popcount", "concatenate": "concat", "conjugate": "conj", "copy": "asarray(x, copy=True)",
-    "cross": "linalg.cross", "logcumsumexp": "cumulative_logsumexp", "cumprod": "cumulative_prod", "cumsum": "cumulative_sum",
-    "double": "float64", "expit": "sigmoid", "fabs": "abs", "gammaln": "lgamma", "float_power": "pow", "identity": "eye", "invert": "bitwise_invert", "left_shift": "bitwise_left_shift", 
-    "mod": "remainder", "norm": "linalg.vector_norm", "power": "pow", "right_shift": "bitwise_right_shift", "rint": "round", "single": "float32",
-    "swish": "silu", "transpose": "permute_dims(x, axes), x.T or x.mT", "true_divide": "divide", "unique": "unique_values", "vdot": "vecdot",
+    "logcumsumexp": "cumulative_logsumexp",
+    "expit": "sigmoid", "gammaln": "lgamma",
+    "norm": "linalg.vector_norm",
+    "swish": "silu",
 }  # fmt: skip
 _INSTEAD = {
-    "append": "use hop.concat", "argpartition": "use hop.argsort or hop.top_k", "argwhere": "use hop.stack(hop.nonzero(x), axis=1)", "around": "use hop.round", "array_equal": "use hop.all(x == y)",
-    "array_split": "use hop.split with positions", "atleast_1d": "use hop.reshape", "atleast_2d": "use hop.reshape", "average": "use hop.sum(w * x) / hop.sum(w)", "bincount": "use hop.zeros(n).at[x].add(1)",
-    "block": "use hop.concat", "column_stack": "use hop.stack(arrays, axis=1)", "complex64": "there are no complex numbers", "complex128": "there are no complex numbers",
-    "conv": "add products of shifted slices, or stack the slices and use hop.einsum", "convolve": "add products of shifted slices, or stack the slices and use hop.einsum",
+    "choose": "use hop.select or hop.take_along_axis", "put": "use x.at[i].set(y)", "put_along_axis": "use x.at[…].set(y)", "place": "use hop.where(mask, y, x)", "putmask": "use hop.where(mask, y, x)", "copyto": "use hop.where(mask, y, x)",
+    "fill_diagonal": "use hop.where(hop.eye(n, dtype=hop.bool), v, x)", "resize": "use hop.reshape, hop.tile or hop.pad", "trim_zeros": "use hop.nonzero and a slice", "roots": "use NumPy on the coefficients and hop.asarray", "polyfit": "use hop.linalg.pinv(hop.vander(x, n)) @ y",
+    "poly": "multiply the factors with hop.polymul", "polydiv": "use NumPy on the coefficients", "frexp": "use hop.floor(hop.log2(hop.abs(x))) for the exponent", "spacing": "use hop.nextafter(x, hop.inf) - x", "i0": "there are no Bessel functions", "kaiser": "there are no Bessel functions",
+    "hanning": "use 0.5 - 0.5 * hop.cos(hop.linspace(0, 2 * hop.pi, n))", "hamming": "use 0.54 - 0.46 * hop.cos(hop.linspace(0, 2 * hop.pi, n))", "bartlett": "use 1 - hop.abs(hop.linspace(-1, 1, n))", "blackman": "add cosines of hop.linspace(0, 2 * hop.pi, n)",
+    "histogram2d": "use hop.digitize for each axis and hop.bincount of hop.ravel_multi_index", "histogramdd": "use hop.digitize for each axis and hop.bincount of hop.ravel_multi_index", "mgrid": "use hop.meshgrid or hop.indices", "ogrid": "use hop.ix_ of hop.arange", "c_": "use hop.column_stack",
+    "r_": "use hop.concat", "s_": "use slice(…)", "fromfunction": "call the function with hop.indices(shape)", "fromiter": "use hop.asarray(list(x))", "frombuffer": "use hop.asarray(buffer)", "apply_over_axes": "use axis=(…) of the function",
+    "packbits": "there are no packed bits", "unpackbits": "there are no packed bits", "angle": "there are no complex numbers", "iscomplex": "there are no complex numbers", "iscomplexobj": "there are no complex numbers", "isreal": "there are no complex numbers", "isscalar": "use hop.ndim(x) == 0",
+    "fft": "there are no complex numbers; use NumPy outside of programs", "ma": "there are no masks: hop.where and hop.nansum, … do most of it", "polynomial": "use hop.polyval, hop.polyadd, …", "testing": "use hop.allclose or numpy.testing", "savez": "use hop.save(path, dict)", "savetxt": "use numpy.savetxt",
+    "loadtxt": "use hop.asarray(numpy.loadtxt(path))", "genfromtxt": "use hop.asarray(numpy.genfromtxt(path))", "array2string": "use str(x) under hop.printoptions", "array_repr": "use repr(x)", "array_str": "use str(x)", "may_share_memory": "arrays are values", "shares_memory": "arrays are values",
+    "require": "use hop.asarray", "asanyarray": "use hop.asarray", "asfortranarray": "elements stand in row-major order: hop.permute_dims", "asarray_chkfinite": "use hop.asarray and hop.check(hop.all(hop.isfinite(x)))", "nditer": "use a loop, hop.scan or hop.vmap", "ndenumerate": "use hop.indices",
+    "ndindex": "use hop.indices or itertools.product", "errstate": "nothing warns: leave it out", "seterr": "nothing warns: leave it out", "int_": "use hop.int64", "float_": "use hop.float64", "uint": "use hop.uint64", "intp": "use hop.int64", "longlong": "use hop.int64", "object_": "there are no objects in arrays",
+    "str_": "there are no texts in arrays", "datetime64": "there are no dates in arrays", "timedelta64": "there are no dates in arrays", "Inf": "use hop.inf", "NaN": "use hop.nan", "NAN": "use hop.nan", "in1d": "use hop.isin", "trapz": "use hop.trapezoid", "product": "use hop.prod", "cumproduct": "use hop.cumprod",
+    "sometrue": "use hop.any", "alltrue": "use hop.all", "row_stack": "use hop.vstack", "round_": "use hop.round", "msort": "use hop.sort(x, 0)", "sort_complex": "there are no complex numbers", "matvec": "use x @ y", "vecmat": "use x @ y",
+    "complex64": "there are no complex numbers", "complex128": "there are no complex numbers",
+    "conv": "add products of shifted slices, or stack the slices and use hop.einsum",
     "custom_jvp": "stop_gradient says what is constant; see implicit differentiation in the documentation", "custom_vjp": "stop_gradient says what is constant; see implicit differentiation in the documentation",
     "digamma": "use hop.grad(hop.lgamma), by hop.vmap for arrays", "factorial": "use hop.exp(hop.lgamma(n + 1))",
-    "deg2rad": "use x * (hop.pi / 180)", "devices": "there is one device, the CPU",
-    "diag": "use hop.linalg.diagonal(x) for the diagonal of a matrix, hop.eye(n) * v for a matrix with a diagonal", "digitize": "use hop.searchsorted", "dot": "use x @ y",
-    
-    "elu": "use hop.where(x > 0, x, hop.expm1(hop.minimum(x, 0)))", "fliplr": "use hop.flip(x, axis=1)", "flipud": "use hop.flip(x, axis=0)",
-    "fmax": "use hop.maximum, which gives NaN where one is", "fmin": "use hop.minimum, which gives NaN where one is", "gather": "use x[indices] or hop.take_along_axis", "glu": "use a * hop.sigmoid(b)",
-    "gradient": "use hop.diff for differences, hop.grad for derivatives", "heaviside": "use hop.where", "histogram": "use hop.zeros(n).at[hop.searchsorted(edges, x)].add(1)", "hstack": "use hop.concat(arrays, axis=1)",
-    "inner": "use x @ y.mT", "isin": "use hop.any(x[:, None] == y, axis=1)", "issubdtype": "use hop.isdtype(dtype, kind)", "kron": 'use hop.einsum("ij,kl->ikjl", x, y) and reshape',
+    "devices": "there is one device, the CPU",
+    "elu": "use hop.where(x > 0, x, hop.expm1(hop.minimum(x, 0)))",
+    "gather": "use x[indices] or hop.take_along_axis", "glu": "use a * hop.sigmoid(b)",
+    "issubdtype": "use hop.isdtype(dtype, kind)",
     "Device": "there is one device, the CPU", "NamedSharding": "there is one device, the CPU", "all_gather": "there are no named axes: use the array that hop.vmap is given, or gives", "axis_index": "there are no named axes: map over hop.arange(n), too", "clear_caches": "use f.clear_cache() of what hop.jit gives",
     "config": "there are no settings: float64 is there whenever dtype=hop.float64 asks for it, hop.disable_jit() makes functions plain Python, hop.check and hop.isnan find NaN", "conv_general_dilated": "add products of shifted slices, or stack the slices and use hop.einsum",
     "custom_linear_solve": "hop.linalg.solve can be differentiated; see implicit differentiation in the documentation", "custom_root": "see implicit differentiation in the documentation", "default_backend": "there is one, the CPU", "erf_inv": "use hop.random.truncated_normal for what it is mostly for",
@@ -32,15 +38,13 @@ _INSTEAD = {
     "pmean": "there are no named axes: use hop.mean of what hop.vmap gives", "pmin": "there are no named axes: use hop.min of what hop.vmap gives", "ppermute": "there are no named axes: use hop.roll of what hop.vmap gives", "psum": "there are no named axes: use hop.sum of what hop.vmap gives",
     "profiler": "hop.show and hop.jit(f).explain(*args) say what a program does", "reduce": "use hop.sum, hop.max, … or hop.associative_scan and its last element", "reduce_window": "stack shifted slices and use hop.max or hop.sum", "shard_map": "there is one device: use hop.vmap or jit(…, threads=n)",
     "sharding": "there is one device, the CPU", "typing": "use hop.Array",
-    "lax": "its functions stand in hop itself: hop.scan, hop.cond, …", "leaky_relu": "use hop.where(x > 0, x, slope * x)", "lexsort": "use hop.argsort, which is stable, once for each key", "log_sigmoid": "use -hop.softplus(-x)",
-    "logspace": "use hop.exp(hop.linspace(…))", "median": "use hop.quantile(x, 0.5)", "nan_to_num": "use hop.where(hop.isnan(x), 0, x)", "nanmax": "use hop.max(hop.where(hop.isnan(x), -hop.inf, x))",
-    "nanmean": "use hop.where and hop.isnan", "nanmin": "use hop.min(hop.where(hop.isnan(x), hop.inf, x))", "nansum": "use hop.sum(hop.where(hop.isnan(x), 0, x))", "ndarray": "use hop.Array", 
-    "no_grad": "nothing is differentiated unless hop.grad asks; hop.stop_gradient makes a constant", "numpy": "its functions stand in hop itself: hop.sum, hop.where, …", "percentile": "use hop.quantile(x, p / 100)", "piecewise": "use hop.where", "pmap": "use hop.vmap or jit(…, threads=n)",
-    "polyval": "use a loop over the coefficients", "ptp": "use hop.max(x) - hop.min(x)", "pure_callback": "hop.debug_callback calls Python, but gives nothing back", "rad2deg": "use x * (180 / hop.pi)", "ravel": "use x.reshape(-1)",
+    "lax": "its functions stand in hop itself: hop.scan, hop.cond, …", "leaky_relu": "use hop.where(x > 0, x, slope * x)", "log_sigmoid": "use -hop.softplus(-x)",
+    "ndarray": "use hop.Array",
+    "no_grad": "nothing is differentiated unless hop.grad asks; hop.stop_gradient makes a constant", "numpy": "its functions stand in hop itself: hop.sum, hop.where, …", "pmap": "use hop.vmap or jit(…, threads=n)",
+    "pure_callback": "hop.debug_callback calls Python, but gives nothing back",
     "relu6": "use hop.clip(x, 0, 6)", "scipy": "hop.erf, hop.erfc, hop.logsumexp, hop.linalg, … stand in hop itself", "segment_max": "use hop.full(n, -hop.inf).at[ids].max(x)", "segment_sum": "use hop.zeros(n).at[ids].add(x)",
-    "selu": "use hop.where", "tensor": "use hop.asarray", "trapezoid": "use hop.sum((y[1:] + y[:-1]) * hop.diff(x)) / 2", "tree_leaves": "use hop.tree.leaves", "tree_map": "use hop.tree.map",
-    "tri": "use hop.tril(hop.ones((n, n)))", "tril_indices": "use hop.nonzero(hop.tril(hop.ones((n, n))))", "triu_indices": "use hop.nonzero(hop.triu(hop.ones((n, n))))",
-    "unravel_index": "use // and %", "unsqueeze": "use hop.expand_dims or x[None]", "vectorize": "use hop.vmap", "vstack": "use hop.concat, or hop.stack of vectors",
+    "selu": "use hop.where", "tensor": "use hop.asarray", "tree_leaves": "use hop.tree.leaves", "tree_map": "use hop.tree.map",
+    "unsqueeze": "use hop.expand_dims or x[None]", "vectorize": "use hop.vmap",
 }  # fmt: skip
 _LINALG = {
     "cond": "use the quotient of the first and the last of hop.linalg.svdvals(x)", "eig": "hop.linalg.eigh is for symmetric matrices, others are not done", "eigvals": "hop.linalg.eigvalsh is for symmetric matrices, others are not done",
@@ -63,8 +67,8 @@ _NN = {
 _DEBUG = {"breakpoint": "use breakpoint() under hop.disable_jit(), or in a hop.debug_callback", "inspect_array_sharding": "there is one device, the CPU", "visualize_array_sharding": "there is one device, the CPU"}
 _OPTIM = {"apply_updates": "opt.update(grads, state, params) gives the new parameters", "chain": "change the gradients before opt.update: hop.optim.clip_by_global_norm", "cosine_decay_schedule": "use hop.optim.cosine"}
 _METHODS = {
-    "backward": "use hop.grad of a function", "copy": "use hop.asarray(x, copy=True)", "cpu": "an array is in the memory of the CPU", "cumprod": "use x.cumulative_prod",
-    "cumsum": "use x.cumulative_sum", "detach": "use hop.stop_gradient(x)", "devices": "use x.device", "expand": "use hop.broadcast_to", "fill": "use hop.full_like", "numpy": "use numpy.asarray(x)", "permute": "use x.transpose(…)", "ptp": "use x.max() - x.min()",
+    "backward": "use hop.grad of a function", "cpu": "an array is in the memory of the CPU", 
+    "detach": "use hop.stop_gradient(x)", "devices": "use x.device", "expand": "use hop.broadcast_to", "fill": "use hop.full_like", "numpy": "use numpy.asarray(x)", "permute": "use x.transpose(…)", "ptp": "use x.max() - x.min()",
     "searchsorted": "use hop.searchsorted", "split": "use hop.split", "to": "use x.astype(dtype)", "tobytes": "use bytes(x)", "unsqueeze": "use hop.expand_dims or x[None]", "view": "use x.reshape(…) or x.astype(…)",
 }  # fmt: skip
 

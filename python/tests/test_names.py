@@ -14,15 +14,15 @@ from support import Case, differences, needs_numpy, numpy
 class Names(Case):
     def test_messages(self):
         for module, name, text in [
-            (hop, "concatenate", "hop has no 'concatenate': use hop.concat"), (hop, "segment_sum", r"\.at\[ids\]\.add"), (hop, "lax", "hop.scan"), (hop.linalg, "norm", "vector_norm"), (hop.random, "seed", "hop.random.key"),
-            (hop.tree, "tree_map", "hop.tree.map"), (hop.optim, "apply_updates", "new parameters"), (hop.ones(1), "copy", "copy=True"), (hop, "no_such_name", "^module 'hop' has no attribute 'no_such_name'$"),
+            (hop, "in1d", "hop has no 'in1d': use hop.isin"), (hop, "expit", "hop has no 'expit': use hop.sigmoid"), (hop, "segment_sum", r"\.at\[ids\]\.add"), (hop, "lax", "hop.scan"), (hop.linalg, "norm", "vector_norm"), (hop.random, "seed", "hop.random.key"),
+            (hop.tree, "tree_map", "hop.tree.map"), (hop.optim, "apply_updates", "new parameters"), (hop.ones(1), "fill", "hop.full_like"), (hop, "no_such_name", "^module 'hop' has no attribute 'no_such_name'$"),
         ]:  # fmt: skip
             with self.assertRaisesRegex(AttributeError, text):
                 getattr(module, name)
             self.assertFalse(hasattr(module, name))
         with self.assertRaisesRegex(AttributeError, "numpy.asarray"):
             hop.jit(lambda x: x.numpy())(1.0)
-        self.assertNotIn("copy", dir(hop.ones(1)))
+        self.assertNotIn("fill", dir(hop.ones(1)))
 
     def test_advice_exists(self):
         """Every name that a message recommends is there; no name that a message is about is."""

@@ -119,6 +119,42 @@ def calls():
     add("repeat", m, 2, axis=0)
     add("pad", m, (1, 1), "constant", constant_values=0)
     add("pad", m, ((1, 1), (0, 2)), "reflect")
+    add("absolute around conjugate fix rint arccos arccosh arcsin arcsinh arctan arctanh ascontiguousarray fabs deg2rad rad2deg radians degrees sinc modf isneginf isposinf copy ravel flatnonzero argwhere unique "
+        "diagflat polyder polyint ediff1d gradient unwrap nan_to_num", v)  # fmt: skip
+    add("amax amin ptp median average nansum nanprod nanmean nanvar nanstd nanmax nanmin nanargmax nanargmin nanmedian cumsum cumprod nancumsum nancumprod trapezoid size", m, axis=0)
+    add("percentile nanpercentile", m, 30.0, axis=0)
+    add("nanquantile", m, 0.3, axis=0)
+    add("bitwise_count invert", i)
+    add("left_shift right_shift gcd lcm", i, 1)
+    add("arctan2 mod power true_divide float_power heaviside fmax fmin logaddexp2 divmod", v, v)
+    add("ldexp", v, 2)
+    add("concatenate", [v, v], axis=0)
+    add("vstack hstack dstack column_stack block", [v, v])
+    add("cross", v, v)
+    add("identity tri diag_indices tril_indices triu_indices", 3)
+    add("diag vander", v, 1)
+    add("logspace geomspace", 1.0, 2.0, 5, endpoint=True)
+    add("indices", (2, 3))
+    add("ix_ atleast_1d atleast_2d atleast_3d", v)
+    add("unravel_index", i, (3, 4))
+    add("ravel_multi_index", (i, i), (3, 4))
+    add("shape ndim fliplr flipud rot90", m)
+    add("transpose", m, (1, 0))
+    add("rollaxis", m, 1, 0)
+    add("append", v, v, axis=0)
+    add("delete", v, 1, axis=0)
+    add("insert", v, 1, 2.0, axis=0)
+    add("array_split", v, 2, axis=0)
+    add("vsplit hsplit", m, 1)
+    add("dsplit", hop.ones((1, 1, 2)), 2)
+    add("dot inner vdot kron convolve correlate array_equal array_equiv isin union1d intersect1d setdiff1d setxor1d polyadd polysub polymul polyval extract compress digitize", v, v)
+    add("piecewise", v, [v > 0], [1.0, 2.0])
+    add("apply_along_axis", hop.sum, 0, m)
+    add("lexsort", (v, v), axis=0)
+    add("partition argpartition", v, 1, axis=0)
+    add("cov corrcoef", m, None, True)
+    add("bincount", i, minlength=3)
+    add("histogram histogram_bin_edges", v, 3)
     add("printoptions", precision=8, threshold=1000, edgeitems=3, linewidth=75, suppress=False)
     add("take", m, i[:1], axis=0)
     add("take_along_axis", m, i[:2].reshape((2, 1)) % 2, axis=0)
@@ -235,7 +271,7 @@ def with_one(args, named, at, value):
 
 # What these say comes from Python itself, or from the function that they were given, and need not say their name.
 UNNAMED = set(
-    "from_dlpack empty empty_like arange argmax argmin cumulative_sum cumulative_prod cumulative_max cumulative_min cumulative_logsumexp linear_recurrence sort argsort top_k nonzero reshape matrix_transpose swapaxes "
+    "concatenate append vsplit hsplit dsplit apply_along_axis lexsort partition argpartition from_dlpack empty empty_like arange argmax argmin cumulative_sum cumulative_prod cumulative_max cumulative_min cumulative_logsumexp linear_recurrence sort argsort top_k nonzero reshape matrix_transpose swapaxes "
     "check_grads expand_dims concat stack split roll repeat pad dynamic_slice dynamic_update_slice tensordot vecdot einsum cond switch while_loop fori_loop scan associative_scan map jit grad value_and_grad jacfwd jacrev jacobian hessian vjp "
     "linearize jvp vmap checkpoint remat eval_shape make_jaxpr isdtype finfo iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals trace diagonal linalg.trace linalg.diagonal".split()
 )

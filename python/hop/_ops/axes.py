@@ -218,7 +218,7 @@ def quantile(x, q, /, axis=None, *, keepdims=False):
     shape, gone = x.shape, [_along(x, a) for a in (range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,))]
     kept = [a for a in range(x.ndim) if a not in gone]
     if 0 in [shape[a] for a in gone]:
-        raise ValueError(f"quantile: there are no elements along the axis in {x._type}")
+        raise ValueError(f"{_core.call_place()}there are no elements along the axis in {x._type}")
     x = permute_dims(x, (*gone, *kept)) if kept else x
     x = sort(x.reshape((math.prod(shape[a] for a in gone), *[shape[a] for a in kept]) if kept else (-1,)), axis=0)
     last = x.shape[0] - 1
