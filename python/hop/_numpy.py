@@ -1,5 +1,5 @@
-"""Functions of NumPy that the array-API standard has no name for, or another one: spellings of what is there, and short
-compositions of it, which differentiate, batch and compile because their parts do."""
+"""Functions of NumPy that the array-API standard has no name for, or another one: spellings of what is there,
+and short compositions of it, which differentiate, batch and compile because their parts do."""
 
 import builtins
 import math
@@ -12,13 +12,15 @@ from ._errors import InvalidError
 from ._ops.common import _along, _dims
 from ._ops.creation import _array
 from ._ops.elementwise import _as_real
-from ._ops import (  # noqa: F401: the right sides of the spellings below
-    abs, acos, acosh, all, any, arange, argsort, asarray, asin, asinh, astype, atan, atan2, atanh, bitwise_invert, bitwise_left_shift,
-    bitwise_right_shift, broadcast_arrays, broadcast_shapes, broadcast_to, ceil, clip, concat, conj, copysign, cos, cumulative_prod,
-    cumulative_sum, diagonal, diff, divide, equal, exp, exp2, expand_dims, eye, flip, floor, floor_divide, full, inf, isfinite, isnan,
-    log, log2, logical_not, matmul, max, maximum, mean, meshgrid, min, minimum, moveaxis, multiply, nan, nonzero, ones, ones_like, outer,
-    pad, permute_dims, pi, popcount, pow, prod, quantile, remainder, repeat, reshape, roll, round, searchsorted, sign, sin, sort, split,
-    sqrt, stack, stop_gradient, sum, swapaxes, take, take_along_axis, tensordot, tile, tril, triu, trunc, where, zeros, zeros_like,
+from ._ops import (
+    abs, acos, acosh, all, any, arange, argsort, asarray, asin, asinh, astype, atan, atan2, atanh,
+    bitwise_invert, bitwise_left_shift, bitwise_right_shift, broadcast_arrays, broadcast_shapes,
+    broadcast_to, clip, concat, conj, copysign, cumulative_prod, cumulative_sum, diagonal, diff, divide,
+    equal, exp2, expand_dims, eye, flip, floor, floor_divide, full, inf, isfinite, isnan, logical_not,
+    matmul, max, maximum, mean, meshgrid, min, minimum, moveaxis, nan, nonzero, ones, ones_like, pad,
+    permute_dims, popcount, pow, prod, quantile, remainder, reshape, round, searchsorted, sin, sort,
+    split, sqrt, stack, sum, swapaxes, take, take_along_axis, tensordot, tril, trunc, where, zeros,
+    zeros_like,
 )  # fmt: skip
 from ._sets import unique_all, unique_values
 from .linalg import cross  # noqa: F401
@@ -45,8 +47,9 @@ double, half, single = float64, float16, float32
 euler_gamma = 0.5772156649015329
 
 _SPELLINGS = (
-    "absolute amax amin around conjugate concatenate fix rint arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_count invert "
-    "left_shift right_shift ascontiguousarray mod power true_divide double half single euler_gamma cross"
+    "absolute amax amin around conjugate concatenate fix rint arccos arccosh arcsin arcsinh arctan arctan2 "
+    "arctanh bitwise_count invert left_shift right_shift ascontiguousarray mod power true_divide double half "
+    "single euler_gamma cross"
 ).split()
 
 
@@ -189,7 +192,8 @@ def isposinf(x, /):
 
 
 def nan_to_num(x, /, *, nan=0.0, posinf=None, neginf=None):
-    """x with numbers in place of NaN (0) and of infinities (the largest and the smallest number of the dtype)."""
+    """x with numbers in place of NaN (0) and of infinities (the largest and the smallest number of the
+    dtype)."""
     x = _array(x)
     if x.dtype.kind != "f":
         return +x
@@ -200,7 +204,8 @@ def nan_to_num(x, /, *, nan=0.0, posinf=None, neginf=None):
 
 
 def unwrap(x, /, discont=None, axis=-1, *, period=2 * math.pi):
-    """Angles along an axis without jumps: neighbours differ by half a period at most, unless by less than discont."""
+    """Angles along an axis without jumps: neighbours differ by half a period at most, unless by less than
+    discont."""
     x = _as_real(x)
     axis = _along(x, axis)
     period = _arguments.real(here("period"), period)
@@ -324,7 +329,8 @@ def _spaced(num, endpoint, dtype, at):
 
 
 def indices(dimensions, dtype=int64, *, sparse=False):
-    """For each axis of a shape the position along it, everywhere: stacked along a new first axis, or a tuple of slim arrays."""
+    """For each axis of a shape the position along it, everywhere: stacked along a new first axis, or a tuple
+    of slim arrays."""
     dims = _dims(dimensions)
     lines = [arange(n, dtype=dtype) for n in dims]
     if _arguments.flag(here("sparse"), sparse):
@@ -333,7 +339,8 @@ def indices(dimensions, dtype=int64, *, sparse=False):
 
 
 def ix_(*sequences):
-    """Arrays that index the grid of several vectors of positions: x[hop.ix_(rows, columns)]. A mask stands for where it holds."""
+    """Arrays that index the grid of several vectors of positions: x[hop.ix_(rows, columns)]. A mask stands
+    for where it holds."""
     out = []
     for i, s in enumerate(sequences):
         s = _array(s)
@@ -453,7 +460,8 @@ def atleast_2d(*arrays):
 
 
 def atleast_3d(*arrays):
-    """Arrays with three axes at least: a vector in the middle one, a matrix in the first two; of several a list."""
+    """Arrays with three axes at least: a vector in the middle one, a matrix in the first two; of several a
+    list."""
     return _at_least(arrays, _cube)
 
 
@@ -529,7 +537,8 @@ def _positions(obj, n, most):
 
 
 def delete(x, obj, /, axis=None):
-    """x without the slices at the positions obj (a number, several, a slice or a mask, known now) along an axis; without one as a vector."""
+    """x without the slices at the positions obj (a number, several, a slice or a mask, known now) along an
+    axis; without one as a vector."""
     x, axis = (_vector(x), 0) if axis is None else (_array(x), axis)
     axis = _along(x, axis)
     n = x.shape[axis]
@@ -538,7 +547,8 @@ def delete(x, obj, /, axis=None):
 
 
 def insert(x, obj, values, /, axis=None):
-    """x with values before the positions obj (a number, several or a slice, known now) along an axis; without one as a vector."""
+    """x with values before the positions obj (a number, several or a slice, known now) along an axis; without
+    one as a vector."""
     x, axis = (_vector(x), 0) if axis is None else (_array(x), axis)
     axis = _along(x, axis)
     n, values = x.shape[axis], astype(_array(values), x.dtype, copy=False)
@@ -559,7 +569,8 @@ def insert(x, obj, values, /, axis=None):
 
 
 def array_split(x, parts, /, axis=0):
-    """Parts along an axis: so many, the first ones longer by one where they cannot be equal, or at these positions."""
+    """Parts along an axis: so many, the first ones longer by one where they cannot be equal, or at these
+    positions."""
     x = _array(x)
     if isinstance(parts, int) and not isinstance(parts, builtins.bool):
         parts = _arguments.integer(here("parts"), parts, 1, 1 << 20)
@@ -592,7 +603,8 @@ def dsplit(x, parts, /):
 
 
 def dot(x1, x2, /):
-    """The product of vectors and matrices; of more axes the sum over the last axis of x1 and the second to last of x2."""
+    """The product of vectors and matrices; of more axes the sum over the last axis of x1 and the second to
+    last of x2."""
     x1, x2 = _array(x1), _array(x2)
     if not x1.ndim or not x2.ndim:
         return x1 * x2
@@ -640,7 +652,8 @@ def _mode(mode):
 
 
 def convolve(x1, x2, /, mode="full"):
-    """The convolution of two vectors: all of it, its middle ("same": as long as the longer one), or where both overlap whole ("valid")."""
+    """The convolution of two vectors: all of it, its middle ("same": as long as the longer one), or where
+    both overlap whole ("valid")."""
     x1, x2, mode = _line("x1", x1), _line("x2", x2), _mode(mode)
     return _convolved(x1, x2, mode)
 
@@ -694,7 +707,8 @@ def isin(x1, x2, /, *, invert=False):
 
 
 def unique(x, /, return_index=False, return_inverse=False, return_counts=False, *, size=None):
-    """The different elements in ascending order; on request where each is first, which of them stands where, how often each is there."""
+    """The different elements in ascending order; on request where each is first, which of them stands where,
+    how often each is there."""
     wanted = [
         _arguments.flag(here(n), v)
         for n, v in (
@@ -755,7 +769,8 @@ def compress(condition, x, /, axis=None):
 
 
 def piecewise(x, conditions, functions, /):
-    """The function (or number) of the last condition that holds; of one function more than conditions that of none, else 0. All are computed."""
+    """The function (or number) of the last condition that holds; of one function more than conditions that of
+    none, else 0. All are computed."""
     x, conditions = _array(x), [
         _array(c) for c in (conditions if isinstance(conditions, (tuple, list)) else [conditions])
     ]
@@ -835,7 +850,8 @@ def percentile(x, q, /, axis=None, *, keepdims=False):
 
 
 def average(x, /, axis=None, weights=None, returned=False, *, keepdims=False):
-    """The mean along axes, with weights of the shape of x or along the one axis; with returned=True the sums of the weights, too."""
+    """The mean along axes, with weights of the shape of x or along the one axis; with returned=True the sums
+    of the weights, too."""
     x = _as_real(x)
     if weights is None:
         out = mean(x, axis=axis, keepdims=keepdims)
@@ -857,7 +873,8 @@ def average(x, /, axis=None, weights=None, returned=False, *, keepdims=False):
 
 
 def cov(x, /, y=None, rowvar=True, *, correction=1):
-    """The covariances of the rows of a matrix, the observations in its columns (rowvar=False: the other way round); y has more rows."""
+    """The covariances of the rows of a matrix, the observations in its columns (rowvar=False: the other way
+    round); y has more rows."""
     parts = []
     for v in (x,) if y is None else (x, y):
         v = _matrix(_as_real(v))
@@ -902,12 +919,13 @@ def ediff1d(x, /, to_end=None, to_begin=None):
 
 
 def gradient(x, /, *spacing, axis=None):
-    """Slopes along axes, by differences of both neighbours, at the ends of one. spacing: a distance for all axes, or a distance or the positions for each."""
+    """Slopes along axes, by differences of both neighbours, at the ends of one. spacing: a distance for all
+    axes, or a distance or the positions for each."""
     x = _as_real(x)
     axes = _axes(x, axis)
     if len(spacing) not in (0, 1, len(axes)):
         raise InvalidError(
-            f"{_core.call_place()}expected no spacing, one, or one for each of {len(axes)} axes, found {len(spacing)}"
+            f"{_core.call_place()}expected one spacing, or one for each of {len(axes)} axes, found {len(spacing)}"
         )
     spacing = (spacing or (1.0,)) * (len(axes) if len(spacing) < 2 else 1)
     out = [_slopes(x, h, a) for a, h in zip(axes, spacing)]
@@ -932,7 +950,8 @@ def _slopes(x, h, axis):
 
 
 def bincount(x, /, weights=None, minlength=0, *, length=None):
-    """How often each integer from 0 on is in x, or the sum of its weights. length: how long the result is; needed where only a run knows x."""
+    """How often each integer from 0 on is in x, or the sum of its weights. length: how long the result is;
+    needed where only a run knows x."""
     x = _integers(here("x"), _vector(x))[0] if _array(x).size else zeros((0,), int64)
     if length is None:
         most = _known("x", x) if x.shape[0] else None
@@ -948,7 +967,8 @@ def bincount(x, /, weights=None, minlength=0, *, length=None):
 
 
 def digitize(x, bins, /, right=False):
-    """Between which edges elements lie: the number of edges at or below them (right=True: below), of falling edges those above them."""
+    """Between which edges elements lie: the number of edges at or below them (right=True: below), of falling
+    edges those above them."""
     x, bins = _array(x), _line("bins", bins)
     right = _arguments.flag(here("right"), right)
     rising = searchsorted(bins, x, side="left" if right else "right")
@@ -957,7 +977,8 @@ def digitize(x, bins, /, right=False):
 
 
 def histogram_bin_edges(x, /, bins=10, range=None):
-    """The edges of the bins of histogram: so many bins of one width over the range (of the elements when not said), or the edges given."""
+    """The edges of the bins of histogram: so many bins of one width over the range (of the elements when not
+    said), or the edges given."""
     if not isinstance(bins, int) or isinstance(bins, builtins.bool):
         return _line("bins", bins)
     bins, x = _arguments.integer(here("bins"), bins, 1, 1 << 40), _as_real(x)
@@ -973,7 +994,8 @@ def histogram_bin_edges(x, /, bins=10, range=None):
 
 
 def histogram(x, /, bins=10, range=None, density=False, weights=None):
-    """(how many elements, or what weights, lie in each bin; the edges of the bins). The last bin holds its upper edge, too. density=True: over an integral of 1."""
+    """(how many elements, or what weights, lie in each bin; the edges of the bins). The last bin holds its
+    upper edge, too. density=True: over an integral of 1."""
     x, edges = _vector(x), histogram_bin_edges(x, bins, range)
     n = edges.shape[0] - 1
     at = searchsorted(edges, x, side="right") - 1

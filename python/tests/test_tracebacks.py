@@ -293,7 +293,7 @@ class Entries(Case):
             (hop.sum.__name__, hop.sum.__module__, hop.sum.__qualname__, repr(hop.sum)),
             ("sum", "hop", "sum", "<function hop.sum>"),
         )
-        self.assertEqual(hop.sum.__doc__, "The sum along axes (all when not said).")
+        self.assertTrue(hop.sum.__doc__.startswith("The sum along axes (all when not said)."))
         self.assertEqual(str(inspect.signature(hop.sum)), "(x, /, axis=None, dtype=None, *, keepdims=False)")
         self.assertIn("The sum along axes", pydoc.render_doc(hop.sum))
         self.assertIn("def flip", inspect.getsource(hop.flip))
