@@ -16,6 +16,19 @@ import make_reference  # noqa: E402
 
 
 class Reference(unittest.TestCase):
+    def test_every_name_has_text_and_example(self):
+        for value, names in make_reference.public_names().items():
+            with self.subTest(name=names[0]):
+                text, _, example = inspect.cleandoc(value.__doc__ or "").partition(">>> ")
+                self.assertRegex(text, r"\w.*[.:)\]]\s*$", "no sentence says what it does")
+                self.assertIn("hop", example, "no example in the docstring (functions made from tables: _ops/examples.py)")
+
+    def test_pages_are_up_to_date(self):
+        made = make_reference.pages()
+        self.assertEqual({p.name for p in make_reference.FOLDER.glob("*.md")}, set(made), "make docs writes the pages")
+        for name, text in made.items():
+            self.assertTrue((make_reference.FOLDER / name).read_text(encoding="utf-8") == text, f"{name} is out of date: make docs")
+
     @needs_numpy
     def test_examples(self):
         """Each docstring alone: an example does not lean on another one's names."""
