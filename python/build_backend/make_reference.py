@@ -39,6 +39,11 @@ PAGES = {
     "hop._jit": ("jit", "jit", "Compilation, and what was compiled, to look at and to take along."),
     "hop._sets": ("sets", "Sets", "Sizes depend on values: a run finds them, size= fixes them."),
     "hop._errors": ("errors", "Errors", "Each is also one of Python's own, which code that knows nothing of hop may catch."),
+    "hop._numpy": (
+        "numpy",
+        "Functions of NumPy",
+        "What NumPy has and the standard has not, under NumPy's names; compositions of the others, so they differentiate, batch and compile as those do. Where both have the function, its page names both spellings.",
+    ),
     "hop._lax": ("lax", "Names of jax.lax", "For programs that come from JAX; where hop has another name for the same function, both are one."),
     "hop._jax": ("jax", "Names of jax", "For programs that come from JAX."),
     "hop._callback": ("callback", "Calls of Python", ""), "hop._check": ("check_grads", "Checking derivatives", ""), "hop._printing": ("printing", "How arrays are shown", ""),

@@ -75,22 +75,38 @@ def _known(what, x):
 
 
 def fabs(x, /):
-    """The absolute value, a real number."""
+    """The absolute value, a real number.
+
+    >>> hop.fabs(hop.asarray([-2, 3]))
+    Array([2., 3.], dtype=float32)
+    """
     return abs(_as_real(x))
 
 
 def float_power(x1, x2, /):
-    """x1 ** x2, a real number also of integers."""
+    """x1 ** x2, a real number also of integers.
+
+    >>> hop.float_power(hop.asarray([2, 3]), 2)
+    Array([4., 9.], dtype=float32)
+    """
     return pow(_as_real(x1), x2)
 
 
 def deg2rad(x, /):
-    """Degrees as radians."""
+    """Degrees as radians.
+
+    >>> hop.deg2rad(hop.asarray([0.0, 180.0]))
+    Array([0.       , 3.1415927], dtype=float32)
+    """
     return _as_real(x) * (math.pi / 180)
 
 
 def rad2deg(x, /):
-    """Radians as degrees."""
+    """Radians as degrees.
+
+    >>> hop.rad2deg(hop.asarray([0.0, hop.pi]))
+    Array([  0., 180.], dtype=float32)
+    """
     return _as_real(x) * (180 / math.pi)
 
 
@@ -98,7 +114,13 @@ radians, degrees = deg2rad, rad2deg
 
 
 def sinc(x, /):
-    """sin(pi x) / (pi x), and 1 at 0."""
+    """sin(pi x) / (pi x), and 1 at 0.
+
+    The derivative at 0 is 0.
+
+    >>> hop.sinc(hop.asarray([0.0, 0.5]))
+    Array([1.        , 0.63661975], dtype=float32)
+    """
     y = _as_real(x) * math.pi
     zero = y == 0
     away = where(zero, 1, y)  # so that the derivative at 0 is 0, not NaN
@@ -106,43 +128,75 @@ def sinc(x, /):
 
 
 def heaviside(x1, x2, /):
-    """0 where x1 is below 0, x2 where it is 0, 1 where it is above."""
+    """0 where x1 is below 0, x2 where it is 0, 1 where it is above.
+
+    >>> hop.heaviside(hop.asarray([-1.0, 0.0, 2.0]), 0.5)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     x1 = _as_real(x1)
     step = where(x1 == 0, x2, where(x1 < 0, 0, 1))
     return where(isnan(x1), nan, step)
 
 
 def fmax(x1, x2, /):
-    """The larger of each two; of a number and NaN the number."""
+    """The larger of each two; of a number and NaN the number.
+
+    hop.maximum gives NaN where one is.
+
+    >>> hop.fmax(hop.asarray([1.0, hop.nan]), 0.5)
+    Array([1. , 0.5], dtype=float32)
+    """
     x1, x2 = _array(x1), _array(x2)
     return where(isnan(x2) | (x1 >= x2), x1, x2)
 
 
 def fmin(x1, x2, /):
-    """The smaller of each two; of a number and NaN the number."""
+    """The smaller of each two; of a number and NaN the number.
+
+    hop.minimum gives NaN where one is.
+
+    >>> hop.fmin(hop.asarray([1.0, hop.nan]), 0.5)
+    Array([0.5, 0.5], dtype=float32)
+    """
     x1, x2 = _array(x1), _array(x2)
     return where(isnan(x2) | (x1 <= x2), x1, x2)
 
 
 def logaddexp2(x1, x2, /):
-    """log2(2**x1 + 2**x2) without overflow."""
+    """log2(2**x1 + 2**x2) without overflow.
+
+    >>> hop.logaddexp2(hop.asarray([3.0]), 3.0)
+    Array([4.], dtype=float32)
+    """
     return _ops.logaddexp(_as_real(x1) * math.log(2), _as_real(x2) * math.log(2)) / math.log(2)
 
 
 def divmod(x1, x2, /):
-    """(x1 // x2, x1 % x2)"""
+    """(x1 // x2, x1 % x2)
+
+    >>> hop.divmod(hop.asarray([-7, 7]), 3)
+    (Array([-3,  2], dtype=int64), Array([2, 1], dtype=int64))
+    """
     return floor_divide(x1, x2), remainder(x1, x2)
 
 
 def modf(x, /):
-    """(the part behind the point, the part before it), both with the sign of x."""
+    """(the part behind the point, the part before it), both with the sign of x.
+
+    >>> hop.modf(hop.asarray([1.5, -2.25]))
+    (Array([ 0.5 , -0.25], dtype=float32), Array([ 1., -2.], dtype=float32))
+    """
     x = _as_real(x)
     whole = trunc(x)
     return copysign(where(isfinite(x), x - whole, 0), x), whole
 
 
 def ldexp(x1, x2, /):
-    """x1 * 2**x2."""
+    """x1 * 2**x2.
+
+    >>> hop.ldexp(hop.asarray([1.5, 3.0]), 2)
+    Array([ 6., 12.], dtype=float32)
+    """
     x1 = _as_real(x1)
     lower = _array(x2) // 2  # in two steps, so that neither power is too large
     return (
@@ -153,7 +207,13 @@ def ldexp(x1, x2, /):
 
 
 def gcd(x1, x2, /):
-    """The greatest common divisor."""
+    """The greatest common divisor.
+
+    Of integers; 0 of two zeros.
+
+    >>> hop.gcd(hop.asarray([12, 7]), 8)
+    Array([4, 1], dtype=int64)
+    """
     from ._control import while_loop
 
     x1, x2 = broadcast_arrays(*_integers("gcd", x1, x2))
@@ -175,25 +235,43 @@ def _integers(name, *xs):
 
 
 def lcm(x1, x2, /):
-    """The least common multiple."""
+    """The least common multiple.
+
+    Of integers; 0 where one is 0.
+
+    >>> hop.lcm(hop.asarray([4, 6]), 10)
+    Array([20, 30], dtype=int64)
+    """
     x1, x2 = _integers("lcm", x1, x2)
     common = gcd(x1, x2)
     return abs(x1 // where(common == 0, 1, common) * x2)
 
 
 def isneginf(x, /):
-    """Where x is minus infinity."""
+    """Where x is minus infinity.
+
+    >>> hop.isneginf(hop.asarray([-hop.inf, hop.inf]))
+    Array([ True, False], dtype=bool)
+    """
     return equal(x, -inf)
 
 
 def isposinf(x, /):
-    """Where x is infinity."""
+    """Where x is infinity.
+
+    >>> hop.isposinf(hop.asarray([-hop.inf, hop.inf]))
+    Array([False,  True], dtype=bool)
+    """
     return equal(x, inf)
 
 
 def nan_to_num(x, /, *, nan=0.0, posinf=None, neginf=None):
     """x with numbers in place of NaN (0) and of infinities (the largest and the smallest number of the
-    dtype)."""
+    dtype).
+
+    >>> hop.nan_to_num(hop.asarray([hop.nan, hop.inf, 1.0]), posinf=9.0)
+    Array([0., 9., 1.], dtype=float32)
+    """
     x = _array(x)
     if x.dtype.kind != "f":
         return +x
@@ -205,7 +283,11 @@ def nan_to_num(x, /, *, nan=0.0, posinf=None, neginf=None):
 
 def unwrap(x, /, discont=None, axis=-1, *, period=2 * math.pi):
     """Angles along an axis without jumps: neighbours differ by half a period at most, unless by less than
-    discont."""
+    discont.
+
+    >>> hop.unwrap(hop.asarray([0.0, 3.0, 6.0, 9.0 - 2 * hop.pi]))
+    Array([0., 3., 6., 9.], dtype=float32)
+    """
     x = _as_real(x)
     axis = _along(x, axis)
     period = _arguments.real(here("period"), period)
@@ -222,17 +304,33 @@ def unwrap(x, /, discont=None, axis=-1, *, period=2 * math.pi):
 
 
 def identity(n, /, dtype=None):
-    """The matrix with ones on its diagonal."""
+    """The matrix with ones on its diagonal.
+
+    >>> hop.identity(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     return eye(n, dtype=dtype)
 
 
 def copy(x, /):
-    """An array of its own with the same elements."""
+    """An array of its own with the same elements.
+
+    Arrays are values, so a copy is never needed to protect one.
+
+    >>> hop.copy(hop.asarray([3, 1, 2]))
+    Array([3, 1, 2], dtype=int64)
+    """
     return asarray(x, copy=True)
 
 
 def tri(n_rows, n_cols=None, /, k=0, dtype=None):
-    """Ones on and below a diagonal, k above the main one, zeros above it."""
+    """Ones on and below a diagonal, k above the main one, zeros above it.
+
+    >>> hop.tri(2, 3)
+    Array([[1., 0., 0.],
+           [1., 1., 0.]], dtype=float32)
+    """
     return tril(ones((n_rows, n_rows if n_cols is None else n_cols), dtype), k)
 
 
@@ -252,22 +350,41 @@ def _clipped_sum(n, most):
 
 
 def tril_indices(n, k=0, m=None):
-    """Where a matrix has elements on and below a diagonal: (rows, columns)."""
+    """Where a matrix has elements on and below a diagonal: (rows, columns).
+
+    >>> hop.tril_indices(2)
+    (Array([0, 1, 1], dtype=int64), Array([0, 0, 1], dtype=int64))
+    """
     return _triangle(n, k, m, True)
 
 
 def triu_indices(n, k=0, m=None):
-    """Where a matrix has elements on and above a diagonal: (rows, columns)."""
+    """Where a matrix has elements on and above a diagonal: (rows, columns).
+
+    >>> hop.triu_indices(2)
+    (Array([0, 0, 1], dtype=int64), Array([0, 1, 1], dtype=int64))
+    """
     return _triangle(n, k, m, False)
 
 
 def diag_indices(n, ndim=2):
-    """Where an array with equal sizes has its diagonal."""
+    """Where an array with equal sizes has its diagonal.
+
+    >>> hop.diag_indices(3)[0]
+    Array([0, 1, 2], dtype=int64)
+    """
     return (arange(_arguments.size(here("n"), n)),) * _arguments.size(here("ndim"), ndim)
 
 
 def diag(x, /, k=0):
-    """The diagonal of a matrix, k above the main one; of a vector the matrix that has it there."""
+    """The diagonal of a matrix, k above the main one; of a vector the matrix that has it there.
+
+    >>> hop.diag(hop.asarray([[1, 2], [3, 4]]))
+    Array([1, 4], dtype=int64)
+    >>> hop.diag(hop.asarray([1, 2]))
+    Array([[1, 0],
+           [0, 2]], dtype=int64)
+    """
     x, k = _array(x), _arguments.integer(here("k"), k, -(1 << 31), 1 << 31)
     if x.ndim == 2:
         return diagonal(x, offset=k)
@@ -281,12 +398,22 @@ def diag(x, /, k=0):
 
 
 def diagflat(x, /, k=0):
-    """The matrix with the elements of x on a diagonal."""
+    """The matrix with the elements of x on a diagonal.
+
+    >>> hop.diagflat(hop.asarray([[1, 2]]))
+    Array([[1, 0],
+           [0, 2]], dtype=int64)
+    """
     return diag(_vector(x), k)
 
 
 def vander(x, /, n=None, *, increasing=False):
-    """The powers of the elements of a vector, from n - 1 to 0, in columns."""
+    """The powers of the elements of a vector, from n - 1 to 0, in columns.
+
+    >>> hop.vander(hop.asarray([2, 3]), 3)
+    Array([[4, 2, 1],
+           [9, 3, 1]], dtype=int64)
+    """
     x = _array(x)
     if x.ndim != 1:
         raise _arguments.wrong(here("x"), "a vector", x)
@@ -300,7 +427,11 @@ def vander(x, /, n=None, *, increasing=False):
 
 
 def logspace(start, stop, /, num=50, endpoint=True, *, base=10.0, dtype=None):
-    """num powers of the base, with exponents evenly from start to stop."""
+    """num powers of the base, with exponents evenly from start to stop.
+
+    >>> hop.logspace(0, 2, 3)
+    Array([  1.,  10., 100.], dtype=float32)
+    """
     start, stop, base = [
         _arguments.real(here(n), v) for n, v in (("start", start), ("stop", stop), ("base", base))
     ]
@@ -308,7 +439,11 @@ def logspace(start, stop, /, num=50, endpoint=True, *, base=10.0, dtype=None):
 
 
 def geomspace(start, stop, /, num=50, endpoint=True, *, dtype=None):
-    """num numbers from start to stop, each the same multiple of the one before."""
+    """num numbers from start to stop, each the same multiple of the one before.
+
+    >>> hop.geomspace(1, 8, 4)
+    Array([1., 2., 4., 8.], dtype=float32)
+    """
     start, stop = _arguments.real(here("start"), start), _arguments.real(here("stop"), stop)
     if not start * stop > 0:
         raise InvalidError(f"{_core.call_place()}expected two numbers of one sign, found {start} and {stop}")
@@ -330,7 +465,12 @@ def _spaced(num, endpoint, dtype, at):
 
 def indices(dimensions, dtype=int64, *, sparse=False):
     """For each axis of a shape the position along it, everywhere: stacked along a new first axis, or a tuple
-    of slim arrays."""
+    of slim arrays.
+
+    >>> hop.indices((2, 2))[1]
+    Array([[0, 1],
+           [0, 1]], dtype=int64)
+    """
     dims = _dims(dimensions)
     lines = [arange(n, dtype=dtype) for n in dims]
     if _arguments.flag(here("sparse"), sparse):
@@ -340,7 +480,12 @@ def indices(dimensions, dtype=int64, *, sparse=False):
 
 def ix_(*sequences):
     """Arrays that index the grid of several vectors of positions: x[hop.ix_(rows, columns)]. A mask stands
-    for where it holds."""
+    for where it holds.
+
+    >>> hop.arange(9).reshape(3, 3)[hop.ix_([0, 2], [1])]
+    Array([[1],
+           [7]], dtype=int64)
+    """
     out = []
     for i, s in enumerate(sequences):
         s = _array(s)
@@ -352,7 +497,11 @@ def ix_(*sequences):
 
 
 def unravel_index(indices, shape):
-    """Positions in an array without axes as positions along each axis of a shape."""
+    """Positions in an array without axes as positions along each axis of a shape.
+
+    >>> hop.unravel_index(hop.asarray([5]), (2, 3))
+    (Array([1], dtype=int64), Array([2], dtype=int64))
+    """
     at, out = _integers(here("indices"), indices)[0], []
     for n in reversed(_dims(shape)):
         out.append(at % n)
@@ -361,7 +510,11 @@ def unravel_index(indices, shape):
 
 
 def ravel_multi_index(multi_index, dims):
-    """Positions along each axis of a shape as positions in an array without axes."""
+    """Positions along each axis of a shape as positions in an array without axes.
+
+    >>> hop.ravel_multi_index((hop.asarray([1]), hop.asarray([2])), (2, 3))
+    Array([5], dtype=int64)
+    """
     sizes = _dims(dims)
     if not isinstance(multi_index, (tuple, list)) or len(multi_index) != len(sizes):
         raise _arguments.wrong(here("multi_index"), f"an array for each of {len(sizes)} axes", multi_index)
@@ -372,34 +525,61 @@ def ravel_multi_index(multi_index, dims):
 
 
 def shape(x, /):
-    """The sizes of the axes of x."""
+    """The sizes of the axes of x.
+
+    >>> hop.shape(hop.asarray([[1, 2], [3, 4]]))
+    (2, 2)
+    """
     return _array(x).shape
 
 
 def ndim(x, /):
-    """How many axes x has."""
+    """How many axes x has.
+
+    >>> hop.ndim(hop.asarray([[1, 2], [3, 4]]))
+    2
+    """
     return _array(x).ndim
 
 
 def size(x, /, axis=None):
-    """How many elements x has, in all or along an axis."""
+    """How many elements x has, in all or along an axis.
+
+    >>> hop.size(hop.asarray([[1, 2], [3, 4]])), hop.size(hop.asarray([[1, 2], [3, 4]]), 0)
+    (4, 2)
+    """
     x = _array(x)
     return x.size if axis is None else x.shape[_along(x, axis)]
 
 
 def ravel(x, /):
-    """The elements along one axis."""
+    """The elements along one axis.
+
+    >>> hop.ravel(hop.asarray([[1, 2], [3, 4]]))
+    Array([1, 2, 3, 4], dtype=int64)
+    """
     return _vector(x)
 
 
 def transpose(x, /, axes=None):
-    """The axes in another order, by default the reverse one."""
+    """The axes in another order, by default the reverse one.
+
+    >>> hop.transpose(hop.asarray([[1, 2], [3, 4]]))
+    Array([[1, 3],
+           [2, 4]], dtype=int64)
+    >>> hop.transpose(hop.zeros((2, 3, 4)), (1, 0, 2)).shape
+    (3, 2, 4)
+    """
     x = _array(x)
     return permute_dims(x, tuple(reversed(range(x.ndim))) if axes is None else axes)
 
 
 def rollaxis(x, axis, start=0, /):
-    """An axis moved in front of another one."""
+    """An axis moved in front of another one.
+
+    >>> hop.rollaxis(hop.zeros((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
     x = _array(x)
     axis = _along(x, axis)
     start = _arguments.integer(here("start"), start, -x.ndim, x.ndim)
@@ -408,7 +588,12 @@ def rollaxis(x, axis, start=0, /):
 
 
 def rot90(x, /, k=1, axes=(0, 1)):
-    """Turned by 90 degrees k times, from the first of two axes to the second."""
+    """Turned by 90 degrees k times, from the first of two axes to the second.
+
+    >>> hop.rot90(hop.asarray([[1, 2], [3, 4]]))
+    Array([[2, 4],
+           [1, 3]], dtype=int64)
+    """
     x = _array(x)
     if not isinstance(axes, (tuple, list)) or len(axes) != 2:
         raise _arguments.wrong(here("axes"), "two axes", axes)
@@ -424,12 +609,22 @@ def rot90(x, /, k=1, axes=(0, 1)):
 
 
 def fliplr(x, /):
-    """The order of the columns reversed."""
+    """The order of the columns reversed.
+
+    >>> hop.fliplr(hop.asarray([[1, 2], [3, 4]]))
+    Array([[2, 1],
+           [4, 3]], dtype=int64)
+    """
     return flip(x, axis=1)
 
 
 def flipud(x, /):
-    """The order of the rows reversed."""
+    """The order of the rows reversed.
+
+    >>> hop.flipud(hop.asarray([[1, 2], [3, 4]]))
+    Array([[3, 4],
+           [1, 2]], dtype=int64)
+    """
     return flip(x, axis=0)
 
 
@@ -441,7 +636,11 @@ def _at_least(arrays, raised):
 
 
 def atleast_1d(*arrays):
-    """Arrays with one axis at least; of several a list."""
+    """Arrays with one axis at least; of several a list.
+
+    >>> hop.atleast_1d(3.0)
+    Array([3.], dtype=float32)
+    """
     return _at_least(arrays, lambda x: x if x.ndim else reshape(x, (1,)))
 
 
@@ -455,13 +654,21 @@ def _cube(x):
 
 
 def atleast_2d(*arrays):
-    """Arrays with two axes at least, of size 1 in front; of several a list."""
+    """Arrays with two axes at least, of size 1 in front; of several a list.
+
+    >>> hop.atleast_2d(hop.asarray([3, 1, 2])).shape
+    (1, 3)
+    """
     return _at_least(arrays, _matrix)
 
 
 def atleast_3d(*arrays):
     """Arrays with three axes at least: a vector in the middle one, a matrix in the first two; of several a
-    list."""
+    list.
+
+    >>> hop.atleast_3d(hop.asarray([3, 1, 2])).shape
+    (1, 3, 1)
+    """
     return _at_least(arrays, _cube)
 
 
@@ -472,28 +679,51 @@ def _several(arrays):
 
 
 def vstack(arrays, /):
-    """One below the other: along the first axis, vectors as rows."""
+    """One below the other: along the first axis, vectors as rows.
+
+    >>> hop.vstack([hop.asarray([1, 2]), hop.asarray([3, 4])])
+    Array([[1, 2],
+           [3, 4]], dtype=int64)
+    """
     return concat([_matrix(x) for x in _several(arrays)], axis=0)
 
 
 def hstack(arrays, /):
-    """Side by side: along the second axis, vectors along their only one."""
+    """Side by side: along the second axis, vectors along their only one.
+
+    >>> hop.hstack([hop.asarray([1, 2]), hop.asarray([3, 4])])
+    Array([1, 2, 3, 4], dtype=int64)
+    """
     parts = [atleast_1d(x) for x in _several(arrays)]
     return concat(parts, axis=0 if parts and parts[0].ndim == 1 else 1)
 
 
 def dstack(arrays, /):
-    """One behind the other: along the third axis."""
+    """One behind the other: along the third axis.
+
+    >>> hop.dstack([hop.asarray([1, 2]), hop.asarray([3, 4])]).shape
+    (1, 2, 2)
+    """
     return concat([_cube(x) for x in _several(arrays)], axis=2)
 
 
 def column_stack(arrays, /):
-    """Vectors as columns, beside matrices."""
+    """Vectors as columns, beside matrices.
+
+    >>> hop.column_stack([hop.asarray([1, 2]), hop.asarray([3, 4])])
+    Array([[1, 3],
+           [2, 4]], dtype=int64)
+    """
     return concat([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in _several(arrays)], axis=1)
 
 
 def block(arrays, /):
-    """Blocks put together: the innermost lists along the last axis, the next ones along the one before, …"""
+    """Blocks put together: the innermost lists along the last axis, the next ones along the one before, and so on.
+
+    >>> hop.block([[hop.eye(1), hop.zeros((1, 2))], [hop.ones((1, 3))]])
+    Array([[1., 0., 0.],
+           [1., 1., 1.]], dtype=float32)
+    """
     depth = _depth(arrays)
     rank = builtins.max([depth, *[x.ndim for x in _leaves(arrays)]])
 
@@ -520,7 +750,11 @@ def _leaves(x):
 
 
 def append(x, values, /, axis=None):
-    """values behind x along an axis; without one both as vectors."""
+    """values behind x along an axis; without one both as vectors.
+
+    >>> hop.append(hop.asarray([1, 2]), 9)
+    Array([1, 2, 9], dtype=int64)
+    """
     x, values = (_vector(x), _vector(values)) if axis is None else (_array(x), _array(values))
     return concat([x, values], axis=0 if axis is None else axis)
 
@@ -538,7 +772,11 @@ def _positions(obj, n, most):
 
 def delete(x, obj, /, axis=None):
     """x without the slices at the positions obj (a number, several, a slice or a mask, known now) along an
-    axis; without one as a vector."""
+    axis; without one as a vector.
+
+    >>> hop.delete(hop.asarray([3, 1, 2]), 1)
+    Array([3, 2], dtype=int64)
+    """
     x, axis = (_vector(x), 0) if axis is None else (_array(x), axis)
     axis = _along(x, axis)
     n = x.shape[axis]
@@ -548,7 +786,11 @@ def delete(x, obj, /, axis=None):
 
 def insert(x, obj, values, /, axis=None):
     """x with values before the positions obj (a number, several or a slice, known now) along an axis; without
-    one as a vector."""
+    one as a vector.
+
+    >>> hop.insert(hop.asarray([3, 1, 2]), 1, 9)
+    Array([3, 9, 1, 2], dtype=int64)
+    """
     x, axis = (_vector(x), 0) if axis is None else (_array(x), axis)
     axis = _along(x, axis)
     n, values = x.shape[axis], astype(_array(values), x.dtype, copy=False)
@@ -570,7 +812,11 @@ def insert(x, obj, values, /, axis=None):
 
 def array_split(x, parts, /, axis=0):
     """Parts along an axis: so many, the first ones longer by one where they cannot be equal, or at these
-    positions."""
+    positions.
+
+    >>> hop.array_split(hop.arange(5), 2)
+    [Array([0, 1, 2], dtype=int64), Array([3, 4], dtype=int64)]
+    """
     x = _array(x)
     if isinstance(parts, int) and not isinstance(parts, builtins.bool):
         parts = _arguments.integer(here("parts"), parts, 1, 1 << 20)
@@ -584,18 +830,30 @@ def array_split(x, parts, /, axis=0):
 
 
 def vsplit(x, parts, /):
-    """Parts along the first axis."""
+    """Parts along the first axis.
+
+    >>> hop.vsplit(hop.asarray([[1, 2], [3, 4]]), 2)
+    [Array([[1, 2]], dtype=int64), Array([[3, 4]], dtype=int64)]
+    """
     return split(x, parts, axis=0)
 
 
 def hsplit(x, parts, /):
-    """Parts along the second axis, of a vector along its only one."""
+    """Parts along the second axis, of a vector along its only one.
+
+    >>> hop.hsplit(hop.asarray([3, 1, 2]), [1])
+    [Array([3], dtype=int64), Array([1, 2], dtype=int64)]
+    """
     x = _array(x)
     return split(x, parts, axis=0 if x.ndim == 1 else 1)
 
 
 def dsplit(x, parts, /):
-    """Parts along the third axis."""
+    """Parts along the third axis.
+
+    >>> [x.shape for x in hop.dsplit(hop.zeros((1, 2, 4)), 2)]
+    [(1, 2, 2), (1, 2, 2)]
+    """
     return split(x, parts, axis=2)
 
 
@@ -604,7 +862,11 @@ def dsplit(x, parts, /):
 
 def dot(x1, x2, /):
     """The product of vectors and matrices; of more axes the sum over the last axis of x1 and the second to
-    last of x2."""
+    last of x2.
+
+    >>> hop.dot(hop.asarray([[1, 2], [3, 4]]), hop.asarray([1, 1]))
+    Array([3, 7], dtype=int64)
+    """
     x1, x2 = _array(x1), _array(x2)
     if not x1.ndim or not x2.ndim:
         return x1 * x2
@@ -612,7 +874,11 @@ def dot(x1, x2, /):
 
 
 def inner(x1, x2, /):
-    """Sums of products over the last axes of both."""
+    """Sums of products over the last axes of both.
+
+    >>> hop.inner(hop.asarray([[1, 2], [3, 4]]), hop.asarray([1, 10]))
+    Array([21, 43], dtype=int64)
+    """
     x1, x2 = _array(x1), _array(x2)
     if not x1.ndim or not x2.ndim:
         return x1 * x2
@@ -620,12 +886,20 @@ def inner(x1, x2, /):
 
 
 def vdot(x1, x2, /):
-    """The sum of the products of all elements."""
+    """The sum of the products of all elements.
+
+    >>> hop.vdot(hop.asarray([[1, 2], [3, 4]]), hop.asarray([[1, 2], [3, 4]]))
+    Array(30, dtype=int64)
+    """
     return dot(_vector(x1), _vector(x2))
 
 
 def kron(x1, x2, /):
-    """Kronecker's product: x2 in the place of each element of x1, times it."""
+    """Kronecker's product: x2 in the place of each element of x1, times it.
+
+    >>> hop.kron(hop.asarray([1, 10]), hop.asarray([1, 2]))
+    Array([ 1,  2, 10, 20], dtype=int64)
+    """
     x1, x2 = _array(x1), _array(x2)
     rank = builtins.max(x1.ndim, x2.ndim)
     a, b = [(1,) * (rank - x.ndim) + x.shape for x in (x1, x2)]
@@ -653,7 +927,11 @@ def _mode(mode):
 
 def convolve(x1, x2, /, mode="full"):
     """The convolution of two vectors: all of it, its middle ("same": as long as the longer one), or where
-    both overlap whole ("valid")."""
+    both overlap whole ("valid").
+
+    >>> hop.convolve(hop.asarray([1, 2, 3]), hop.asarray([1, 1]))
+    Array([1, 3, 5, 3], dtype=int64)
+    """
     x1, x2, mode = _line("x1", x1), _line("x2", x2), _mode(mode)
     return _convolved(x1, x2, mode)
 
@@ -667,7 +945,11 @@ def _convolved(x1, x2, mode):
 
 
 def correlate(x1, x2, /, mode="valid"):
-    """Sums of products of a vector and another one that is moved along it."""
+    """Sums of products of a vector and another one that is moved along it.
+
+    >>> hop.correlate(hop.asarray([1, 2, 3]), hop.asarray([1, 1]))
+    Array([3, 5], dtype=int64)
+    """
     x1, x2, mode = _line("x1", x1), _line("x2", x2), _mode(mode)
     if x1.shape[0] >= x2.shape[0]:
         return _convolved(x1, flip(x2), mode)
@@ -678,7 +960,13 @@ def correlate(x1, x2, /, mode="valid"):
 
 
 def array_equal(x1, x2, /, equal_nan=False):
-    """Whether both have the same shape and the same elements."""
+    """Whether both have the same shape and the same elements.
+
+    A bool array without axes; of different shapes False.
+
+    >>> hop.array_equal(hop.asarray([3, 1, 2]), hop.asarray([3, 1, 2]))
+    Array(True, dtype=bool)
+    """
     x1, x2 = _array(x1), _array(x2)
     if x1.shape != x2.shape:
         return full((), False, dtype=_dtypes.bool)
@@ -687,7 +975,11 @@ def array_equal(x1, x2, /, equal_nan=False):
 
 
 def array_equiv(x1, x2, /):
-    """Whether both have the same elements when they are broadcast."""
+    """Whether both have the same elements when they are broadcast.
+
+    >>> hop.array_equiv(hop.asarray([1, 1]), 1)
+    Array(True, dtype=bool)
+    """
     x1, x2 = _array(x1), _array(x2)
     try:
         broadcast_shapes(x1.shape, x2.shape)
@@ -697,7 +989,11 @@ def array_equiv(x1, x2, /):
 
 
 def isin(x1, x2, /, *, invert=False):
-    """Where elements of x1 are among those of x2."""
+    """Where elements of x1 are among those of x2.
+
+    >>> hop.isin(hop.asarray([3, 1, 2]), hop.asarray([1, 3]))
+    Array([ True,  True, False], dtype=bool)
+    """
     x1, x2 = _array(x1), sort(_vector(x2))
     if not x2.size:
         found = full(x1.shape, False, dtype=_dtypes.bool)
@@ -708,7 +1004,13 @@ def isin(x1, x2, /, *, invert=False):
 
 def unique(x, /, return_index=False, return_inverse=False, return_counts=False, *, size=None):
     """The different elements in ascending order; on request where each is first, which of them stands where,
-    how often each is there."""
+    how often each is there.
+
+    >>> hop.unique(hop.asarray([3, 1, 3]))
+    Array([1, 3], dtype=int64)
+    >>> hop.unique(hop.asarray([3, 1, 3]), return_counts=True)
+    (Array([1, 3], dtype=int64), Array([1, 2], dtype=int64))
+    """
     wanted = [
         _arguments.flag(here(n), v)
         for n, v in (
@@ -724,45 +1026,79 @@ def unique(x, /, return_index=False, return_inverse=False, return_counts=False, 
 
 
 def union1d(x1, x2, /):
-    """The different elements of both, in ascending order."""
+    """The different elements of both, in ascending order.
+
+    >>> hop.union1d(hop.asarray([3, 1, 2]), hop.asarray([5]))
+    Array([1, 2, 3, 5], dtype=int64)
+    """
     return unique_values(concat([_vector(x1), _vector(x2)]))
 
 
 def intersect1d(x1, x2, /):
-    """The different elements that both have, in ascending order."""
+    """The different elements that both have, in ascending order.
+
+    >>> hop.intersect1d(hop.asarray([3, 1, 2]), hop.asarray([1, 5, 3]))
+    Array([1, 3], dtype=int64)
+    """
     values = unique_values(x1)
     return values[isin(values, x2)]
 
 
 def setdiff1d(x1, x2, /):
-    """The different elements of x1 that x2 lacks, in ascending order."""
+    """The different elements of x1 that x2 lacks, in ascending order.
+
+    >>> hop.setdiff1d(hop.asarray([3, 1, 2]), hop.asarray([1]))
+    Array([2, 3], dtype=int64)
+    """
     values = unique_values(x1)
     return values[isin(values, x2, invert=True)]
 
 
 def setxor1d(x1, x2, /):
-    """The different elements that only one of both has, in ascending order."""
+    """The different elements that only one of both has, in ascending order.
+
+    >>> hop.setxor1d(hop.asarray([3, 1, 2]), hop.asarray([1, 7]))
+    Array([2, 3, 7], dtype=int64)
+    """
     values = union1d(x1, x2)
     return values[isin(values, x1) ^ isin(values, x2)]
 
 
 def argwhere(x, /, *, size=None):
-    """Where x is not 0: a row of positions for each such element."""
+    """Where x is not 0: a row of positions for each such element.
+
+    >>> hop.argwhere(hop.asarray([[0, 1], [2, 0]]))
+    Array([[0, 1],
+           [1, 0]], dtype=int64)
+    """
     return stack(nonzero(x, size=size), axis=1)
 
 
 def flatnonzero(x, /, *, size=None):
-    """Where x is not 0, counted without axes."""
+    """Where x is not 0, counted without axes.
+
+    >>> hop.flatnonzero(hop.asarray([[0, 1], [2, 0]]))
+    Array([1, 2], dtype=int64)
+    """
     return nonzero(_vector(x), size=size)[0]
 
 
 def extract(condition, x, /):
-    """The elements of x where the condition holds."""
+    """The elements of x where the condition holds.
+
+    >>> hop.extract(hop.asarray([3, 1, 2]) > 1, hop.asarray([3, 1, 2]))
+    Array([3, 2], dtype=int64)
+    """
     return _vector(x)[_vector(condition) != 0]
 
 
 def compress(condition, x, /, axis=None):
-    """The slices of x along an axis where the condition holds; without one of x as a vector."""
+    """The slices of x along an axis where the condition holds; without one of x as a vector.
+
+    >>> hop.compress(hop.asarray([True, False]), hop.asarray([[1, 2], [3, 4]]), axis=1)
+    Array([[1],
+           [3]], dtype=int64)
+    """
     x, axis = (_vector(x), 0) if axis is None else (_array(x), axis)
     kept = nonzero(_line("condition", condition))[0]
     return take(x, kept, axis=axis)
@@ -770,7 +1106,12 @@ def compress(condition, x, /, axis=None):
 
 def piecewise(x, conditions, functions, /):
     """The function (or number) of the last condition that holds; of one function more than conditions that of
-    none, else 0. All are computed."""
+    none, else 0. All are computed.
+
+    >>> x = hop.asarray([-2.0, 3.0])
+    >>> hop.piecewise(x, [x < 0], [lambda v: -v, lambda v: v * 10])
+    Array([ 2., 30.], dtype=float32)
+    """
     x, conditions = _array(x), [
         _array(c) for c in (conditions if isinstance(conditions, (tuple, list)) else [conditions])
     ]
@@ -784,7 +1125,11 @@ def piecewise(x, conditions, functions, /):
 
 
 def apply_along_axis(function, axis, x, /, *args, **named):
-    """The function of each vector along an axis; what it gives stands in the place of that axis."""
+    """The function of each vector along an axis; what it gives stands in the place of that axis.
+
+    >>> hop.apply_along_axis(hop.sum, 1, hop.asarray([[1, 2], [3, 4]]))
+    Array([3, 7], dtype=int64)
+    """
     from ._transforms import vmap
 
     _arguments.function(here("function"), function)
@@ -804,17 +1149,32 @@ def apply_along_axis(function, axis, x, /, *args, **named):
 
 
 def cumsum(x, /, axis=None, dtype=None):
-    """Running sums along an axis; without one of x as a vector."""
+    """Running sums along an axis; without one of x as a vector.
+
+    >>> hop.cumsum(hop.asarray([3, 1, 2]))
+    Array([3, 4, 6], dtype=int64)
+    >>> hop.cumsum(hop.asarray([[1, 2], [3, 4]]), axis=1)
+    Array([[1, 3],
+           [3, 7]], dtype=int64)
+    """
     return cumulative_sum(_vector(x) if axis is None else x, axis=0 if axis is None else axis, dtype=dtype)
 
 
 def cumprod(x, /, axis=None, dtype=None):
-    """Running products along an axis; without one of x as a vector."""
+    """Running products along an axis; without one of x as a vector.
+
+    >>> hop.cumprod(hop.asarray([3, 1, 2]))
+    Array([3, 3, 6], dtype=int64)
+    """
     return cumulative_prod(_vector(x) if axis is None else x, axis=0 if axis is None else axis, dtype=dtype)
 
 
 def lexsort(keys, /, axis=-1):
-    """Where elements stand that are sorted by several keys, the last one first."""
+    """Where elements stand that are sorted by several keys, the last one first.
+
+    >>> hop.lexsort((hop.asarray([1, 0, 1]), hop.asarray([2, 2, 1])))
+    Array([2, 1, 0], dtype=int64)
+    """
     keys = _several(keys)
     if not keys:
         raise _arguments.wrong(here("keys"), "a key at least", keys)
@@ -825,33 +1185,59 @@ def lexsort(keys, /, axis=-1):
 
 
 def partition(x, kth, /, axis=-1):
-    """Sorted along an axis, which brings the kth elements to their places."""
+    """Sorted along an axis, which brings the kth elements to their places.
+
+    >>> hop.partition(hop.asarray([3, 1, 2]), 1)
+    Array([1, 2, 3], dtype=int64)
+    """
     return sort(_vector(x) if axis is None else x, axis=-1 if axis is None else axis)
 
 
 def argpartition(x, kth, /, axis=-1):
-    """Where the elements of partition stand."""
+    """Where the elements of partition stand.
+
+    >>> hop.argpartition(hop.asarray([3, 1, 2]), 1)
+    Array([1, 2, 0], dtype=int64)
+    """
     return argsort(_vector(x) if axis is None else x, axis=-1 if axis is None else axis)
 
 
 def ptp(x, /, axis=None, *, keepdims=False):
-    """The difference of the largest and the smallest along axes."""
+    """The difference of the largest and the smallest along axes.
+
+    >>> hop.ptp(hop.asarray([3, 1, 2]))
+    Array(2, dtype=int64)
+    """
     return max(x, axis=axis, keepdims=keepdims) - min(x, axis=axis, keepdims=keepdims)
 
 
 def median(x, /, axis=None, *, keepdims=False):
-    """The number in the middle along axes, or between the two that are there."""
+    """The number in the middle along axes, or between the two that are there.
+
+    >>> hop.median(hop.asarray([3, 1, 2]))
+    Array(2., dtype=float32)
+    >>> hop.median(hop.asarray([1.0, 2.0, 4.0, 9.0]))
+    Array(3., dtype=float32)
+    """
     return quantile(x, 0.5, axis=axis, keepdims=keepdims)
 
 
 def percentile(x, q, /, axis=None, *, keepdims=False):
-    """quantile, of q in hundredths."""
+    """quantile, of q in hundredths.
+
+    >>> hop.percentile(hop.asarray([1.0, 2.0, 4.0]), 50)
+    Array(2., dtype=float32)
+    """
     return quantile(x, q / 100 if _dtypes.is_number(q) else _as_real(q) / 100, axis=axis, keepdims=keepdims)
 
 
 def average(x, /, axis=None, weights=None, returned=False, *, keepdims=False):
     """The mean along axes, with weights of the shape of x or along the one axis; with returned=True the sums
-    of the weights, too."""
+    of the weights, too.
+
+    >>> hop.average(hop.asarray([1.0, 3.0]), weights=hop.asarray([3.0, 1.0]))
+    Array(1.5, dtype=float32)
+    """
     x = _as_real(x)
     if weights is None:
         out = mean(x, axis=axis, keepdims=keepdims)
@@ -874,7 +1260,12 @@ def average(x, /, axis=None, weights=None, returned=False, *, keepdims=False):
 
 def cov(x, /, y=None, rowvar=True, *, correction=1):
     """The covariances of the rows of a matrix, the observations in its columns (rowvar=False: the other way
-    round); y has more rows."""
+    round); y has more rows.
+
+    >>> hop.cov(hop.asarray([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+    Array([[ 1., -1.],
+           [-1.,  1.]], dtype=float32)
+    """
     parts = []
     for v in (x,) if y is None else (x, y):
         v = _matrix(_as_real(v))
@@ -892,7 +1283,12 @@ def _transposed(x):
 
 
 def corrcoef(x, /, y=None, rowvar=True):
-    """The correlations of the rows of a matrix, the observations in its columns."""
+    """The correlations of the rows of a matrix, the observations in its columns.
+
+    >>> hop.round(hop.corrcoef(hop.asarray([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])), 4)
+    Array([[ 1., -1.],
+           [-1.,  1.]], dtype=float32)
+    """
     c = cov(x, y, rowvar)
     if not c.ndim:
         return c / c
@@ -901,7 +1297,11 @@ def corrcoef(x, /, y=None, rowvar=True):
 
 
 def trapezoid(y, /, x=None, dx=1.0, axis=-1):
-    """The integral of y along an axis by trapezoids, at the points x or at a distance dx."""
+    """The integral of y along an axis by trapezoids, at the points x or at a distance dx.
+
+    >>> hop.trapezoid(hop.asarray([0.0, 1.0, 4.0]))
+    Array(3., dtype=float32)
+    """
     y = _as_real(y)
     axis = _along(y, axis)
     if x is not None:
@@ -913,14 +1313,24 @@ def trapezoid(y, /, x=None, dx=1.0, axis=-1):
 
 
 def ediff1d(x, /, to_end=None, to_begin=None):
-    """Differences of neighbours of all elements; to_begin and to_end stand before and behind them."""
+    """Differences of neighbours of all elements; to_begin and to_end stand before and behind them.
+
+    >>> hop.ediff1d(hop.asarray([1, 4, 9]))
+    Array([3, 5], dtype=int64)
+    """
     steps = diff(_vector(x))
     return concat([_vector(part) for part in (to_begin, steps, to_end) if part is not None])
 
 
 def gradient(x, /, *spacing, axis=None):
     """Slopes along axes, by differences of both neighbours, at the ends of one. spacing: a distance for all
-    axes, or a distance or the positions for each."""
+    axes, or a distance or the positions for each.
+
+    Differences of numbers; hop.grad is the derivative of a function.
+
+    >>> hop.gradient(hop.asarray([0.0, 1.0, 4.0, 9.0]))
+    Array([1., 2., 4., 5.], dtype=float32)
+    """
     x = _as_real(x)
     axes = _axes(x, axis)
     if len(spacing) not in (0, 1, len(axes)):
@@ -951,7 +1361,13 @@ def _slopes(x, h, axis):
 
 def bincount(x, /, weights=None, minlength=0, *, length=None):
     """How often each integer from 0 on is in x, or the sum of its weights. length: how long the result is;
-    needed where only a run knows x."""
+    needed where only a run knows x.
+
+    >>> hop.bincount(hop.asarray([0, 2, 2]))
+    Array([1, 0, 2], dtype=int64)
+    >>> hop.bincount(hop.asarray([0, 2, 2]), length=5)
+    Array([1, 0, 2, 0, 0], dtype=int64)
+    """
     x = _integers(here("x"), _vector(x))[0] if _array(x).size else zeros((0,), int64)
     if length is None:
         most = _known("x", x) if x.shape[0] else None
@@ -968,7 +1384,11 @@ def bincount(x, /, weights=None, minlength=0, *, length=None):
 
 def digitize(x, bins, /, right=False):
     """Between which edges elements lie: the number of edges at or below them (right=True: below), of falling
-    edges those above them."""
+    edges those above them.
+
+    >>> hop.digitize(hop.asarray([0.5, 2.5]), hop.asarray([1.0, 2.0, 3.0]))
+    Array([0, 2], dtype=int64)
+    """
     x, bins = _array(x), _line("bins", bins)
     right = _arguments.flag(here("right"), right)
     rising = searchsorted(bins, x, side="left" if right else "right")
@@ -978,7 +1398,11 @@ def digitize(x, bins, /, right=False):
 
 def histogram_bin_edges(x, /, bins=10, range=None):
     """The edges of the bins of histogram: so many bins of one width over the range (of the elements when not
-    said), or the edges given."""
+    said), or the edges given.
+
+    >>> hop.histogram_bin_edges(hop.asarray([0.0, 4.0]), 2)
+    Array([0., 2., 4.], dtype=float32)
+    """
     if not isinstance(bins, int) or isinstance(bins, builtins.bool):
         return _line("bins", bins)
     bins, x = _arguments.integer(here("bins"), bins, 1, 1 << 40), _as_real(x)
@@ -995,7 +1419,11 @@ def histogram_bin_edges(x, /, bins=10, range=None):
 
 def histogram(x, /, bins=10, range=None, density=False, weights=None):
     """(how many elements, or what weights, lie in each bin; the edges of the bins). The last bin holds its
-    upper edge, too. density=True: over an integral of 1."""
+    upper edge, too. density=True: over an integral of 1.
+
+    >>> hop.histogram(hop.asarray([0.0, 1.0, 4.0]), 2)
+    (Array([2, 1], dtype=int64), Array([0., 2., 4.], dtype=float32))
+    """
     x, edges = _vector(x), histogram_bin_edges(x, bins, range)
     n = edges.shape[0] - 1
     at = searchsorted(edges, x, side="right") - 1
@@ -1018,27 +1446,47 @@ def _without_nan(x, value):
 
 
 def nansum(x, /, axis=None, dtype=None, *, keepdims=False):
-    """The sum of what is not NaN along axes."""
+    """The sum of what is not NaN along axes.
+
+    >>> hop.nansum(hop.asarray([1.0, hop.nan, 4.0]))
+    Array(5., dtype=float32)
+    """
     return sum(_without_nan(x, 0)[0], axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 def nanprod(x, /, axis=None, dtype=None, *, keepdims=False):
-    """The product of what is not NaN along axes."""
+    """The product of what is not NaN along axes.
+
+    >>> hop.nanprod(hop.asarray([1.0, hop.nan, 4.0]))
+    Array(4., dtype=float32)
+    """
     return prod(_without_nan(x, 1)[0], axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 def nancumsum(x, /, axis=None, dtype=None):
-    """cumsum of what is not NaN."""
+    """cumsum of what is not NaN.
+
+    >>> hop.nancumsum(hop.asarray([1.0, hop.nan, 4.0]))
+    Array([1., 1., 5.], dtype=float32)
+    """
     return cumsum(_without_nan(x, 0)[0], axis, dtype)
 
 
 def nancumprod(x, /, axis=None, dtype=None):
-    """cumprod of what is not NaN."""
+    """cumprod of what is not NaN.
+
+    >>> hop.nancumprod(hop.asarray([1.0, hop.nan, 4.0]))
+    Array([1., 1., 4.], dtype=float32)
+    """
     return cumprod(_without_nan(x, 1)[0], axis, dtype)
 
 
 def nanmean(x, /, axis=None, *, keepdims=False):
-    """The mean of what is not NaN along axes."""
+    """The mean of what is not NaN along axes.
+
+    >>> hop.nanmean(hop.asarray([1.0, hop.nan, 4.0]))
+    Array(2.5, dtype=float32)
+    """
     filled, there = _without_nan(_as_real(x), 0)
     return sum(filled, axis=axis, keepdims=keepdims) / astype(
         sum(there, axis=axis, keepdims=keepdims), filled.dtype
@@ -1046,7 +1494,11 @@ def nanmean(x, /, axis=None, *, keepdims=False):
 
 
 def nanvar(x, /, axis=None, *, correction=0.0, keepdims=False):
-    """The variance of what is not NaN along axes."""
+    """The variance of what is not NaN along axes.
+
+    >>> hop.nanvar(hop.asarray([1.0, hop.nan, 4.0]))
+    Array(2.25, dtype=float32)
+    """
     x = _as_real(x)
     distance, there = _without_nan(x - nanmean(x, axis=axis, keepdims=True), 0)
     free = astype(sum(there, axis=axis, keepdims=keepdims), x.dtype) - correction
@@ -1056,7 +1508,11 @@ def nanvar(x, /, axis=None, *, correction=0.0, keepdims=False):
 
 
 def nanstd(x, /, axis=None, *, correction=0.0, keepdims=False):
-    """The standard deviation of what is not NaN along axes."""
+    """The standard deviation of what is not NaN along axes.
+
+    >>> hop.nanstd(hop.asarray([1.0, hop.nan, 4.0]))
+    Array(1.5, dtype=float32)
+    """
     return sqrt(nanvar(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
@@ -1069,27 +1525,47 @@ def _nan_extreme(x, axis, keepdims, reduced, worst):
 
 
 def nanmax(x, /, axis=None, *, keepdims=False):
-    """The largest of what is not NaN along axes; NaN where there is nothing else."""
+    """The largest of what is not NaN along axes; NaN where there is nothing else.
+
+    >>> hop.nanmax(hop.asarray([1.0, hop.nan, 4.0]))
+    Array(4., dtype=float32)
+    """
     return _nan_extreme(x, axis, keepdims, max, -inf)
 
 
 def nanmin(x, /, axis=None, *, keepdims=False):
-    """The smallest of what is not NaN along axes; NaN where there is nothing else."""
+    """The smallest of what is not NaN along axes; NaN where there is nothing else.
+
+    >>> hop.nanmin(hop.asarray([1.0, hop.nan, 4.0]))
+    Array(1., dtype=float32)
+    """
     return _nan_extreme(x, axis, keepdims, min, inf)
 
 
 def nanargmax(x, /, axis=None, *, keepdims=False):
-    """Where the first of the largest that are not NaN stands; 0 where there is nothing else."""
+    """Where the first of the largest that are not NaN stands; 0 where there is nothing else.
+
+    >>> hop.nanargmax(hop.asarray([1.0, hop.nan, 4.0]))
+    Array(2, dtype=int64)
+    """
     return _ops.argmax(_without_nan(x, -inf)[0], axis=axis, keepdims=keepdims)
 
 
 def nanargmin(x, /, axis=None, *, keepdims=False):
-    """Where the first of the smallest that are not NaN stands; 0 where there is nothing else."""
+    """Where the first of the smallest that are not NaN stands; 0 where there is nothing else.
+
+    >>> hop.nanargmin(hop.asarray([1.0, hop.nan, 4.0]))
+    Array(0, dtype=int64)
+    """
     return _ops.argmin(_without_nan(x, inf)[0], axis=axis, keepdims=keepdims)
 
 
 def nanquantile(x, q, /, axis=None, *, keepdims=False):
-    """quantile of what is not NaN; NaN where there is nothing else."""
+    """quantile of what is not NaN; NaN where there is nothing else.
+
+    >>> hop.nanquantile(hop.asarray([1.0, hop.nan, 4.0]), 0.5)
+    Array(2.5, dtype=float32)
+    """
     x, q = _as_real(x), asarray(q, dtype=float64)
     axes = _axes(x, axis)
     kept = [a for a in builtins.range(x.ndim) if a not in axes]
@@ -1111,12 +1587,20 @@ def nanquantile(x, q, /, axis=None, *, keepdims=False):
 
 
 def nanpercentile(x, q, /, axis=None, *, keepdims=False):
-    """percentile of what is not NaN."""
+    """percentile of what is not NaN.
+
+    >>> hop.nanpercentile(hop.asarray([1.0, hop.nan, 4.0]), 50)
+    Array(2.5, dtype=float32)
+    """
     return nanquantile(x, asarray(q, dtype=float64) / 100, axis=axis, keepdims=keepdims)
 
 
 def nanmedian(x, /, axis=None, *, keepdims=False):
-    """median of what is not NaN."""
+    """median of what is not NaN.
+
+    >>> hop.nanmedian(hop.asarray([1.0, hop.nan, 4.0]))
+    Array(2.5, dtype=float32)
+    """
     return nanquantile(x, 0.5, axis=axis, keepdims=keepdims)
 
 
@@ -1124,7 +1608,11 @@ def nanmedian(x, /, axis=None, *, keepdims=False):
 
 
 def polyval(p, x, /):
-    """The polynomial with the coefficients p, from the highest power down, at x."""
+    """The polynomial with the coefficients p, from the highest power down, at x.
+
+    >>> hop.polyval(hop.asarray([1.0, 0.0, -1.0]), 3.0)
+    Array(8., dtype=float32)
+    """
     from ._control import fori_loop
 
     p, x = _line("p", p), _array(x)
@@ -1144,24 +1632,40 @@ def _coefficients(a1, a2):
 
 
 def polyadd(a1, a2, /):
-    """The sum of two polynomials."""
+    """The sum of two polynomials.
+
+    >>> hop.polyadd(hop.asarray([1, 2]), hop.asarray([1, 0, 0]))
+    Array([1, 1, 2], dtype=int64)
+    """
     a1, a2 = _coefficients(a1, a2)
     return a1 + a2
 
 
 def polysub(a1, a2, /):
-    """The difference of two polynomials."""
+    """The difference of two polynomials.
+
+    >>> hop.polysub(hop.asarray([1, 2]), hop.asarray([1, 0, 0]))
+    Array([-1,  1,  2], dtype=int64)
+    """
     a1, a2 = _coefficients(a1, a2)
     return a1 - a2
 
 
 def polymul(a1, a2, /):
-    """The product of two polynomials."""
+    """The product of two polynomials.
+
+    >>> hop.polymul(hop.asarray([1, 1]), hop.asarray([1, -1]))
+    Array([ 1,  0, -1], dtype=int64)
+    """
     return _convolved(_line("a1", a1), _line("a2", a2), "full")
 
 
 def polyder(p, /, m=1):
-    """The mth derivative of a polynomial."""
+    """The mth derivative of a polynomial.
+
+    >>> hop.polyder(hop.asarray([1.0, 0.0, -1.0]))
+    Array([2., 0.], dtype=float32)
+    """
     p = _line("p", p)
     for _ in range(builtins.min(_arguments.size(here("m"), m), p.shape[0])):
         n = p.shape[0] - 1
@@ -1170,7 +1674,11 @@ def polyder(p, /, m=1):
 
 
 def polyint(p, /, m=1, k=0):
-    """The mth integral of a polynomial; k is the constant, or one for each integral."""
+    """The mth integral of a polynomial; k is the constant, or one for each integral.
+
+    >>> hop.polyint(hop.asarray([2.0, 1.0]))
+    Array([1., 1., 0.], dtype=float32)
+    """
     p = _as_real(_line("p", p))
     m = _arguments.integer(here("m"), m, 0, 1000)
     constants = list(k) if isinstance(k, (tuple, list)) else [k] * m
