@@ -6,7 +6,7 @@ from . import _core
 _RENAMED = {  # the array-API standard's names
     "logcumsumexp": "cumulative_logsumexp",
     "expit": "sigmoid", "gammaln": "lgamma",
-    "norm": "linalg.vector_norm",
+    "norm": "linalg.norm",
     "swish": "silu",
 }  # fmt: skip
 _INSTEAD = {
@@ -44,11 +44,11 @@ _INSTEAD = {
     "pure_callback": "hop.debug_callback calls Python, but gives nothing back",
     "relu6": "use hop.clip(x, 0, 6)", "scipy": "hop.erf, hop.erfc, hop.logsumexp, hop.linalg, … stand in hop itself", "segment_max": "use hop.full(n, -hop.inf).at[ids].max(x)", "segment_sum": "use hop.zeros(n).at[ids].add(x)",
     "selu": "use hop.where", "tensor": "use hop.asarray", "tree_leaves": "use hop.tree.leaves", "tree_map": "use hop.tree.map",
-    "unsqueeze": "use hop.expand_dims or x[None]", "vectorize": "use hop.vmap",
+    "unsqueeze": "use hop.expand_dims or x[None]",
 }  # fmt: skip
 _LINALG = {
     "cond": "use the quotient of the first and the last of hop.linalg.svdvals(x)", "eig": "hop.linalg.eigh is for symmetric matrices, others are not done", "eigvals": "hop.linalg.eigvalsh is for symmetric matrices, others are not done",
-    "lstsq": "use hop.linalg.pinv(a) @ b, or hop.linalg.qr", "lu": "use hop.linalg.solve", "multi_dot": "use @", "norm": "use hop.linalg.vector_norm or hop.linalg.matrix_norm",
+    "lstsq": "use hop.linalg.pinv(a) @ b, or hop.linalg.qr", "lu": "use hop.linalg.solve", "multi_dot": "use @",
     "cho_solve": "use hop.linalg.solve_triangular twice",
 }  # fmt: skip
 _RANDOM = {

@@ -1002,12 +1002,14 @@ def isin(x1, x2, /, *, invert=False):
     return logical_not(found) if _arguments.flag(here("invert"), invert) else found
 
 
-def unique(x, /, return_index=False, return_inverse=False, return_counts=False, *, size=None):
+def unique(
+    x, /, return_index=False, return_inverse=False, return_counts=False, *, size=None, fill_value=None
+):
     """The different elements in ascending order; on request where each is first, which of them stands where,
-    how often each is there.
+    how often each is there. With size= exactly so many: fill_value, by default the smallest, fills up.
 
-    >>> hop.unique(hop.asarray([3, 1, 3]))
-    Array([1, 3], dtype=int64)
+    >>> hop.unique(hop.asarray([3, 1, 3]), size=3, fill_value=0)
+    Array([1, 3, 0], dtype=int64)
     >>> hop.unique(hop.asarray([3, 1, 3]), return_counts=True)
     (Array([1, 3], dtype=int64), Array([1, 2], dtype=int64))
     """
@@ -1019,10 +1021,13 @@ def unique(x, /, return_index=False, return_inverse=False, return_counts=False, 
             ("return_counts", return_counts),
         )
     ]
-    if not builtins.any(wanted):
+    fills = size is not None and fill_value is not None
+    if not builtins.any(wanted) and not fills:
         return unique_values(x, size=size)
     values, *more = unique_all(x, size=size)
-    return (values, *[m for m, w in zip(more, wanted) if w])
+    if fills:
+        values = where(more[-1] > 0, values, asarray(fill_value, dtype=values.dtype))
+    return (values, *[m for m, w in zip(more, wanted) if w]) if builtins.any(wanted) else values
 
 
 def union1d(x1, x2, /):

@@ -2,16 +2,17 @@
 nest in any order."""
 
 __all__ = [
-    "grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "jacobian", "hessian", "vmap", "checkpoint", "remat", "Pullback", "Pushforward",
+    "grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "jacobian", "hessian", "vmap", "vectorize", "checkpoint", "remat", "Pullback", "Pushforward",
 ]  # fmt: skip
 
 import functools
+import re
 
 from . import _arguments, _core, tree
 from ._arguments import place
 from ._dtypes import float32
 from ._errors import InvalidError
-from ._ops import astype, broadcast_to, expand_dims, zeros, zeros_like
+from ._ops import asarray, astype, broadcast_shapes, broadcast_to, expand_dims, zeros, zeros_like
 from ._trace import apply, arguments_of, arrays_of, arrays_of_results, body_leaves, capture, marked, run_or_record
 
 
@@ -516,6 +517,53 @@ def _out_axes(axes, results):
 def _repeated(x, axis, size):
     """x in every place along a new axis."""
     return broadcast_to(expand_dims(x, axis=axis), (*x.shape[:axis], size, *x.shape[axis:]))
+
+
+def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
+    """A function that applies pyfunc along all axes but those that the signature names: "(n),(n)->()" for one of two vectors, by default none. Arguments broadcast along the
+    others. excluded: numbers of arguments that are passed on as they are.
+
+    >>> hop.vectorize(lambda a, b: hop.dot(a, b), signature="(n),(n)->()")(hop.ones((2, 3)), hop.ones(3))
+    Array([3., 3.], dtype=float32)
+    """
+    _arguments.function("vectorize: pyfunc", pyfunc)
+    if not isinstance(excluded, (set, frozenset, tuple, list)):
+        raise _arguments.wrong("vectorize: excluded", "numbers of arguments", excluded)
+    fixed = {_arguments.integer("vectorize: excluded", i, 0) for i in excluded}
+    ranks = None if signature is None else _signature(signature)
+
+    def vectorized(*args):
+        arrays = {i: asarray(x) for i, x in enumerate(args) if i not in fixed}
+        inner = ranks if ranks is not None else [0] * len(arrays)
+        if len(inner) != len(arrays):
+            found = f"the signature {signature} has {len(inner)} arguments, found {len(arrays)}"
+            raise InvalidError(f"{place()}vectorize: {found}")
+        lanes = {}
+        for (i, x), rank in zip(arrays.items(), inner):
+            if x.ndim < rank:
+                found = f"argument {i} has type {x._type}, the signature {signature} has {rank} axes"
+                raise InvalidError(f"{place()}vectorize: {found}")
+            lanes[i] = x.shape[: x.ndim - rank]
+        shape = broadcast_shapes(*lanes.values()) if lanes else ()
+        wide = {i: broadcast_to(x, (*shape, *x.shape[len(lanes[i]) :])) if lanes[i] else x for i, x in arrays.items()}
+
+        def call(*values):
+            rest = iter(values)
+            return pyfunc(*[next(rest) if i in arrays else x for i, x in enumerate(args)])
+
+        for _ in shape:
+            call = vmap(call, in_axes=tuple(0 if lanes[i] else None for i in arrays))
+        return call(*wide.values())
+
+    return vectorized
+
+
+def _signature(text):
+    """How many axes each argument has in it."""
+    one = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
+    if not isinstance(text, str) or not re.fullmatch(rf"\s*{one}(\s*,\s*{one})*\s*->\s*{one}(\s*,\s*{one})*\s*", text):
+        raise _arguments.wrong("vectorize: signature", 'a text like "(n,k),(k)->(n)"', text)
+    return [len(re.findall(r"\w+", part)) for part in re.findall(one, text.split("->")[0])]
 
 
 def _inner_types(leaves, axes, args, axis_size):

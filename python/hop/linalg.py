@@ -6,7 +6,7 @@ positive definite for cholesky) gives inf or NaN, not an error.
 """
 
 __all__ = [
-    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "solve_triangular",
+    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve", "solve_triangular",
     "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
@@ -18,7 +18,7 @@ from . import _arguments, _dtypes, _ops
 from ._control import fori_loop, while_loop
 from ._jit import jit
 from ._ops import (
-    abs, any, arange, argmax, argsort, asarray, astype, broadcast_to, concat, copysign, count_nonzero, diagonal, eye, flip, full, isfinite, log, matmul, matrix_transpose, max, min, moveaxis,
+    abs, any, arange, argmax, argsort, asarray, astype, broadcast_to, concat, copysign, count_nonzero, diagonal, expand_dims, eye, flip, full, isfinite, log, matmul, matrix_transpose, max, min, moveaxis,
     ones, outer, prod, sign, sqrt, stack, sum, take, tensordot, trace, triu, vecdot, where, zeros, zeros_like,
 )  # fmt: skip
 from ._ops.common import _along
@@ -485,6 +485,25 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     if ord == 2:
         return sqrt(sum(x * x, axis=axis, keepdims=keepdims))
     return sum(size**ord, axis=axis, keepdims=keepdims) ** (1 / ord)
+
+
+def norm(x, ord=None, axis=None, keepdims=False):
+    """NumPy's: vector_norm along an axis, or of all elements; matrix_norm along two, or with an order where x is a matrix.
+
+    >>> hop.linalg.norm(hop.asarray([3.0, 4.0]))
+    Array(5., dtype=float32)
+    """
+    x = _real(x)
+    if axis is None and (ord is None or x.ndim == 1):
+        return vector_norm(x, keepdims=keepdims, ord=2 if ord is None else ord)
+    axes = range(x.ndim) if axis is None else axis
+    if isinstance(axes, int) or isinstance(axes, (tuple, list)) and len(axes) == 1:
+        return vector_norm(x, axis=axes, keepdims=keepdims, ord=2 if ord is None else ord)
+    if not isinstance(axes, (tuple, list, range)) or len(axes) != 2:
+        raise _arguments.wrong("norm: axis", "an axis of vectors or two of matrices", axes)
+    axes = [_along(x, a) for a in axes]
+    out = matrix_norm(moveaxis(x, axes, (-2, -1)), ord="fro" if ord is None else ord)
+    return expand_dims(out, axis=tuple(axes)) if keepdims else out
 
 
 def matrix_norm(x, /, *, keepdims=False, ord="fro"):

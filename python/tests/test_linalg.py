@@ -232,5 +232,23 @@ class Triangular(Case):
             hop.linalg.solve_triangular(a, numpy.ones(3))
 
 
+@needs_numpy
+class Norm(Case):
+    def test_as_in_numpy(self):
+        draw = numpy.random.default_rng(3)
+        m, cube = draw.normal(size=(3, 4)), draw.normal(size=(2, 3, 4))
+        cases = [(m, axis, order) for axis, order in (
+            (None, None), (0, None), (1, 1), (0, math.inf), ((0, 1), None), ((1, 0), 1), ((0, 1), "nuc"), (None, 2),
+        )]  # fmt: skip
+        for x, axis, order in [*cases, (cube, None, None), (cube, (0, 2), 1), (m[0], None, 3)]:
+            for keep in (False, True):
+                expected = numpy.linalg.norm(x, order, axis, keep)
+                found = hop.linalg.norm(x, order, axis, keep)
+                self.assertEqual(found.shape, expected.shape)
+                self.close(found, expected, 1e-12)
+        with self.assertRaisesRegex(hop.InvalidError, "norm: axis"):
+            hop.linalg.norm(cube, axis=(0, 1, 2))
+
+
 if __name__ == "__main__":
     unittest.main()

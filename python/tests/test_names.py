@@ -14,7 +14,7 @@ from support import Case, differences, needs_numpy, numpy
 class Names(Case):
     def test_messages(self):
         for module, name, text in [
-            (hop, "in1d", "hop has no 'in1d': use hop.isin"), (hop, "expit", "hop has no 'expit': use hop.sigmoid"), (hop, "segment_sum", r"\.at\[ids\]\.add"), (hop, "lax", "hop.scan"), (hop.linalg, "norm", "vector_norm"), (hop.random, "seed", "hop.random.key"),
+            (hop, "in1d", "hop has no 'in1d': use hop.isin"), (hop, "expit", "hop has no 'expit': use hop.sigmoid"), (hop, "segment_sum", r"\.at\[ids\]\.add"), (hop, "lax", "hop.scan"), (hop.linalg, "lstsq", "hop.linalg.pinv"), (hop.random, "seed", "hop.random.key"),
             (hop.tree, "tree_map", "hop.tree.map"), (hop.optim, "apply_updates", "new parameters"), (hop.ones(1), "fill", "hop.full_like"), (hop, "no_such_name", "^module 'hop' has no attribute 'no_such_name'$"),
         ]:  # fmt: skip
             with self.assertRaisesRegex(AttributeError, text):

@@ -296,6 +296,24 @@ class WhatJaxTakes(Case):
         with self.assertRaisesRegex(hop.InvalidError, "there are no policies: mark what a gradient shall keep with hop.keep"):
             hop.checkpoint(lambda v: v, policy=print)
 
+    def test_vectorize(self):
+        f = hop.vectorize(lambda a, b: a @ b, signature="(n,k),(k)->(n)")
+        a, b = hop.ones((2, 1, 3, 4)), hop.arange(8).reshape((2, 4)).astype(hop.float32)
+        self.assertEqual(f(a, b).shape, (2, 2, 3))
+        self.equal(f(a, b)[0, :, 0], [6, 22])
+        self.equal(f(a[0, 0], b[0]), [6, 6, 6])
+        plain = hop.vectorize(lambda x, y: hop.cond(x > y, lambda: x, lambda: y))
+        self.equal(plain(hop.asarray([1, 5]), hop.asarray([[3], [0]])), [[3, 5], [1, 5]])
+        self.equal(hop.vectorize(lambda n, x: x * len(n), excluded={0})("abc", hop.asarray([1, 2])), [3, 6])
+        self.equal(hop.grad(lambda v: hop.sum(plain(v, 0.0)))(hop.asarray([1.0, -1.0])), [1, 0])
+        for bad in ("n->n", "(n)", 3, "(n)->"):
+            with self.assertRaisesRegex(hop.InvalidError, "vectorize: signature: expected a text like"):
+                hop.vectorize(abs, signature=bad)
+        with self.assertRaisesRegex(hop.InvalidError, "has 2 arguments, found 1"):
+            f(a)
+        with self.assertRaisesRegex(hop.InvalidError, r"argument 1 has type f32\[\]"):
+            f(a, 1.0)
+
 
 def more_of(v):
     return v + 1
