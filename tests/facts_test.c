@@ -1,7 +1,8 @@
 /* What passes ask of rows is held against what eval gives. Ranges: with each argument's own interval as what
  * is known of it, every element of an integer result lies in the result's interval. Folding: with arguments
  * replaced by numbers, by one another and by their negatives, the simplified function gives the same bits, on
- * NaN, infinities and signed zeros too. Comparisons, truth values and sums of operands: on all small cases.
+ * NaN, infinities and signed zeros too. Commuting: operands swapped give the same bits. Comparisons, truth
+ * values and sums of operands: on all small cases.
  *
  * facts_test [--seed N]; closes with `N passed, M failed`. */
 #include "check/check.h"
@@ -13,6 +14,7 @@
 #include <math.h>
 
 static uint32_t passed, failed;
+static uint32_t n_commuting; /* samples that were swapped */
 static uint64_t seed = 1;
 
 static void claim(const struct op_row *row, uint32_t sample, const char *what, const char *wrong)
@@ -81,6 +83,27 @@ static const char *not_same(struct bag *bag, struct module *m, uint32_t fn, stru
     val same = node_row(n)->same(&w);
     if (same == VAL_NONE || same >= f->n_params) return NULL;
     return tensor_difference(&bag->arena, o->results[0], args[same], bits);
+}
+
+/* ---- commuting ---- */
+
+/* Is the sample the operator alone, on two parameters of one type? */
+static bool is_pair(const struct fn *f, const struct op_row *row)
+{
+    if (f->n_nodes != 1 || f->n_params != 2) return false;
+    const struct node *n = fn_node(f, 0);
+    return node_row(n) == row && n->n_operands == 2 && node_operands(f, n)[0] != node_operands(f, n)[1] &&
+           value_type(f, 0) == value_type(f, 1);
+}
+
+static const char *not_commuting(struct bag *bag, struct module *m, uint32_t fn, struct tensor *const *args,
+                                 const int64_t *dims, const struct outcome *o)
+{
+    static const struct bound bits = { BOUND_BITS, 0 };
+    struct tensor *swapped[] = { args[1], args[0] };
+    struct outcome other;
+    run_on(bag, m, fn, &interpreter, swapped, dims, &other);
+    return outcome_difference(&bag->arena, &other, o, bits, bits);
 }
 
 /* ---- folding ---- */
@@ -158,6 +181,11 @@ static void check_sample(const struct op_row *row, uint32_t k, struct bag *bag, 
             if (!run_on(bag, m, fn, &interpreter, args, sizes.dims, &o)) continue;
             if (row->range) claim(row, k, "range", outside(bag, m, fn, args, &o));
             if (row->same) claim(row, k, "same", not_same(bag, m, fn, args, &o));
+            if (row->flags & OPF_COMMUTES && is_pair(module_fn(m, fn), row)) {
+                const char *wrong = not_commuting(bag, m, fn, args, sizes.dims, &o);
+                claim(row, k, "commutes", wrong);
+                n_commuting += !draw;
+            }
             if (row->fold && !draw) check_folding(row, k, bag, m, fn, args, sizes.dims);
             break;
         }
@@ -236,8 +264,10 @@ int main(int argc, char **argv)
     for (uint32_t op = 0; op < OP_COUNT; op++) {
         const struct op_row *row = op_table[op];
         if (row->compares || row->factors[0] || row->logic) check_small_cases(row);
-        for (uint32_t k = 0; k < row->n_samples && (row->range || row->fold); k++) walk_sample(row, k);
+        bool asked = row->range || row->fold || row->flags & OPF_COMMUTES;
+        for (uint32_t k = 0; k < row->n_samples && asked; k++) walk_sample(row, k);
     }
+    claim(op_table[0], 0, "commutes", n_commuting >= 8 ? NULL : "too few samples are pairs");
     printf("%u passed, %u failed\n", passed, failed);
     return failed != 0;
 }
