@@ -1,4 +1,5 @@
-"""Functions of the module jax itself that hop has another way for, or no need of: thin spellings for programs that come from there."""
+"""Functions of the module jax itself that hop has another way for, or no need of: thin spellings for programs
+that come from there."""
 
 __all__ = ["ShapeDtypeStruct", "block_until_ready", "device_get", "device_put", "eval_shape", "make_jaxpr"]
 
@@ -13,7 +14,8 @@ from ._trace import CLOSED, capture, is_weak, raw_leaf
 
 
 class ShapeDtypeStruct:
-    """The shape and the dtype of an array: what eval_shape gives, and takes in the place of arrays. A size that only a run knows is None.
+    """The shape and the dtype of an array: what eval_shape gives, and takes in the place of arrays. A size
+    that only a run knows is None.
 
     >>> hop.ShapeDtypeStruct((2, 3), hop.float32).shape
     (2, 3)
@@ -23,7 +25,9 @@ class ShapeDtypeStruct:
     __module__ = "hop"
 
     def __init__(self, shape, dtype):
-        self.shape = tuple(n if n is None else _dims(n)[0] for n in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+        self.shape = tuple(
+            n if n is None else _dims(n)[0] for n in (shape if isinstance(shape, (tuple, list)) else (shape,))
+        )
         self.dtype = as_dtype(dtype)
 
     @property
@@ -51,7 +55,8 @@ class ShapeDtypeStruct:
 
 
 def eval_shape(fun, *args, **named):
-    """The shapes and dtypes of what fun(*args, **named) gives, without computing it: a tree of ShapeDtypeStruct. They may be among the arguments, too.
+    """The shapes and dtypes of what fun(*args, **named) gives, without computing it: a tree of
+    ShapeDtypeStruct. They may be among the arguments, too.
 
     >>> hop.eval_shape(lambda a, b: a @ b, hop.ones((3, 4)), hop.ones((4, 2))).shape
     (3, 2)
@@ -71,11 +76,14 @@ def eval_shape(fun, *args, **named):
 def _struct(text):
     """Of a type as programs write it."""
     name, sizes = text[:-1].split("[")
-    return ShapeDtypeStruct([int(n) if n.strip().isdigit() else None for n in sizes.split(",") if n.strip()], name)
+    return ShapeDtypeStruct(
+        [int(n) if n.strip().isdigit() else None for n in sizes.split(",") if n.strip()], name
+    )
 
 
 def make_jaxpr(fun):
-    """A function that gives the program that jit makes of fun for its arguments; as text it is what hop.jit(fun).text(*args) gives.
+    """A function that gives the program that jit makes of fun for its arguments; as text it is what
+    hop.jit(fun).text(*args) gives.
 
     The program is hop's, not a jaxpr.
 

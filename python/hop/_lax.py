@@ -1,4 +1,5 @@
-"""Functions of jax.lax that the array-API standard has no name for, or another one: thin spellings of operators that are there."""
+"""Functions of jax.lax that the array-API standard has no name for, or another one: thin spellings of
+operators that are there."""
 
 import builtins
 import string
@@ -89,8 +90,8 @@ def clamp(min, x, max):
 
 
 def select(which, on_true, on_false=0):
-    """on_true where `which` holds, on_false elsewhere. Of a list of conditions and a list of arrays, as jax.numpy.select: for each element the array of the
-    first condition that holds, on_false where none does.
+    """on_true where `which` holds, on_false elsewhere. Of a list of conditions and a list of arrays, as
+    jax.numpy.select: for each element the array of the first condition that holds, on_false where none does.
 
     >>> hop.select(hop.asarray([True, False]), hop.asarray([1, 2]), hop.asarray([10, 20]))
     Array([ 1, 20], dtype=int64)
@@ -98,7 +99,9 @@ def select(which, on_true, on_false=0):
     if not isinstance(which, (list, tuple)):
         return where(which, on_true, on_false)
     if not isinstance(on_true, (list, tuple)) or len(on_true) != len(which) or not which:
-        raise _arguments.wrong(here("on_true"), f"a list of {len(which)} arrays, one for each condition", on_true)
+        raise _arguments.wrong(
+            here("on_true"), f"a list of {len(which)} arrays, one for each condition", on_true
+        )
     out = on_false
     for condition, x in zip(reversed(which), reversed(on_true)):
         out = where(condition, x, out)
@@ -115,7 +118,9 @@ def select_n(which, *cases):
     if not cases:
         raise InvalidError(f"{_core.call_place()}there must be a case")
     if which.dtype.kind not in "biu" or which.dtype.kind == "b" and len(cases) > 2:
-        raise _arguments.wrong(here("which"), f"integers that number {len(cases)} cases, or bools for two", which)
+        raise _arguments.wrong(
+            here("which"), f"integers that number {len(cases)} cases, or bools for two", which
+        )
     out = _array(cases[0])
     for number, x in enumerate(cases[1:], 1):
         out = where(which >= number, x, out)
@@ -162,7 +167,9 @@ def broadcast_in_dim(operand, shape, broadcast_dimensions):
     """
     x, dims = _array(operand), _dims(shape)
     most = builtins.max(len(dims) - 1, 0)
-    places = _several("broadcast_dimensions", broadcast_dimensions, lambda what, a: _arguments.integer(what, a, 0, most))
+    places = _several(
+        "broadcast_dimensions", broadcast_dimensions, lambda what, a: _arguments.integer(what, a, 0, most)
+    )
     if len(places) != x.ndim or builtins.any(a >= b for a, b in zip(places, places[1:])):
         expected = f"an axis of the result for each axis of {x._type}, in ascending order"
         raise _arguments.wrong(here("broadcast_dimensions"), expected, broadcast_dimensions)
@@ -178,7 +185,9 @@ def rev(operand, dimensions):
     >>> hop.rev(hop.asarray([1, 2, 3]), (0,))
     Array([3, 2, 1], dtype=int64)
     """
-    return flip(operand, axis=tuple(_several("dimensions", dimensions, lambda what, a: _arguments.integer(what, a))))
+    return flip(
+        operand, axis=tuple(_several("dimensions", dimensions, lambda what, a: _arguments.integer(what, a)))
+    )
 
 
 def iota(dtype, size):
@@ -191,15 +200,17 @@ def iota(dtype, size):
 
 
 def broadcasted_iota(dtype, shape, dimension):
-    """0, 1, … along one axis, the same along the others. The index of each element along the axis `dimension`;
-    hop.arange and broadcasting give the same.
+    """0, 1, … along one axis, the same along the others. The index of each element along the axis
+    `dimension`; hop.arange and broadcasting give the same.
 
     >>> hop.broadcasted_iota(hop.int32, (2, 3), 1)
     Array([[0, 1, 2],
            [0, 1, 2]], dtype=int32)
     """
     dims = _dims(shape)
-    axis = _arguments.integer(here("dimension"), dimension, -len(dims), len(dims) - 1, f"an axis of the shape {dims}")
+    axis = _arguments.integer(
+        here("dimension"), dimension, -len(dims), len(dims) - 1, f"an axis of the shape {dims}"
+    )
     row = iota(dtype, dims[axis])
     return broadcast_to(reshape(row, (-1, *[1] * (len(dims) - 1 - axis % len(dims)))), dims)
 
@@ -235,7 +246,9 @@ def slice_in_dim(operand, start_index, limit_index, stride=1, axis=0):
     """
     x = _array(operand)
     ends = [b if b is None else _arguments.integer(here("a bound"), b) for b in (start_index, limit_index)]
-    return x[(*[builtins.slice(None)] * _along(x, axis), builtins.slice(*ends, _step(here("stride"), stride)))]
+    return x[
+        (*[builtins.slice(None)] * _along(x, axis), builtins.slice(*ends, _step(here("stride"), stride)))
+    ]
 
 
 def index_in_dim(operand, index, axis=0, keepdims=True):
@@ -265,7 +278,8 @@ def dynamic_slice_in_dim(operand, start_index, slice_size, axis=0):
 
 
 def dynamic_index_in_dim(operand, index, axis=0, keepdims=True):
-    """The slice along one axis at an index that may be traced, brought into range; the axis stays, with size 1, unless keepdims is False.
+    """The slice along one axis at an index that may be traced, brought into range; the axis stays, with size
+    1, unless keepdims is False.
 
     >>> hop.dynamic_index_in_dim(hop.asarray([10, 20, 30]), 1, keepdims=False)
     Array(20, dtype=int64)
@@ -277,7 +291,8 @@ def dynamic_index_in_dim(operand, index, axis=0, keepdims=True):
 
 
 def dynamic_update_slice_in_dim(operand, update, start_index, axis):
-    """The operand with slices along one axis replaced, from a position that may be traced, moved so that they fit.
+    """The operand with slices along one axis replaced, from a position that may be traced, moved so that they
+    fit.
 
     >>> hop.dynamic_update_slice_in_dim(hop.zeros(4), hop.ones(2), 1, 0)
     Array([0., 1., 1., 0.], dtype=float32)
@@ -289,7 +304,8 @@ def dynamic_update_slice_in_dim(operand, update, start_index, axis):
 
 
 def dynamic_update_index_in_dim(operand, update, index, axis):
-    """The operand with the slice at an index along one axis replaced; the update may have that axis, of size 1, or not.
+    """The operand with the slice at an index along one axis replaced; the update may have that axis, of size
+    1, or not.
 
     >>> hop.dynamic_update_index_in_dim(hop.zeros(3), 5.0, 1, 0)
     Array([0., 5., 0.], dtype=float32)
@@ -304,8 +320,10 @@ def dynamic_update_index_in_dim(operand, update, index, axis):
 
 
 def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_type=None):
-    """Sums of products over axes, side by side along others. dimension_numbers: ((summed axes of lhs, of rhs), (axes that both share, of lhs, of rhs)). The
-    result has the shared axes, then what is left of lhs, then of rhs. precision changes nothing: products have the precision of their dtype, which preferred_element_type widens.
+    """Sums of products over axes, side by side along others. dimension_numbers: ((summed axes of lhs, of
+    rhs), (axes that both share, of lhs, of rhs)). The result has the shared axes, then what is left of lhs,
+    then of rhs. precision changes nothing: products have the precision of their dtype, which
+    preferred_element_type widens.
 
     >>> hop.dot_general(hop.ones((5, 2, 3)), hop.ones((5, 3, 4)), (((2,), (1,)), ((0,), (0,)))).shape
     (5, 2, 4)
@@ -317,7 +335,9 @@ def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_t
     except (TypeError, ValueError) as error:
         if isinstance(error, InvalidError):
             raise
-        raise _arguments.wrong(here("dimension_numbers"), "((axes, axes), (axes, axes))", dimension_numbers) from None
+        raise _arguments.wrong(
+            here("dimension_numbers"), "((axes, axes), (axes, axes))", dimension_numbers
+        ) from None
     if len(summed_x) != len(summed_y) or len(shared_x) != len(shared_y):
         raise _arguments.wrong(here("dimension_numbers"), "as many axes of lhs as of rhs", dimension_numbers)
     letters = iter(string.ascii_letters)

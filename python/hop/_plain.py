@@ -1,4 +1,5 @@
-"""Loops as plain Python loops over arrays, for hop.disable_jit: their bodies see numbers. They take and give what the recorded ones do: raw arrays."""
+"""Loops as plain Python loops over arrays, for hop.disable_jit: their bodies see numbers. They take and give
+what the recorded ones do: raw arrays."""
 
 from . import _core
 from ._errors import CheckError
@@ -11,7 +12,8 @@ def wanted():
 
 
 def _stacked(rows, like, n=None):
-    """Rows, lists of arrays, as one array per place; n: how many there shall be, zeros behind the last one. like: what a row looks like where there is none."""
+    """Rows, lists of arrays, as one array per place; n: how many there shall be, zeros behind the last one.
+    like: what a row looks like where there is none."""
     out = []
     for i, x in enumerate(like):
         column = [asarray(row[i]) for row in rows]

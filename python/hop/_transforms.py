@@ -204,6 +204,9 @@ class _Rule:
     def program(self, which):
         return self._programs[which]()
 
+    def __repr__(self):
+        return f"the {self.how} of {self.name}"
+
 
 class _Derivative:
     """The derivative of a function at a point. A node of trees: its leaves are the arrays that it keeps, so that captured functions can give it and take it.
@@ -236,6 +239,9 @@ class _Derivative:
 
     def __repr__(self):
         return f"<{type(self).__name__} of {self._rule.name}>"
+
+    def __deepcopy__(self, memo):
+        return self  # nothing can change it
 
     def _apart(self):
         rule, saved = self._rule, self._saved

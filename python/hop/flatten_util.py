@@ -11,12 +11,14 @@ from ._ops.creation import _array
 
 
 def ravel_pytree(pytree):
-    """(one vector of all elements of a tree, in the order of its leaves; a function that makes such a tree of such a vector). The vector has the dtype that operators on
-    all leaves have; the tree that is made has the dtypes of the leaves.
+    """(one vector of all elements of a tree, in the order of its leaves; a function that makes such a tree of
+    such a vector). The vector has the dtype that operators on all leaves have; the tree that is made has the
+    dtypes of the leaves.
 
     >>> vector, unravel = hop.flatten_util.ravel_pytree({"a": hop.asarray([1.0, 2.0]), "b": hop.asarray(3.0)})
     >>> vector, unravel(vector * 10)
-    (Array([1., 2., 3.], dtype=float32), {'a': Array([10., 20.], dtype=float32), 'b': Array(30., dtype=float32)})
+    (Array([1., 2., 3.], dtype=float32), {'a': Array([10., 20.], dtype=float32), 'b': Array(30.,
+    dtype=float32)})
     """
     leaves, treedef = tree.flatten(pytree)
     leaves = [asarray(x) for x in leaves]

@@ -1,4 +1,5 @@
-"""jax.nn's names: functions between layers. Those that hop itself has are the same here; others are made of them.
+"""jax.nn's names: functions between layers. Those that hop itself has are the same here; others are made of
+them.
 
 >>> import hop
 >>> hop.nn.leaky_relu(hop.asarray([-1.0, 2.0]))
@@ -160,7 +161,9 @@ def glu(x, axis=-1):
     x = _array(x)
     axis = _along(x, axis)
     if x.shape[axis] is None or x.shape[axis] % 2:
-        raise InvalidError(f"hop.nn.glu: expected an even number of elements along axis {axis}, found {x._type}")
+        raise InvalidError(
+            f"hop.nn.glu: expected an even number of elements along axis {axis}, found {x._type}"
+        )
     left, right = split(x, 2, axis=axis)
     return left * sigmoid(right)
 

@@ -58,7 +58,8 @@ def treedef_is_leaf(treedef):
 
 
 def treedef_tuple(treedefs):
-    """The structure of a tuple of trees of these structures. As hop.tree.structure of such a tuple would give.
+    """The structure of a tuple of trees of these structures. As hop.tree.structure of such a tuple would
+    give.
 
     >>> hop.tree_util.treedef_tuple([hop.tree.structure(1), hop.tree.structure([1])]).num_leaves
     2
@@ -70,7 +71,8 @@ def treedef_tuple(treedefs):
 
 
 def register_pytree_node(nodetype, flatten_func, unflatten_func):
-    """Makes a class a node: flatten_func(node) gives (children, hashable rest), unflatten_func(rest, children) the node again.
+    """Makes a class a node: flatten_func(node) gives (children, hashable rest), unflatten_func(rest,
+    children) the node again.
 
     >>> class Pair:
     ...     def __init__(self, a, b):
@@ -83,7 +85,8 @@ def register_pytree_node(nodetype, flatten_func, unflatten_func):
 
 
 def register_pytree_node_class(cls):
-    """Makes a class a node that has the methods tree_flatten() and, of the class, tree_unflatten(rest, children). A decorator.
+    """Makes a class a node that has the methods tree_flatten() and, of the class, tree_unflatten(rest,
+    children). A decorator.
 
     >>> @hop.tree_util.register_pytree_node_class
     ... class Box:
@@ -101,7 +104,8 @@ def register_pytree_node_class(cls):
 
 
 def register_pytree_with_keys(nodetype, flatten_with_keys, unflatten_func, flatten_func=None):
-    """Makes a class a node: flatten_with_keys(node) gives ([(key, child), …], hashable rest). Paths count the children; the keys are not kept.
+    """Makes a class a node: flatten_with_keys(node) gives ([(key, child), …], hashable rest). Paths count the
+    children; the keys are not kept.
 
     >>> class Pair:
     ...     def __init__(self, a, b):
@@ -121,7 +125,8 @@ def register_pytree_with_keys(nodetype, flatten_with_keys, unflatten_func, flatt
 
 
 def register_pytree_with_keys_class(cls):
-    """The same of a class that has the methods tree_flatten_with_keys() and tree_unflatten(rest, children). A decorator.
+    """The same of a class that has the methods tree_flatten_with_keys() and tree_unflatten(rest, children). A
+    decorator.
 
     >>> @hop.tree_util.register_pytree_with_keys_class
     ... class Box:
@@ -135,13 +140,16 @@ def register_pytree_with_keys_class(cls):
     >>> hop.tree.leaves(Box(1))
     [1]
     """
-    register_pytree_with_keys(cls, cls.tree_flatten_with_keys, cls.tree_unflatten, getattr(cls, "tree_flatten", None))
+    register_pytree_with_keys(
+        cls, cls.tree_flatten_with_keys, cls.tree_unflatten, getattr(cls, "tree_flatten", None)
+    )
     return cls
 
 
 def register_dataclass(nodetype, data_fields=None, meta_fields=None):
-    """Makes a dataclass a node whose children are the fields data_fields, while meta_fields are part of the structure. Without them all fields are children but for those with
-    metadata {"static": True}. A decorator, too.
+    """Makes a dataclass a node whose children are the fields data_fields, while meta_fields are part of the
+    structure. Without them all fields are children but for those with metadata {"static": True}. A decorator,
+    too.
 
     >>> import dataclasses
     >>> @dataclasses.dataclass
@@ -178,7 +186,8 @@ def register_static(cls):
 
 
 class Partial(functools.partial):
-    """functools.partial as a node of trees: what the function is given already are its children, the function is part of the structure.
+    """functools.partial as a node of trees: what the function is given already are its children, the function
+    is part of the structure.
 
     >>> f = hop.tree_util.Partial(lambda w, x: w * x, hop.asarray(3.0))
     >>> hop.jit(lambda f, x: f(x))(f, 2.0)

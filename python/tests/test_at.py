@@ -1,4 +1,5 @@
-"""x.at[…]: what is read and written, and what becomes of indices that are out of range, in every mode, against a model in plain Python."""
+"""x.at[…]: what is read and written, and what becomes of indices that are out of range, in every mode,
+against a model in plain Python."""
 
 import itertools
 import math
@@ -80,8 +81,13 @@ class Modes(Case):
         self.equal(m.at[..., 9].get(mode="clip"), [3, 7, 11])
         self.equal(m.at[7, 1:3].get(mode="fill", fill_value=0), [0, 0])
         cube = hop.arange(24).reshape((2, 3, 4))
-        self.equal(cube.at[hop.asarray([0, 5]), :, hop.asarray([1, 1])].get(mode="fill", fill_value=-1), [[1, 5, 9], [-1] * 3])
-        self.equal(cube.at[0, hop.asarray([[0], [9]]), 2:].get(mode="fill", fill_value=-1), [[[2, 3]], [[-1, -1]]])
+        self.equal(
+            cube.at[hop.asarray([0, 5]), :, hop.asarray([1, 1])].get(mode="fill", fill_value=-1),
+            [[1, 5, 9], [-1] * 3],
+        )
+        self.equal(
+            cube.at[0, hop.asarray([[0], [9]]), 2:].get(mode="fill", fill_value=-1), [[[2, 3]], [[-1, -1]]]
+        )
 
     def test_writing_beyond_an_end_beside_slices(self):
         """Indices out of range are dropped whatever else the key has."""
@@ -122,11 +128,20 @@ class Modes(Case):
         self.equal(h, [2, 0, 2])
         hop.check_grads(lambda v, w: v.at[i].divide(w, mode="drop"), (start(), 3.0), order=1)
         hop.check_grads(lambda v, w: v.at[i].power(w, mode="clip"), (start(), 1.5), order=1)
-        self.equal(hop.vmap(lambda k: start().at[k].get(mode="fill", fill_value=-1.0))(hop.asarray([0, 5, -5])), [1, -1, 1])
+        self.equal(
+            hop.vmap(lambda k: start().at[k].get(mode="fill", fill_value=-1.0))(hop.asarray([0, 5, -5])),
+            [1, -1, 1],
+        )
 
     def test_the_same_index_twice(self):
         i = hop.asarray([1, 1])
-        for name, expected in (("add", 8.0), ("subtract", -4.0), ("multiply", 18.0), ("divide", 2 / 9), ("min", 2.0)):
+        for name, expected in (
+            ("add", 8.0),
+            ("subtract", -4.0),
+            ("multiply", 18.0),
+            ("divide", 2 / 9),
+            ("min", 2.0),
+        ):
             self.close(getattr(start().at[i], name)(3.0), [1, expected, 4, 8, 16], 1e-15)
 
     def test_integers(self):
@@ -143,7 +158,9 @@ class Modes(Case):
 
     def test_other_modes(self):
         for bad in ("nearest", 3, True, ["clip"]):
-            with self.assertRaisesRegex(hop.InvalidError, r'x\.at\[…\]: mode: expected "clip", "drop", "fill"'):
+            with self.assertRaisesRegex(
+                hop.InvalidError, r'x\.at\[…\]: mode: expected "clip", "drop", "fill"'
+            ):
                 start().at[0].get(mode=bad)
             with self.assertRaisesRegex(hop.InvalidError, r"test_at.py:\d+: x\.at\[…\]: mode"):
                 start().at[0].set(1.0, mode=bad)

@@ -1,4 +1,5 @@
-"""Functions of JAX's modules that hop spells thinly (lax, nn, tree_util, flatten_util, debug, random, jax itself): against their definitions."""
+"""Functions of JAX's modules that hop spells thinly (lax, nn, tree_util, flatten_util, debug, random, jax
+itself): against their definitions."""
 
 import contextlib
 import dataclasses
@@ -25,7 +26,14 @@ class Lax(Case):
         self.equal(hop.mul(x, y), [14, -14, -24])
         self.equal(hop.neg(x), [-7, 7, -8])
         self.equal(hop.integer_pow(x, 2), [49, 49, 64])
-        for name, expected in (("eq", [0, 0, 0]), ("ne", [1, 1, 1]), ("lt", [0, 1, 0]), ("le", [0, 1, 0]), ("gt", [1, 0, 1]), ("ge", [1, 0, 1])):
+        for name, expected in (
+            ("eq", [0, 0, 0]),
+            ("ne", [1, 1, 1]),
+            ("lt", [0, 1, 0]),
+            ("le", [0, 1, 0]),
+            ("gt", [1, 0, 1]),
+            ("ge", [1, 0, 1]),
+        ):
             self.equal(getattr(hop, name)(x, y), [bool(e) for e in expected])
         self.equal(hop.shift_left(x, 1), [14, -14, 16])
         self.equal(hop.shift_right_arithmetic(hop.asarray([-8], dtype=hop.int8), 1), [-4])
@@ -49,7 +57,9 @@ class Lax(Case):
         for bad in (lambda: hop.select([x > 0], [x, x]), lambda: hop.select([], [])):
             with self.assertRaisesRegex(hop.InvalidError, "select: on_true: expected a list of"):
                 bad()
-        with self.assertRaisesRegex(hop.InvalidError, "select_n: which: expected integers that number 3 cases"):
+        with self.assertRaisesRegex(
+            hop.InvalidError, "select_n: which: expected integers that number 3 cases"
+        ):
             hop.select_n(x > 0, x, x, x)
 
     def test_shapes(self):
@@ -75,15 +85,25 @@ class Lax(Case):
         self.equal(hop.index_in_dim(m, -1, axis=1, keepdims=False), [3, 7, 11])
         for how in (lambda f: f, hop.jit):
             i = hop.asarray(2)
-            self.equal(how(lambda v, k: hop.dynamic_slice_in_dim(v, k, 2, axis=1))(m, i), [[2, 3], [6, 7], [10, 11]])
-            self.equal(how(lambda v, k: hop.dynamic_slice_in_dim(v, k, 2))(m, i), [[4, 5, 6, 7], [8, 9, 10, 11]])
+            self.equal(
+                how(lambda v, k: hop.dynamic_slice_in_dim(v, k, 2, axis=1))(m, i), [[2, 3], [6, 7], [10, 11]]
+            )
+            self.equal(
+                how(lambda v, k: hop.dynamic_slice_in_dim(v, k, 2))(m, i), [[4, 5, 6, 7], [8, 9, 10, 11]]
+            )
             self.equal(how(lambda v, k: hop.dynamic_index_in_dim(v, k, keepdims=False))(m, i), [8, 9, 10, 11])
             self.equal(how(lambda v, k: hop.dynamic_index_in_dim(v, k, 1))(m, i), [[2], [6], [10]])
             zeros = hop.asarray([0, 0, 0])
             updated = [[0, 1, 0, 3], [4, 5, 0, 7], [8, 9, 0, 11]]
             self.equal(how(lambda v, k: hop.dynamic_update_index_in_dim(v, zeros, k, 1))(m, i), updated)
-            self.equal(how(lambda v, k: hop.dynamic_update_slice_in_dim(v, zeros[:, None], k, 1))(m, i), updated)
-        for bad in (lambda: hop.slice(m, (0,), (3,)), lambda: hop.slice_in_dim(m, 0, 2, 0), lambda: hop.slice(m, (0, -1), (1, 1))):
+            self.equal(
+                how(lambda v, k: hop.dynamic_update_slice_in_dim(v, zeros[:, None], k, 1))(m, i), updated
+            )
+        for bad in (
+            lambda: hop.slice(m, (0,), (3,)),
+            lambda: hop.slice_in_dim(m, 0, 2, 0),
+            lambda: hop.slice(m, (0, -1), (1, 1)),
+        ):
             with self.assertRaises(hop.InvalidError):
                 bad()
 
@@ -93,8 +113,17 @@ class Lax(Case):
         a, b = draw.normal(size=(2, 3, 4, 5)), draw.normal(size=(5, 2, 4, 6))
         found = hop.dot_general(hop.asarray(a), hop.asarray(b), (((2, 3), (2, 0)), ((0,), (1,))))
         self.close(found, numpy.einsum("bfcd,dbcg->bfg", a, b), 1e-12)
-        self.close(hop.dot_general(hop.asarray(a[0, 0]), hop.asarray(a[1, 0]), (([0, 1], [0, 1]), ([], []))), (a[0, 0] * a[1, 0]).sum(), 1e-12)
-        wide = hop.dot_general(hop.ones((2, 3), dtype=hop.int8), hop.ones(3, dtype=hop.int8), (((1,), (0,)), ((), ())), preferred_element_type=hop.int32)
+        self.close(
+            hop.dot_general(hop.asarray(a[0, 0]), hop.asarray(a[1, 0]), (([0, 1], [0, 1]), ([], []))),
+            (a[0, 0] * a[1, 0]).sum(),
+            1e-12,
+        )
+        wide = hop.dot_general(
+            hop.ones((2, 3), dtype=hop.int8),
+            hop.ones(3, dtype=hop.int8),
+            (((1,), (0,)), ((), ())),
+            preferred_element_type=hop.int32,
+        )
         self.equal(wide, [3, 3], hop.int32)
         for bad in (3, ((1,), (0,)), (((1,), ()), ((), ())), (((9,), (0,)), ((), ()))):
             with self.assertRaisesRegex(hop.InvalidError, "dot_general|axis"):
@@ -145,7 +174,18 @@ class Nn(Case):
         }
         for name, expected in formulas.items():
             self.close(getattr(hop.nn, name)(vector(*x)), expected, 1e-12)
-        for name in ("relu", "gelu", "silu", "softmax", "log_softmax", "sigmoid", "softplus", "one_hot", "logsumexp", "tanh"):
+        for name in (
+            "relu",
+            "gelu",
+            "silu",
+            "softmax",
+            "log_softmax",
+            "sigmoid",
+            "softplus",
+            "one_hot",
+            "logsumexp",
+            "tanh",
+        ):
             self.assertIs(getattr(hop.nn, name), getattr(hop, name))
         self.equal(hop.grad(hop.nn.elu)(-1e30), 0.0)
 
@@ -202,7 +242,9 @@ class TreeUtil(Case):
             def __init__(self, inside):
                 self.inside = inside
 
-        hop.tree_util.register_pytree_with_keys(Box, lambda b: ([("inside", b.inside)], None), lambda _, c: Box(*c))
+        hop.tree_util.register_pytree_with_keys(
+            Box, lambda b: ([("inside", b.inside)], None), lambda _, c: Box(*c)
+        )
         self.assertEqual(hop.tree.map(lambda v: v + 1, Box(1)).inside, 2)
 
         @functools.partial(hop.tree_util.register_dataclass, data_fields=["w"], meta_fields=["name"])
@@ -249,11 +291,18 @@ class Jax(Case):
 
         def f(p, n, scale=1.0):
             ran.append(isinstance(p["w"], hop.Tracer))
-            return {"y": p["w"] @ hop.ones((4, 2), dtype=hop.float64) * scale, "n": n + 1, "kept": p["w"][p["w"] > 0]}
+            return {
+                "y": p["w"] @ hop.ones((4, 2), dtype=hop.float64) * scale,
+                "n": n + 1,
+                "kept": p["w"][p["w"] > 0],
+            }
 
         big = hop.ShapeDtypeStruct((1 << 40, 4), hop.float64)
         out = hop.eval_shape(f, {"w": big}, 3, scale=2.0)
-        self.assertEqual((out["y"].shape, out["y"].dtype, out["y"].ndim, out["y"].size), ((1 << 40, 2), hop.float64, 2, 1 << 41))
+        self.assertEqual(
+            (out["y"].shape, out["y"].dtype, out["y"].ndim, out["y"].size),
+            ((1 << 40, 2), hop.float64, 2, 1 << 41),
+        )
         self.assertEqual(out["n"], hop.ShapeDtypeStruct((), hop.int64))
         self.assertEqual((out["kept"].shape, out["kept"].size), ((None,), None))
         self.assertEqual(ran, [True])
@@ -287,7 +336,11 @@ class Jax(Case):
         with contextlib.redirect_stdout(io.StringIO()) as out:
             hop.jit(lambda v: hop.debug.print("v is {v}, {}", v + 1, v=v, ordered=True))(hop.asarray([1, 2]))
         self.assertEqual(out.getvalue(), "v is [1, 2], [2, 3]\n")
-        hop.jit(lambda v: hop.debug.callback(lambda a, b: seen.append((a.item(), b.item())), v, b=v * 2, ordered=True))(3)
+        hop.jit(
+            lambda v: hop.debug.callback(
+                lambda a, b: seen.append((a.item(), b.item())), v, b=v * 2, ordered=True
+            )
+        )(3)
         self.assertEqual(seen, [(3, 6)])
 
 
@@ -310,7 +363,11 @@ class Random(Case):
         for dtype in (hop.float32, hop.float64):
             self.moments(hop.random.logistic(self.key, (self.N,), dtype), 0, math.pi**2 / 3)
             self.moments(hop.random.laplace(self.key, (self.N,), dtype), 0, 2)
-            self.moments(hop.random.lognormal(self.key, 0.5, (self.N,), dtype), math.exp(0.125), (math.exp(0.25) - 1) * math.exp(0.25))
+            self.moments(
+                hop.random.lognormal(self.key, 0.5, (self.N,), dtype),
+                math.exp(0.125),
+                (math.exp(0.25) - 1) * math.exp(0.25),
+            )
             self.moments(hop.random.rademacher(self.key, (self.N,), dtype), 0, 1)
             cauchy = hop.random.cauchy(self.key, (self.N,), dtype)
             self.close(hop.mean((hop.abs(cauchy) < 1).astype(hop.float32)), 0.5, 0.02)
@@ -321,7 +378,14 @@ class Random(Case):
         phi = lambda v: math.exp(-v * v / 2) / math.sqrt(2 * math.pi)  # noqa: E731
         below = lambda v: 0.5 * math.erfc(-v / math.sqrt(2))  # noqa: E731
         above = lambda v: 0.5 * math.erfc(v / math.sqrt(2))  # noqa: E731
-        for lo, hi in ((-1.0, 1.0), (0.5, 3.0), (-math.inf, 0.0), (6.0, 8.0), (-40.0, -30.0), (2.0, math.inf)):
+        for lo, hi in (
+            (-1.0, 1.0),
+            (0.5, 3.0),
+            (-math.inf, 0.0),
+            (6.0, 8.0),
+            (-40.0, -30.0),
+            (2.0, math.inf),
+        ):
             for dtype in (hop.float32, hop.float64):
                 x = hop.random.truncated_normal(self.key, lo, hi, (self.N,), dtype)
                 self.assertEqual(x.dtype, dtype)
@@ -354,7 +418,20 @@ class Random(Case):
 
 class Messages(Case):
     def test_what_there_is_not(self):
-        for name in ("pmap", "lax", "numpy", "config", "psum", "pmean", "shard_map", "custom_root", "named_scope", "scipy", "sharding", "typing"):
+        for name in (
+            "pmap",
+            "lax",
+            "numpy",
+            "config",
+            "psum",
+            "pmean",
+            "shard_map",
+            "custom_root",
+            "named_scope",
+            "scipy",
+            "sharding",
+            "typing",
+        ):
             with self.assertRaisesRegex(AttributeError, f"hop has no '{name}': .+"):
                 getattr(hop, name)
         with self.assertRaisesRegex(AttributeError, "hop.nn has no 'initializers': use hop.random.normal"):

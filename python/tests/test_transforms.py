@@ -1,5 +1,6 @@
 """Transforms: values against formulas and differences, in any order, inside of each other and of captured programs."""
 
+import copy
 import dataclasses
 import math
 import unittest
@@ -363,6 +364,18 @@ class DerivativesAreTrees(Case):
     def test_sizes_that_depend_on_values(self):
         pull = hop.jit(lambda x: hop.vjp(lambda v: hop.sum(v[v > 0] ** 2), x)[1])(vector(1, -2, 3))
         self.equal(pull(1.0)[0], [2, 0, 6])
+
+    def test_in_loops_and_branches(self):
+        squared = lambda x: hop.vjp(lambda y: y**2, x)[1]  # noqa: E731
+        last, seen = hop.jit(lambda xs: hop.scan(lambda pull, x: (pull, pull(x)[0]), squared(xs[0]), xs))(vector(1, -2, 3))
+        self.equal(seen, [2, -4, 6])
+        self.equal(last(5.0)[0], 10.0)
+        chosen = hop.jit(lambda p, pull: hop.cond(p, lambda: pull, lambda: pull)(1.0)[0])
+        self.equal(chosen(True, squared(vector(3)[0])), 6.0)
+        with self.assertRaisesRegex(hop.InvalidError, "the vjp of <lambda>"):
+            hop.jit(lambda x: hop.cond(x > 0, lambda: squared(x), lambda: squared(x))(1.0))(1.0)
+        self.equal(hop.grad(lambda x: hop.jit(lambda v: hop.vjp(lambda y: y**3, v)[1])(x)(1.0)[0])(2.0), 12.0)
+        self.equal(copy.deepcopy(squared(vector(3)[0]))(1.0)[0], 6.0)
 
     def test_nothing_to_derive(self):
         value, pull = hop.jit(lambda n: hop.vjp(lambda k: k * 2, n))(hop.asarray(3))
