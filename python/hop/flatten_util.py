@@ -16,9 +16,10 @@ def ravel_pytree(pytree):
     dtypes of the leaves.
 
     >>> vector, unravel = hop.flatten_util.ravel_pytree({"a": hop.asarray([1.0, 2.0]), "b": hop.asarray(3.0)})
-    >>> vector, unravel(vector * 10)
-    (Array([1., 2., 3.], dtype=float32), {'a': Array([10., 20.], dtype=float32), 'b': Array(30.,
-    dtype=float32)})
+    >>> vector
+    Array([1., 2., 3.], dtype=float32)
+    >>> unravel(vector * 10)
+    {'a': Array([10., 20.], dtype=float32), 'b': Array(30., dtype=float32)}
     """
     leaves, treedef = tree.flatten(pytree)
     leaves = [asarray(x) for x in leaves]
