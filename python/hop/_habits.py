@@ -133,7 +133,7 @@ def explain(function, given, names, values):
     said = (
         _wrong_name(function, parameters, by_position[: len(given)], names or (), values)
         or _too_many(parameters, by_position, given)
-        or _missing(by_position[len(given) :], names or ())
+        or _missing(function, by_position[len(given) :], names or ())
     )
     return (
         f"{place()}{function.__name__}: {said}; it is {function.__name__}{inspect.signature(function)}"
@@ -178,6 +178,13 @@ def _too_many(parameters, by_position, given):
     return f"{count}: pass the others by name: {', '.join(n + '=' for n in named)}" if named else count
 
 
-def _missing(by_position, names):
+# What a call without some arguments means elsewhere.
+_SHORTER = {"where": "hop.nonzero(condition) says where it holds"}
+
+
+def _missing(function, by_position, names):
     missing = [p.name for p in by_position if p.default is p.empty and p.name not in names]
-    return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing" if missing else None
+    if not missing:
+        return None
+    advice = f" ({_SHORTER[function.__name__]})" if function.__name__ in _SHORTER else ""
+    return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing{advice}"

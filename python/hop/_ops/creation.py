@@ -7,7 +7,7 @@ import operator
 
 from .. import _arguments, _core, _dtypes, tree
 from .._dtypes import as_dtype
-from .._errors import InvalidError
+from .._errors import InvalidError, TracerError
 from .common import _CODE, _call, _dims, _on, _public, _text, _type
 
 newaxis = None
@@ -148,6 +148,8 @@ def from_dlpack(x, /, *, device=None, copy=None):
         asked["copy"] = copy
     try:
         capsule = x.__dlpack__(max_version=(1, 0), **asked)
+    except TracerError:
+        raise
     except TypeError:  # from before the keywords
         capsule = x.__dlpack__()
     made = _core.from_dlpack(capsule)
