@@ -87,11 +87,7 @@ class _Writer:
         if type(x) is float:
             return x if math.isfinite(x) else {"float": str(x)}
         if _is_array(x):
-            name = _name(path) or "array"
-            while name in self.arrays or name == _STRUCTURE:
-                name += "_"
-            self.arrays[name] = x
-            return {"array": name}
+            return {"array": self.added(x, path)}
         if type(x) is dict:
             return {"dict": self.children(x.items(), path)}
         node = tree._apart(x)
@@ -104,6 +100,14 @@ class _Writer:
         kind = f"{type(x).__module__}.{type(x).__qualname__}"
         return {"node": kind, "children": self.children(zip(node[3], node[2]), path)}
 
+    def added(self, x, path):
+        """The name that an array gets."""
+        name = _name(path) or "array"
+        while name in self.arrays or name == _STRUCTURE:
+            name += "_"
+        self.arrays[name] = x
+        return name
+
     def children(self, items, path):
         out = []
         for key, child in items:
@@ -113,6 +117,10 @@ class _Writer:
             attribute = [True] if isinstance(key, tree._Attribute) else []
             plain = str(key) if isinstance(key, str) else key
             out.append([plain, self.described(child, (*path, key)), *attribute])
+            if type(child) in (bool, float) or type(child) is int and abs(child) < 1 << 63:
+                self.added(
+                    asarray(child), (*path, key)
+                )  # for other programs; the number itself is in the description
         return out
 
 

@@ -129,8 +129,9 @@ class Trees(Case):
     def test_others_read_them(self):
         hop.save(self.path("a.npz"), {"layers": [{"w": hop.arange(3)}, numpy.ones(2)], "n": 3})
         with numpy.load(self.path("a.npz")) as found:
-            self.assertEqual(sorted(found), ["__tree__", "layers.0.w", "layers.1"])
+            self.assertEqual(sorted(found), ["__tree__", "layers.0.w", "layers.1", "n"])
             self.assertEqual(found["layers.0.w"].tolist(), [0, 1, 2])
+            self.assertEqual((found["n"].item(), found["n"].shape), (3, ()))
             described = json.loads(found["__tree__"].tobytes())
         self.assertEqual(described["tree"]["dict"][1], ["n", 3])
 

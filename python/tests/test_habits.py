@@ -173,6 +173,8 @@ class Arguments(Case):
             (lambda: hop.sin(x, x), "takes 1 arguments by position, found 2; it is sin"),
             (lambda: hop.roll(x), "roll: shift is missing; it is roll"),
             (lambda: hop.where(), "condition and x1 and x2 are missing"),
+            (lambda: hop.interp(1.0, x[0], x[0], left=0), r"use hop\.where\(x < xp\[0\], left"),
+            (lambda: hop.unique(x, axis=0), "whole slices are not compared"),
             (lambda: hop.where(x > 0), r"x1 and x2 are missing \(hop.nonzero\(condition\) says where it holds\)"),
             (lambda: hop.sum(x, ddof=1), "those given by name are axis"),
             (lambda: hop.scan(lambda c, y: (c, y), 0.0, x, nothing=1), "no argument 'nothing'"),
