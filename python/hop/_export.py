@@ -1,4 +1,5 @@
-"""A program as a folder of C that builds and checks itself: source, header, weights, a driver with an example and what it must give, a Makefile and a README."""
+"""A program as a folder of C that builds and checks itself: source, header, weights, a driver with an example
+and what it must give, a Makefile and a README."""
 
 import os
 import re
@@ -9,11 +10,14 @@ from . import _core, _dtypes, tree
 from ._arguments import place, wrong
 from ._errors import FileError, InvalidError
 
-MOST_EMBEDDED = 1 << 20  # bytes of closed-over arrays that export writes into the source, unless told otherwise
+MOST_EMBEDDED = (
+    1 << 20
+)  # bytes of closed-over arrays that export writes into the source, unless told otherwise
 MOST_IN_TEXT = 1 << 24  # bytes of them that a source may hold at all
 _MOST_LITERAL = 4096  # elements of examples that stand in main.c; more are in a file
 
-# Per element type of a program: C's type, the code of struct, the bound of a comparison relative to the largest element (None: exact).
+# Per element type of a program: C's type, the code of struct, the bound of a comparison relative to the
+# largest element (None: exact).
 _TYPES = {
     "bool": ("uint8_t", "B", None), "i8": ("int8_t", "b", None), "i16": ("int16_t", "h", None),
     "i32": ("int32_t", "i", None), "i64": ("int64_t", "q", None), "u8": ("uint8_t", "B", None),
@@ -26,7 +30,8 @@ _MARK = "Written by hop"
 
 
 def constant_names(fun, hidden):
-    """Names for the arrays that a function closes over: those of the variables that hold them, weight0, … for others."""
+    """Names for the arrays that a function closes over: those of the variables that hold them, weight0, … for
+    others."""
     known = {}
     for name, value in _variables(fun, 4):
         for path, leaf in tree.leaves_with_path(value):
@@ -80,7 +85,8 @@ def result_names(out_tree):
 
 
 class Signature:
-    """The C function as the emitted header declares it, apart: sizes never stand first, because Python's shapes are known."""
+    """The C function as the emitted header declares it, apart: sizes never stand first, because Python's
+    shapes are known."""
 
     def __init__(self, header, n_params, n_results):
         line = next(x for x in header.splitlines() if re.match(r"int \w+\(.*\);$", x))
@@ -97,11 +103,19 @@ class Signature:
 
 
 class Exported:
-    """What export wrote. folder: where; files: their names; name: of the C function; signature: its declaration; command: builds the example and checks it."""
+    """What export wrote. folder: where; files: their names; name: of the C function; signature: its
+    declaration; command: builds the example and checks it."""
 
     def __init__(self, folder, files, signature):
-        self.folder, self.files, self.name, self.signature = folder, tuple(files), signature.name, signature.text
-        self.command = f"make -C {folder} check" if re.fullmatch(r"[\w./-]+", folder) else f"make -C '{folder}' check"
+        self.folder, self.files, self.name, self.signature = (
+            folder,
+            tuple(files),
+            signature.name,
+            signature.text,
+        )
+        self.command = (
+            f"make -C {folder} check" if re.fullmatch(r"[\w./-]+", folder) else f"make -C '{folder}' check"
+        )
 
     def __repr__(self):
         return f"{self.folder}: {', '.join(self.files)}\n{self.signature}\nbuild and check it: {self.command}"
@@ -117,8 +131,10 @@ def export(lowered, folder, name, weights):
     program = lowered._program
     if program.traced.function.callbacks:
         raise InvalidError(
-            f"{place()}export: the program calls Python (hop.debug_callback), and there is none where the C runs: "
-            "leave the callbacks out, or write the C by jit(f).c(…), whose caller can supply them (docs/emit.md)"
+            f"{place()}export: the program calls Python (hop.debug_callback), and there is none where the C "
+            f"runs: "
+            "leave the callbacks out, or write the C by jit(f).c(…), whose caller can supply them "
+            "(docs/emit.md)"
         )
     hidden = program.traced.hidden
     if weights == "auto":
@@ -131,7 +147,9 @@ def export(lowered, folder, name, weights):
     expected = lowered.compile().run([*program.traced.leaves, *hidden])
     driver = _Driver(lowered, signature, given, expected, len(hidden) if by_file else 0)
     files = {
-        f"{signature.name}.c": lowered.emit("c", name=name, header=f"{signature.name}.h", weights="arguments" if by_file else "constants"),
+        f"{signature.name}.c": lowered.emit(
+            "c", name=name, header=f"{signature.name}.h", weights="arguments" if by_file else "constants"
+        ),
         f"{signature.name}.h": header,
         "main.c": driver.text(),
         "Makefile": _makefile(signature.name),
@@ -148,7 +166,10 @@ def _write(folder, files):
         others = sorted(x for x in os.listdir(folder) if not _is_ours(os.path.join(folder, x)))
         if others:
             shown = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
-            raise FileError(f"{place()}export: {folder} already holds {shown}, which export did not write: name a new or an empty folder")
+            raise FileError(
+                f"{place()}export: {folder} already holds {shown}, which export did not write: name a new or "
+                f"an empty folder"
+            )
         for old in os.listdir(folder):
             os.remove(os.path.join(folder, old))
         for file, content in files.items():
@@ -186,7 +207,9 @@ class _Driver:
         self.literal = sum(x.size for x in [*inputs, *expected]) <= _MOST_LITERAL
         self.data = {}
         if n_weights:
-            self.data[f"{signature.name}_weights.bin"] = b"".join(_bytes(x) for x in given[self.first_weight :])
+            self.data[f"{signature.name}_weights.bin"] = b"".join(
+                _bytes(x) for x in given[self.first_weight :]
+            )
         if not self.literal:
             self.data[f"{signature.name}_example.bin"] = b"".join(_bytes(x) for x in [*inputs, *expected])
 
@@ -194,9 +217,12 @@ class _Driver:
         s = self.signature
         kinds = sorted({_kind(t) for t in self.out_types})
         out = [
-            f"/* {_MARK}: calls {s.name} with the arguments of an example and compares what it gives with what hop gave.\n"
-            f" * make check, or: cc -O2 -std=c99 -ffp-contract=off main.c {s.name}.c -lm -o example && ./example */\n"
-            f'#include "{s.name}.h"\n\n#include <float.h>\n#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
+            f"/* {_MARK}: calls {s.name} with the arguments of an example and compares what it gives with "
+            f"what hop gave.\n"
+            f" * make check, or: cc -O2 -std=c99 -ffp-contract=off main.c {s.name}.c -lm -o example && "
+            f"./example */\n"
+            f'#include "{s.name}.h"\n\n#include <float.h>\n#include <math.h>\n#include <stdio.h>\n#include '
+            f'<stdlib.h>\n#include <string.h>\n'
         ]
         if self.data:
             out.append(_READ)
@@ -204,11 +230,18 @@ class _Driver:
         if s.context:
             out.append(_RESIZE)
         out.append("int main(void)\n{")
-        out += [self._array("in_" + n, x, not self._from_file(i)) for i, (n, x) in enumerate(zip(s.params, self.given))]
+        out += [
+            self._array("in_" + n, x, not self._from_file(i))
+            for i, (n, x) in enumerate(zip(s.params, self.given))
+        ]
         out += [self._array("expected_" + n, x, self.literal) for n, x in zip(s.results, self.expected)]
         for name, x, grows in zip(s.results, self.expected, s.grows):
             kind = _TYPES[_kind(x._type)][0]
-            out.append(f"    {kind} *found_{name} = NULL;" if grows else f"    static {kind} found_{name}[{max(x.size, 1)}];")
+            out.append(
+                f"    {kind} *found_{name} = NULL;"
+                if grows
+                else f"    static {kind} found_{name}[{max(x.size, 1)}];"
+            )
         out += [f"    int64_t size_{name} = 0;" for name in s.sizes]
         out.append(self._calls())
         return "\n".join(out) + "\n"
@@ -228,8 +261,13 @@ class _Driver:
         s, out = self.signature, []
         for file, arrays in self._files():
             out.append(f"    void *const of_{file}[] = {{ {', '.join(arrays)} }};")
-            out.append(f"    const size_t bytes_of_{file}[] = {{ {', '.join('sizeof ' + a for a in arrays)} }};")
-            out.append(f'    if (read_arrays("{s.name}_{file}.bin", of_{file}, bytes_of_{file}, {len(arrays)})) return 2;')
+            out.append(
+                f"    const size_t bytes_of_{file}[] = {{ {', '.join('sizeof ' + a for a in arrays)} }};"
+            )
+            out.append(
+                f'    if (read_arrays("{s.name}_{file}.bin", of_{file}, bytes_of_{file}, {len(arrays)})) '
+                f'return 2;'
+            )
         if s.context:
             out.append("    struct hop_c_context context = { 0 };\n    context.resize = resize;")
         if s.workspace:
@@ -239,14 +277,33 @@ class _Driver:
         arguments += ["&size_" + n for n in s.sizes] + ["workspace"] * s.workspace + ["&context"] * s.context
         out.append(f"    const int status = {s.name}({', '.join(arguments)});")
         out.append("    if (status != HOP_C_OK) {")
-        more = ' %s%s\\n", status, context.place ? context.place : "", context.message ? context.message : "");' if s.context else '\\n", status);'
-        out.append(f'        printf("{s.name} returned status %d' + more + "\n        return 1;\n    }\n    int differing = 0;")
+        more = (
+            ' %s%s\\n", status, context.place ? context.place : "", context.message ? context.message : "");'
+            if s.context
+            else '\\n", status);'
+        )
+        out.append(
+            f'        printf("{s.name} returned status %d'
+            + more
+            + "\n        return 1;\n    }\n    int differing = 0;"
+        )
         for name, size in self._sizes():
-            out.append(f'    if (size_{name} != {size}) {{\n        printf("{name}: expected {size}, found %lld\\n", (long long)size_{name});\n        return 1;\n    }}')
+            out.append(
+                f'    if (size_{name} != {size}) {{\n        printf("{name}: expected {size}, found '
+                f'%lld\\n", (long long)size_{name});\n        return 1;\n    }}'
+            )
         for name, x in zip(s.results, self.expected):
-            out.append(f'    differing += compare_{_kind(x._type)}("{name}", found_{name}, expected_{name}, {x.size});')
-        out += [f"    free(found_{n});" for n, grows in zip(s.results, s.grows) if grows] + ["    free(workspace);"] * s.workspace
-        out.append(f'    if (!differing) printf("{s.name}: all results agree\\n");\n    return differing ? 1 : 0;\n}}')
+            out.append(
+                f'    differing += compare_{_kind(x._type)}("{name}", found_{name}, expected_{name}, '
+                f'{x.size});'
+            )
+        out += [f"    free(found_{n});" for n, grows in zip(s.results, s.grows) if grows] + [
+            "    free(workspace);"
+        ] * s.workspace
+        out.append(
+            f'    if (!differing) printf("{s.name}: all results agree\\n");\n    return differing ? 1 : 0;\n'
+            f'}}'
+        )
         return "\n".join(out)
 
     def _files(self):
@@ -335,7 +392,8 @@ _VALUES = {
     "f16": """static double value_f16(uint16_t bits)
 {
     const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    const double size = exponent == 31 ? (fraction ? NAN : INFINITY) : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+    double size = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+    if (exponent == 31) size = fraction ? NAN : INFINITY;
     return bits >> 15 ? -size : size;
 }
 """,
@@ -352,25 +410,30 @@ _VALUES = {
 
 def _comparison(kind, strict):
     c, _, bound = _TYPES[kind]
-    head = f"static int compare_{kind}(const char *name, const {c} *found, const {c} *expected, size_t n)\n{{\n"
+    head = (
+        f"static int compare_{kind}(const char *name, const {c} *found, const {c} *expected, size_t n)\n{{\n"
+    )
     if bound is None:
         show = "unsigned long long" if kind.startswith("u") else "long long"
         form = "%llu" if kind.startswith("u") else "%lld"
         return (
             f"\n{head}    for (size_t i = 0; i < n; i++) {{\n        if (found[i] == expected[i]) continue;\n"
-            f'        printf("%s, element %zu: expected {form}, found {form}\\n", name, i, ({show})expected[i], ({show})found[i]);\n        return 1;\n    }}\n    return 0;\n}}\n'
+            f'        printf("%s, element %zu: expected {form}, found {form}\\n", name, i, '
+            f'({show})expected[i], ({show})found[i]);\n        return 1;\n    }}\n    return 0;\n}}\n'
         )
     value = f"value_{kind}(%s)" if kind in _VALUES else "(double)%s"
     limit = "0" if strict else f"{bound:g} * largest"
     largest = "" if strict else (
         "    double largest = 0;\n    for (size_t i = 0; i < n; i++) {\n"
-        f"        const double size = fabs({value % 'expected[i]'});\n        if (size <= DBL_MAX && size > largest) largest = size;\n    }}\n"
+        f"        const double size = fabs({value % 'expected[i]'});\n        if (size <= DBL_MAX && size > "
+        f"largest) largest = size;\n    }}\n"
     )  # fmt: skip
     return (
         f"\n{_VALUES.get(kind, '')}{head}{largest}    for (size_t i = 0; i < n; i++) {{\n"
         f"        const double a = {value % 'found[i]'}, b = {value % 'expected[i]'};\n"
         f"        if (a == b || (a != a && b != b) || fabs(a - b) <= {limit}) continue;\n"
-        '        printf("%s, element %zu: expected %.9g, found %.9g\\n", name, i, b, a);\n        return 1;\n    }\n    return 0;\n}\n'
+        '        printf("%s, element %zu: expected %.9g, found %.9g\\n", name, i, b, a);\n        return 1;\n'
+        '    }\n    return 0;\n}\n'
     )
 
 
@@ -398,8 +461,12 @@ clean:
 def _readme(lowered, signature, driver, files):
     s = signature
     lines = [
-        f"# {s.name}", "", f"{_MARK} {_core.version} from a Python function. It needs a C99 compiler and libm, nothing else.", "", "```c", s.text, "```", "",
-        f"`make check` builds an example and compares its results with what hop gave. A program of one's own: `cc -O2 -std=c99 -ffp-contract=off -c {s.name}.c`, then link it with `-lm` and include `{s.name}.h` (also from C++).",
+        f"# {s.name}", "",
+            f"{_MARK} {_core.version} from a Python function. It needs a C99 "
+            f"compiler and libm, nothing else.", "", "```c", s.text, "```", "",
+        f"`make check` builds an example and compares its results with what hop gave. A program of one's "
+        f"own: `cc -O2 -std=c99 -ffp-contract=off -c {s.name}.c`, then link it with `-lm` and include "
+        f"`{s.name}.h` (also from C++).",
         "", "| argument | in Python | type |", "|---|---|---|",
     ]  # fmt: skip
     paths = lowered._paths()
@@ -407,14 +474,27 @@ def _readme(lowered, signature, driver, files):
         lines.append(f"| `{name}` | {'`' + paths[i] + '`' if i < len(paths) else 'a weight'} | `{kind}` |")
     for name, path, kind in zip(s.results, lowered._result_paths(), lowered.out_types):
         lines.append(f"| `{name}`, written | `{path}` | `{kind}` |")
-    lines += ["", "Arrays are contiguous and row-major and do not overlap. A bool is a byte, f16 and bf16 are their bits in a `uint16_t`. The function returns 0, or a status that the header lists."]
+    lines += [
+        "",
+        "Arrays are contiguous and row-major and do not overlap. A bool is a byte, f16 and bf16 are their "
+        "bits in a `uint16_t`. The function returns 0, or a status that the header lists.",
+    ]
     for file in files:
         if file.endswith("_weights.bin"):
-            lines += ["", f"`{file}` holds the arrays that the function closes over, one after another, little-endian; `main.c` shows how to read it:", ""]
+            lines += [
+                "",
+                f"`{file}` holds the arrays that the function closes over, one after another, "
+                f"little-endian; `main.c` shows how to read it:",
+                "",
+            ]
             at = 0
             for name, x in zip(s.params[driver.first_weight :], driver.given[driver.first_weight :]):
                 lines.append(f"- `{name}`, `{x._type}`: {x.nbytes} bytes from byte {at}")
                 at += x.nbytes
         if file.endswith("_example.bin"):
-            lines += ["", f"`{file}` holds the arguments and the expected results of the example; only `main.c` reads it."]
+            lines += [
+                "",
+                f"`{file}` holds the arguments and the expected results of the example; only `main.c` reads "
+                f"it.",
+            ]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,5 @@
-"""Programs as C: jit(f).c compiles as it is, jit(f).export writes a folder that builds and checks itself. What is written is given to the C compiler with all warnings as errors, and run."""
+"""Programs as C: jit(f).c compiles as it is, jit(f).export writes a folder that builds and checks itself.
+What is written is given to the C compiler with all warnings as errors, and run."""
 
 import os
 import pathlib
@@ -26,16 +27,30 @@ class Exports(Case):
     def compiled(self, *arguments, folder=None):
         if not COMPILER:
             self.skipTest("NOT RUN: there is no C compiler")
-        done = subprocess.run([*COMPILER, *FLAGS, *arguments], cwd=folder or self.folder, capture_output=True, text=True)
+        done = subprocess.run(
+            [*COMPILER, *FLAGS, *arguments], cwd=folder or self.folder, capture_output=True, text=True
+        )
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
     def checked(self, exported):
-        """Builds and runs what was exported; gives what it said. The header is read by a C++ compiler, too."""
+        """Builds and runs what was exported; gives what it said. The header is read by a C++ compiler,
+        too."""
         self.compiled("main.c", exported.name + ".c", "-lm", "-o", "example", folder=exported.folder)
         done = subprocess.run(["./example"], cwd=exported.folder, capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"{exported.name}: all results agree\n", ""))
+        self.assertEqual(
+            (done.returncode, done.stdout, done.stderr), (0, f"{exported.name}: all results agree\n", "")
+        )
         if PLUS_PLUS:
-            command = [*PLUS_PLUS, "-fsyntax-only", "-x", "c++", "-Wall", "-Wextra", "-Werror", exported.name + ".h"]
+            command = [
+                *PLUS_PLUS,
+                "-fsyntax-only",
+                "-x",
+                "c++",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                exported.name + ".h",
+            ]
             done = subprocess.run(command, cwd=exported.folder, capture_output=True, text=True)
             self.assertTrue(done.returncode == 0 or "pragma once in main file" in done.stderr, done.stderr)
 
@@ -55,11 +70,14 @@ class Programs(Exports):
             return {"h": h, "gate": hop.sigmoid(h) if gated else h}, hop.sum(h)
 
         params = {"w": MODE, "u": [hop.asarray([1.0, -2.0])]}
-        exported = hop.jit(cell, static_argnames="gated").export(self.folder / "out", params, hop.ones(2), 0.5, gated=True)
+        exported = hop.jit(cell, static_argnames="gated").export(
+            self.folder / "out", params, hop.ones(2), 0.5, gated=True
+        )
         self.checked(exported)
         self.assertEqual(
             exported.signature,
-            "int cell(const float *params_u_0, const float *params_w, const float *h, double x, float *out_0_gate, float *out_0_h, float *out_1);",
+            "int cell(const float *params_u_0, const float *params_w, const float *h, double x, float "
+            "*out_0_gate, float *out_0_h, float *out_1);",
         )
         self.assertIn("static const float MODE[", self.read("cell.c"))
         self.assertIn("| `params_u_0` | `params['u'][0]` | `f32[2]` |", self.read("README.md"))
@@ -67,7 +85,12 @@ class Programs(Exports):
         self.assertEqual(exported.files, ("Makefile", "README.md", "cell.c", "cell.h", "main.c"))
         self.assertIn(exported.command, repr(exported))
         if shutil.which("make"):
-            done = subprocess.run(["make", "-s", "-C", exported.folder, "check"], capture_output=True, text=True, env={**os.environ, "CC": COMPILER[0]})
+            done = subprocess.run(
+                ["make", "-s", "-C", exported.folder, "check"],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "CC": COMPILER[0]},
+            )
             self.assertEqual((done.returncode, done.stdout), (0, "cell: all results agree\n"), done.stderr)
 
     def test_gradient_of_loops(self):
@@ -75,23 +98,38 @@ class Programs(Exports):
             def step(h, x):
                 h = hop.while_loop(lambda c: hop.sum(c * c) < 4.0, lambda c: c * 1.5 + w, hop.tanh(w * h + x))
                 return h, h
+
             return hop.sum(hop.scan(step, hop.zeros(3), xs)[1] ** 2)
 
         xs = hop.reshape(hop.linspace(0.1, 1.0, 12), (4, 3))
         exported = self.export(hop.value_and_grad(loss, argnums=(0, 1)), 0.5, xs)
-        self.assertRegex(exported.signature, r"^int loss\(double w, const float \*xs, float \*out_0, float \*out_1_0, float \*out_1_1\b")
+        self.assertRegex(
+            exported.signature,
+            r"^int loss\(double w, const float \*xs, float \*out_0, float \*out_1_0, float \*out_1_1\b",
+        )
 
     def test_weights(self):
-        weights = {"first": hop.random.normal(hop.random.key(0), (256, 512)), "second": [hop.random.normal(hop.random.key(1), (512, 1024))]}
+        weights = {
+            "first": hop.random.normal(hop.random.key(0), (256, 512)),
+            "second": [hop.random.normal(hop.random.key(1), (512, 1024))],
+        }
 
         def model(x):
             return hop.relu(x @ weights["first"]) @ weights["second"][0]
 
         x = hop.random.normal(hop.random.key(2), (3, 256))
         exported = self.export(model, x)  # 2.5 MiB
-        self.assertEqual(exported.signature, "int model(const float *x, const float *weights_first, const float *weights_second_0, float *out);")
-        self.assertEqual((self.folder / "out" / "model_weights.bin").stat().st_size, 4 * (256 * 512 + 512 * 1024))
-        self.assertIn("`weights_second_0`, `f32[512, 1024]`: 2097152 bytes from byte 524288", self.read("README.md"))
+        self.assertEqual(
+            exported.signature,
+            "int model(const float *x, const float *weights_first, const float *weights_second_0, float "
+            "*out);",
+        )
+        self.assertEqual(
+            (self.folder / "out" / "model_weights.bin").stat().st_size, 4 * (256 * 512 + 512 * 1024)
+        )
+        self.assertIn(
+            "`weights_second_0`, `f32[512, 1024]`: 2097152 bytes from byte 524288", self.read("README.md")
+        )
         weights["second"][0] = hop.ones((512, 2))
         exported = self.export(hop.jit(lambda x: model(x)), x)
         self.assertNotIn("weights.bin", " ".join(exported.files))
@@ -102,9 +140,17 @@ class Programs(Exports):
         names = [d.name for d in hop._dtypes.ALL]
 
         def twice(arrays):
-            return [hop.logical_not(x) if x.dtype == hop.bool else x + x for x in arrays], hop.argmax(arrays[-1])
+            return [hop.logical_not(x) if x.dtype == hop.bool else x + x for x in arrays], hop.argmax(
+                arrays[-1]
+            )
 
-        ends = {"int64": [-(2**62), 2**62 - 1], "uint64": [0, 2**63 - 1], "int32": [-(2**30), 5], "float64": [hop.nan, hop.inf], "float32": [-hop.inf, 1e-40]}
+        ends = {
+            "int64": [-(2**62), 2**62 - 1],
+            "uint64": [0, 2**63 - 1],
+            "int32": [-(2**30), 5],
+            "float64": [hop.nan, hop.inf],
+            "float32": [-hop.inf, 1e-40],
+        }
         arrays = [hop.asarray(ends.get(n, [0, 1]), dtype=getattr(hop, n)) for n in names]
         exported = self.export(twice, arrays)
         for part in ("int64_t *", "uint64_t *", "uint16_t *", "int8_t *", "double *", "float *"):
@@ -118,16 +164,24 @@ class Programs(Exports):
     def test_random_numbers_and_bools(self):
         def draw(key, mask):
             a, b = hop.random.split(key)
-            return hop.random.uniform(a, (5,)), hop.random.randint(b, (3,), 0, 10), mask & hop.random.bernoulli(b, 0.5, mask.shape)
+            return (
+                hop.random.uniform(a, (5,)),
+                hop.random.randint(b, (3,), 0, 10),
+                mask & hop.random.bernoulli(b, 0.5, mask.shape),
+            )
 
         self.export(draw, hop.random.key(7), hop.asarray([True, False, True]))
 
     def test_large_examples(self):
-        exported = self.export(lambda x: (hop.sort(x), x[:0]), hop.random.uniform(hop.random.key(0), (20000,)))
+        exported = self.export(
+            lambda x: (hop.sort(x), x[:0]), hop.random.uniform(hop.random.key(0), (20000,))
+        )
         self.assertIn("f_example.bin", exported.files)
 
     def test_strict(self):
-        exported = hop.jit(lambda x: hop.exp(x) / 3, strict=True).export(self.folder / "out", hop.linspace(-3.0, 3.0, 17))
+        exported = hop.jit(lambda x: hop.exp(x) / 3, strict=True).export(
+            self.folder / "out", hop.linspace(-3.0, 3.0, 17)
+        )
         self.checked(exported)
         self.assertIn("fabs(a - b) <= 0)", self.read("main.c"))
 
@@ -183,8 +237,13 @@ class Sources(Exports):
         self.assertNotIn("enum hop_c_status {", source)
         (self.folder / "scale.c").write_text(source, encoding="utf-8")
         self.compiled("-c", "scale.c")
-        self.assertIn("int scale(const float *x, const float *MODE, float *out);", lowered.emit("header", name="scale", weights="arguments"))
-        with self.assertRaisesRegex(hop.InvalidError, "emit: weights: expected 'constants' or 'arguments', found 'none'"):
+        self.assertIn(
+            "int scale(const float *x, const float *MODE, float *out);",
+            lowered.emit("header", name="scale", weights="arguments"),
+        )
+        with self.assertRaisesRegex(
+            hop.InvalidError, "emit: weights: expected 'constants' or 'arguments', found 'none'"
+        ):
             lowered.emit("c", weights="none")
 
     def test_too_large_for_a_text(self):
@@ -199,7 +258,9 @@ class Refusals(Exports):
             hop.debug_callback(lambda v: None, x)
             return x
 
-        with self.assertRaisesRegex(hop.InvalidError, r"export: the program calls Python \(hop.debug_callback\)"):
+        with self.assertRaisesRegex(
+            hop.InvalidError, r"export: the program calls Python \(hop.debug_callback\)"
+        ):
             hop.jit(f).export(self.folder / "out", 1.0)
         self.assertFalse((self.folder / "out").exists())
 
@@ -207,9 +268,14 @@ class Refusals(Exports):
         f = hop.jit(lambda x: x + 1)
         f.export(self.folder / "again", 1.0)
         f.export(self.folder / "again", hop.ones(9000))
-        self.assertEqual(len(f.export(str(self.folder / "again"), 2.0).files), 5)  # what the last one no longer has is gone
+        self.assertEqual(
+            len(f.export(str(self.folder / "again"), 2.0).files), 5
+        )  # what the last one no longer has is gone
         (self.folder / "again" / "thesis.txt").write_text("mine", encoding="utf-8")
-        with self.assertRaisesRegex(hop.FileError, "again already holds thesis.txt, which export did not write: name a new or an empty folder"):
+        with self.assertRaisesRegex(
+            hop.FileError,
+            "again already holds thesis.txt, which export did not write: name a new or an empty folder",
+        ):
             f.export(self.folder / "again", 1.0)
         self.assertTrue((self.folder / "again" / "f.c").exists())
         (self.folder / "file").write_text("", encoding="utf-8")
@@ -224,7 +290,9 @@ class Refusals(Exports):
 
     def test_options(self):
         f = hop.jit(lambda x: x + 1)
-        with self.assertRaisesRegex(hop.InvalidError, "export: weights: expected 'auto', 'constants' or 'file', found 'none'"):
+        with self.assertRaisesRegex(
+            hop.InvalidError, "export: weights: expected 'auto', 'constants' or 'file', found 'none'"
+        ):
             f.export(self.folder / "out", 1.0, weights="none")
         for name in ("2nd", "a b", "", 3):
             with self.assertRaisesRegex(hop.InvalidError, "export: name: expected a name that C allows"):

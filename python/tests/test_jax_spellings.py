@@ -1,6 +1,8 @@
-"""Programs in JAX's spelling, jax_snippets.txt: `jnp.`, `lax.` and `jax.` become `hop.`, nothing else. Most run as they are; the others fail with a message that names what to write.
+"""Programs in JAX's spelling, jax_snippets.txt: `jnp.`, `lax.` and `jax.` become `hop.`, nothing else. Most
+run as they are; the others fail with a message that names what to write.
 
-`python test_jax_spellings.py --jax`, with a Python that has JAX, runs the same texts with JAX itself and holds the expected numbers against its results.
+`python test_jax_spellings.py --jax`, with a Python that has JAX, runs the same texts with JAX itself and
+holds the expected numbers against its results.
 """
 
 import json
@@ -12,11 +14,18 @@ import unittest
 SNIPPETS = pathlib.Path(__file__).resolve().with_name("jax_snippets.txt")
 COUNT, LEAST_UNCHANGED = 76, 72
 
-# Snippets that do not run as they are: what the message says instead. Whoever makes one run takes its line away.
+# Snippets that do not run as they are: what the message says instead. Whoever makes one run takes its line
+# away.
 INSTEAD = {
-    "custom_jvp: a derivative of one's own": "hop has no 'custom_jvp': stop_gradient says what is constant; see implicit differentiation",
-    "custom_vjp: clips a gradient": "hop has no 'custom_vjp': stop_gradient says what is constant; see implicit differentiation",
-    "config: double precision": "hop has no 'config': there are no settings: float64 is there whenever dtype=hop.float64 asks for it",
+    "custom_jvp: a derivative of one's own":
+        "hop has no 'custom_jvp': stop_gradient says what is constant; see implicit "
+        "differentiation",
+    "custom_vjp: clips a gradient":
+        "hop has no 'custom_vjp': stop_gradient says what is constant; see implicit "
+        "differentiation",
+    "config: double precision":
+        "hop has no 'config': there are no settings: float64 is there whenever dtype=hop.float64 asks for "
+        "it",
     "numpy: axes by position": "there is no argument 'ddof': use correction=1",
 }
 
@@ -56,11 +65,14 @@ def differ(found, expected, at="out"):
     if isinstance(expected, list) or isinstance(found, list):
         if not (isinstance(expected, list) and isinstance(found, list) and len(found) == len(expected)):
             return f"{at}: {found} against {expected}"
-        return next(filter(None, (differ(f, e, f"{at}[{i}]") for i, (f, e) in enumerate(zip(found, expected)))), None)
+        pairs = enumerate(zip(found, expected))
+        return next(filter(None, (differ(f, e, f"{at}[{i}]") for i, (f, e) in pairs)), None)
     number = isinstance(expected, (int, float)) and not isinstance(expected, bool)
     if number and isinstance(found, (int, float)) and not isinstance(found, bool):
-        return None if abs(found - expected) <= 1e-5 * max(1, abs(expected)) else f"{at}: {found} against {expected}"
-    return None if found == expected and type(found) is type(expected) else f"{at}: {found!r} against {expected!r}"
+        same = abs(found - expected) <= 1e-5 * max(1, abs(expected))
+    else:
+        same = found == expected and type(found) is type(expected)
+    return None if same else f"{at}: {found!r} against {expected!r}"
 
 
 def run(text, names):
