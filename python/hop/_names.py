@@ -52,7 +52,7 @@ _LINALG = {
     "cho_solve": "use hop.linalg.solve_triangular twice",
 }  # fmt: skip
 _RANDOM = {
-    "beta": "draw from its density with hop.random.categorical, or use NumPy and hop.asarray", "dirichlet": "there is no gamma distribution; use NumPy and hop.asarray", "gamma": "use NumPy and hop.asarray", "poisson": "use NumPy and hop.asarray",
+    "poisson": "use NumPy and hop.asarray",
     "rand": "use hop.random.uniform(key, shape)", "randn": "use hop.random.normal(key, shape)", "seed": "make a key with hop.random.key(seed)", "shuffle": "use hop.random.permutation(key, x)",
 }  # fmt: skip
 _TREE = {

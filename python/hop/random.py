@@ -12,7 +12,7 @@ The functions take one key; hop.vmap(draw)(keys) draws from many, exactly as fro
 
 __all__ = [
     "key", "PRNGKey", "key_data", "wrap_key_data", "split", "fold_in", "bits", "uniform", "normal", "exponential", "gumbel", "randint", "bernoulli", "permutation", "categorical", "choice",
-    "cauchy", "laplace", "logistic", "lognormal", "multivariate_normal", "rademacher", "truncated_normal",
+    "cauchy", "laplace", "logistic", "lognormal", "multivariate_normal", "rademacher", "truncated_normal", "gamma", "beta", "dirichlet", "chisquare", "t",
 ]  # fmt: skip
 
 import builtins
@@ -371,6 +371,103 @@ def _randint_between(key, dims, lo, hi):
         raise ValueError(f"hop.random.randint: bounds of the shape {shape} do not broadcast to {dims}")
     lo, hi = [_ops.broadcast_to(b, shape if dims is None else dims) for b in (lo, hi)]
     return lo + _below(key, _ops.maximum(hi - lo, 1))
+
+
+def _gamma(key, a, *, dims, d):
+    """Marsaglia's and Tsang's method: the cube of a normal number, drawn again where it is rejected. It is for a >= 1; below, a number for a + 1 is
+    multiplied by u**(1 / a)."""
+    from ._control import while_loop
+
+    a = _ops.broadcast_to(a, dims)
+    small = a < 1
+    level = _ops.where(small, a + 1, a) - 1 / 3
+    width = 1 / _ops.sqrt(9 * level)
+
+    def again(carry):
+        made, waits, key = carry
+        keys = split(key, 3)
+        x, u = _normal(keys[0], type=_type(d, dims)), _unit(keys[1], dims, d)
+        v = (1 + width * x) ** 3
+        positive = _ops.where(v > 0, v, 1)
+        bound = 0.5 * x * x + level * (1 - v + _ops.log(positive))
+        good = (v > 0) & (_ops.log1p(-u) < bound)
+        return _ops.where(waits & good, level * v, made), waits & ~good, keys[2]
+
+    first, rest = split(key)
+    begun = (_ops.full(dims, math.nan, dtype=d), (a > 0) & _ops.isfinite(a), first)  # what has no distribution is NaN
+    made = while_loop(lambda carry: _ops.any(carry[1]), again, begun)[0]
+    power = _ops.exp(_ops.log1p(-_unit(rest, dims, d)) / _ops.where(small, a, 1))
+    return _ops.where(small, made * power, made)
+
+
+def _positive(name, what, x, dtype):
+    x = asarray(x)
+    if x.dtype.kind not in "iuf":
+        raise TypeError(f"hop.random.{name}: {what} must be numbers above 0, found {x._type}")
+    return astype(_ops.stop_gradient(x), dtype)
+
+
+def gamma(key, a, shape=None, dtype=float32):
+    """Numbers of the gamma distribution with the shape parameter a, a number or an array; their mean and their variance are a, which must be above 0: others
+    give NaN. The shape is that of a when none is given. Numbers have no gradient for a.
+
+    >>> hop.random.gamma(hop.random.key(0), 2.5, (3,)).shape
+    (3,)
+    """
+    key, d = _key(key, "gamma"), _float(dtype, "gamma")
+    a = _positive("gamma", "a", a, d)
+    return _draw(_gamma, key, a, dims=a.shape if shape is None else _dims(shape), d=d)
+
+
+def beta(key, a, b, shape=None, dtype=float32):
+    """Numbers between 0 and 1 of the beta distribution with the parameters a and b, above 0; their mean is a / (a + b). The shape is that of a and b when none is given.
+
+    >>> hop.random.beta(hop.random.key(0), 2.0, 3.0, (3,)).shape
+    (3,)
+    """
+    key, d = _key(key, "beta"), _float(dtype, "beta")
+    a, b = [_positive("beta", name, x, d) for name, x in (("a", a), ("b", b))]
+    dims = _ops.broadcast_shapes(a.shape, b.shape) if shape is None else _dims(shape)
+    x, y = [gamma(k, p, dims, d) for k, p in zip(split(key), (a, b))]
+    return x / (x + y)
+
+
+def dirichlet(key, alpha, shape=None, dtype=float32):
+    """Vectors of positive numbers whose sum is 1, of the Dirichlet distribution with the parameters alpha, along its last axis. shape: how many, by default one for each
+    vector of alpha.
+
+    >>> hop.random.dirichlet(hop.random.key(0), hop.ones(3), (2,)).shape
+    (2, 3)
+    """
+    key, d = _key(key, "dirichlet"), _float(dtype, "dirichlet")
+    alpha = _positive("dirichlet", "alpha", alpha, d)
+    if not alpha.ndim:
+        raise ValueError(f"hop.random.dirichlet: alpha must have an axis, found {alpha._type}")
+    dims = alpha.shape[:-1] if shape is None else _dims(shape)
+    x = gamma(key, alpha, (*dims, alpha.shape[-1]), d)
+    return x / _ops.sum(x, axis=-1, keepdims=True)
+
+
+def chisquare(key, df, shape=None, dtype=float32):
+    """Sums of the squares of df normal numbers; df, above 0, need not be an integer. The shape is that of df when none is given.
+
+    >>> hop.random.chisquare(hop.random.key(0), 4, (3,)).shape
+    (3,)
+    """
+    key, d = _key(key, "chisquare"), _float(dtype, "chisquare")
+    return 2 * gamma(key, _positive("chisquare", "df", df, d) / 2, shape, d)
+
+
+def t(key, df, shape=(), dtype=float32):
+    """Numbers of Student's distribution with df degrees of freedom.
+
+    >>> hop.random.t(hop.random.key(0), 5.0, (3,)).shape
+    (3,)
+    """
+    key, d, dims = _key(key, "t"), _float(dtype, "t"), _dims(shape)
+    first, second = split(key)
+    df = _positive("t", "df", df, d)
+    return normal(first, dims, d) * _ops.sqrt(df / chisquare(second, df, dims, d))
 
 
 def randint(key, shape, minval, maxval, dtype=int64):

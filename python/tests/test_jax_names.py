@@ -405,6 +405,32 @@ class Random(Case):
         for q, expected in ((0.1, -1.2815515655446004), (0.5, 0.0), (0.9, 1.2815515655446004)):
             self.close(x[int(q * self.N)], expected, 0.05)
 
+    def test_gamma_and_what_follows(self):
+        for dtype in (hop.float32, hop.float64):
+            for a in (0.3, 1.0, 2.5, 20.0):
+                x = hop.random.gamma(self.key, a, (self.N,), dtype)
+                self.assertEqual(x.dtype, dtype)
+                self.assertTrue(bool(hop.all(x >= 0)))
+                self.close(hop.mean(x) / a, 1, 0.05)
+                self.close(hop.var(x) / a, 1, 0.15)
+        x = hop.random.gamma(self.key, 1.0, (self.N,))  # exponential
+        self.close(hop.mean((x < 1).astype(hop.float32)), 1 - math.exp(-1), 0.02)
+        self.moments(hop.random.beta(self.key, 2.0, 3.0, (self.N,)), 0.4, 0.04)
+        self.moments(hop.random.chisquare(self.key, 3, (self.N,)), 3, 6)
+        self.moments(hop.random.t(self.key, 10.0, (self.N,)), 0, 1.25)
+        p = hop.random.dirichlet(self.key, hop.asarray([1.0, 2.0, 5.0]), (self.N,))
+        self.close(hop.mean(p, axis=0), [0.125, 0.25, 0.625], 0.02)
+        self.close(hop.sum(p, axis=1)[:3], [1, 1, 1], 1e-5)
+        self.assertEqual(hop.random.gamma(self.key, vector(1, 2)).shape, (2,))
+        f = lambda k: hop.random.gamma(k, 0.5, (4,))  # noqa: E731
+        self.equal(hop.jit(f)(self.key), f(self.key).tolist())
+        keys = hop.random.split(self.key, 3)
+        self.equal(hop.vmap(f)(keys)[1], f(keys[1]).tolist())
+        self.equal(hop.grad(lambda a: hop.random.gamma(self.key, a))(2.0), 0.0)
+        self.close(hop.random.gamma(self.key, vector(-1, 0, math.inf, math.nan)), [math.nan] * 4)
+        with self.assertRaisesRegex(TypeError, "hop.random.gamma: a must be numbers above 0"):
+            hop.random.gamma(self.key, True)
+
     def test_multivariate_normal(self):
         mean, cov = vector(1, -1), hop.asarray([[2.0, 0.5], [0.5, 1.0]], dtype=hop.float64)
         x = hop.random.multivariate_normal(self.key, mean, cov, (self.N,), hop.float64)
@@ -436,8 +462,8 @@ class Messages(Case):
                 getattr(hop, name)
         with self.assertRaisesRegex(AttributeError, "hop.nn has no 'initializers': use hop.random.normal"):
             hop.nn.initializers
-        with self.assertRaisesRegex(AttributeError, "hop.random has no 'gamma': "):
-            hop.random.gamma
+        with self.assertRaisesRegex(AttributeError, "hop.random has no 'poisson': "):
+            hop.random.poisson
 
 
 if __name__ == "__main__":
