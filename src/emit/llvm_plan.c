@@ -8,6 +8,8 @@ enum {
     CARRY_WORK = 3000, /* the same when a buffer could live in registers because of it */
     LIGHT_WORK = 16,  /* a body this small gets two vectors per step, so that the loop's own cost is shared */
     HEAVY_WORK = 150, /* a body this large is not emitted twice for its tail */
+    HEAVY_SUM = 40,   /* a body this large that adds up in lanes gets one vector per step */
+    HEAVY_INSIDE = 48, /* a body with loops this large gets two, smaller ones four */
     MOST_LANES = STRICT_LANES,
     WEIGHT_GATHER = 12
 };
@@ -480,6 +482,16 @@ static uint32_t least_parts(const struct emitter *e, const struct loop_plan *l)
     return e->p->strict && l->has_lanes ? STRICT_LANES / l->lanes : 1;
 }
 
+/* How many vectors go side by side: as many as hide each other's latency, fewer the more registers each
+ * takes. Loops inside are run once for all of them; sums wait for the sum before. */
+static uint8_t parts_of_work(const struct loop_plan *l)
+{
+    if (l->has_loop) return l->weight > HEAVY_INSIDE ? 2 : 4;
+    if (!l->has_lanes) return l->weight <= LIGHT_WORK ? 2 : 1;
+    if (l->weight > HEAVY_SUM) return 1;
+    return l->weight > LIGHT_WORK ? 2 : 4;
+}
+
 static void size_loop(const struct emitter *e, struct loop_plan *l)
 {
     uint32_t full = l->extent >= 0 ? (uint32_t)((l->extent + l->lanes - 1) / l->lanes) : 0;
@@ -491,12 +503,7 @@ static void size_loop(const struct emitter *e, struct loop_plan *l)
     }
     l->chunk = false;
     l->least = (uint8_t)least_parts(e, l);
-    l->parts = l->has_loop               ? (l->weight > 48 ? 2 : 4)
-               : l->has_lanes            ? (l->weight > 40           ? 1
-                                            : l->weight > LIGHT_WORK ? 2
-                                                                     : 4)
-               : l->weight <= LIGHT_WORK ? 2
-                                         : 1;
+    l->parts = parts_of_work(l);
     l->parts = l->one_round ? l->least : HOP_MAX(l->parts, l->least);
     if (l->extent < 0) {
         l->heavy = l->weight * l->parts > HEAVY_WORK;

@@ -295,6 +295,14 @@ LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueR
     return end_loop(e, &c, &(struct loop_ends){ i, start, next, pre, pre, latch, exit, before, guard });
 }
 
+/* Of a loop from lo up or down to, not including, hi. */
+static int64_t trips_between(int64_t lo, int64_t hi, int64_t step)
+{
+    int64_t span = step > 0 ? hi - lo : lo - hi;
+    int64_t size = step > 0 ? step : -step;
+    return span > 0 ? (span + size - 1) / size : 0;
+}
+
 static void emit_serial(struct emitter *e, const struct lp_stmt *s)
 {
     int64_t lo, hi, step = 1, trips = -1;
@@ -302,8 +310,7 @@ static void emit_serial(struct emitter *e, const struct lp_stmt *s)
     LLVMValueRef start = value_scalar(e, s->lo), limit = value_scalar(e, s->hi);
     bool fixed_step = s->step == LPV_NONE || const_int(e, s->step, &step);
     if (fixed_step && step && const_int(e, s->lo, &lo) && const_int(e, s->hi, &hi)) {
-        trips = step > 0 ? (hi > lo ? (hi - lo + step - 1) / step : 0)
-                         : (lo > hi ? (lo - hi - step - 1) / -step : 0);
+        trips = trips_between(lo, hi, step);
         if (trips == 0) return;
         if (trips == 1 || trips == times) {
             serial_bodies(e, s, start, start, (uint32_t)trips);
