@@ -121,7 +121,10 @@ static void plan_loop(struct trimming *t, const struct loop *l, struct node_plan
     const struct loop_positions at = loop_positions(t->f, l->n);
     const bool *wanted = wanted_of_body(t, l), *used = t->values + l->n->results;
     bool *stay = ARENA_ZNEW(t->arena, bool, l->body->n_params);
-    for (uint32_t i = 0; i < l->n_carry; i++) stay[i] = plan->operands[at.carry + i] = wanted[i];
+    for (uint32_t i = 0; i < l->n_carry; i++) {
+        stay[i] = wanted[i];
+        plan->operands[at.carry + i] = wanted[i];
+    }
     if (l->kind == LOOP_COUNTED) stay[l->n_carry] = true; /* the index is there anyway */
     const struct trimmed *body = trim_body(t, l->body->id, wanted, stay);
     bool any_slice = false;
@@ -133,7 +136,9 @@ static void plan_loop(struct trimming *t, const struct loop *l, struct node_plan
     for (uint32_t i = 0; i < l->n_with; i++)
         plan->operands[at.with + i] = body->params[loop_first_with(l) + i];
     if (l->cond) {
-        const struct trimmed *cond = trim_body(t, l->cond->id, NULL, stay);
+        bool *cond_stay = ARENA_ZNEW(t->arena, bool, l->cond->n_params);
+        for (uint32_t i = 0; i < l->n_carry; i++) cond_stay[i] = wanted[i];
+        const struct trimmed *cond = trim_body(t, l->cond->id, NULL, cond_stay);
         plan->fns[l->cond_region] = cond->fn;
         for (uint32_t i = 0; i < l->n_cond_with; i++)
             plan->operands[at.cond_with + i] = cond->params[l->n_carry + i];
@@ -187,7 +192,8 @@ static void plan_totals(struct trimming *t, const struct node *n, struct node_pl
     }
     bool *stay = ARENA_ZNEW(t->arena, bool, combine->n_params);
     for (uint32_t k = 0; k < n_leaves; k++) {
-        stay[k] = stay[n_leaves + k] = wanted[k];
+        stay[k] = wanted[k];
+        stay[n_leaves + k] = wanted[k];
         plan->operands[k] = wanted[k];
     }
     const struct trimmed *body = trim_body(t, g->fn, wanted, stay);
