@@ -1,5 +1,7 @@
-"""Gaussian-process regression: the length scale, the height and the noise of a process are those that make the data most likely. The likelihood goes through a Cholesky decomposition; its gradient and
-its Hessian go through it, too, and Newton's method needs both. The Hessian at the end says how well each parameter is known."""
+"""Gaussian-process regression: the length scale, the height and the noise of a process are those that make
+the data most likely. The likelihood goes through a Cholesky decomposition; its gradient and its Hessian go
+through it, too, and Newton's method needs both. The Hessian at the end says how well each parameter is
+known."""
 
 import math
 import random
@@ -68,7 +70,10 @@ def main():
     for trip in range(50):
         value, slope, bend = look(p, x, y)
         size = hop.linalg.vector_norm(slope).item()
-        print(f"{trip:4d} {value.item():17.6f} {size:12.2e} " + "".join(f"{v:14.4f}" for v in hop.exp(p).tolist()))
+        print(
+            f"{trip:4d} {value.item():17.6f} {size:12.2e} "
+            + "".join(f"{v:14.4f}" for v in hop.exp(p).tolist())
+        )
         if size < 1e-8:
             break
         move = step(slope, bend)
@@ -89,7 +94,9 @@ def main():
     truth = [signal(v) for v in places]
     low, high = [m - 2 * s for m, s in zip(mean, wide)], [m + 2 * s for m, s in zip(mean, wide)]
     inside = sum(a <= t <= b for a, t, b in zip(low, truth, high)) / len(truth)
-    print(f"\nthe signal is within two deviations at {inside:.0%} of the places; widest where nothing was observed: {max(wide):.2f} at {places[wide.index(max(wide))]:.2f}")
+    print(
+        f"\nthe signal is within two deviations at {inside:.0%} of the places; widest where nothing was observed: {max(wide):.2f} at {places[wide.index(max(wide))]:.2f}"
+    )
     assert inside > 0.85 and -1.0 < places[wide.index(max(wide))] < 1.5
 
     plot.save(

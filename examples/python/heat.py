@@ -1,5 +1,7 @@
-"""Finds what is hidden in a plate from temperatures at its rim. The plate is heated at one side; a disc inside conducts worse than the rest. The heat equation is a scan over time steps made of
-shifted slices, and jacfwd of all of it, by where the disc is, how large it is and how well it conducts, is what the method of Gauss and Newton needs."""
+"""Finds what is hidden in a plate from temperatures at its rim. The plate is heated at one side; a disc
+inside conducts worse than the rest. The heat equation is a scan over time steps made of shifted slices,
+and jacfwd of all of it, by where the disc is, how large it is and how well it conducts, is what the method
+of Gauss and Newton needs."""
 
 import time
 
@@ -11,13 +13,32 @@ RATE = 0.2  # of the plate: how much of a difference goes over to a neighbour in
 NAMES = ("across", "up", "radius", "conductivity")
 TRUTH = hop.asarray([19.0, 13.5, 5.0, 0.15], dtype=hop.float64)
 START = hop.asarray([15.5, 15.5, 7.0, 0.6], dtype=hop.float64)
-SENSORS = hop.asarray([[3, 4], [3, 10], [3, 16], [3, 22], [3, 28], [10, 2], [17, 2], [24, 2], [10, 29], [17, 29], [24, 29], [29, 7], [29, 13], [29, 19], [29, 25]])
+SENSORS = hop.asarray(
+    [
+        [3, 4],
+        [3, 10],
+        [3, 16],
+        [3, 22],
+        [3, 28],
+        [10, 2],
+        [17, 2],
+        [24, 2],
+        [10, 29],
+        [17, 29],
+        [24, 29],
+        [29, 7],
+        [29, 13],
+        [29, 19],
+        [29, 25],
+    ]
+)
 
 places = hop.arange(SIZE).astype(hop.float64)
 
 
 def conductivity(disc):
-    """RATE outside of the disc, a part of it inside, with an edge about a cell wide, so that its place matters smoothly."""
+    """RATE outside of the disc, a part of it inside, with an edge about a cell wide, so that its place
+    matters smoothly."""
     across, up, radius, part = disc
     distance = hop.sqrt((places[None, :] - across) ** 2 + (places[:, None] - up) ** 2)
     return RATE * (part + (1 - part) * hop.sigmoid(2.0 * (distance - radius)))
@@ -36,7 +57,9 @@ def plates(disc, seen):
         return u.at[0].set(1.0).at[-1].set(0.0), None  # one side is hot, the other one cold
 
     def look(u, _):
-        u, _ = hop.scan(step, u, length=EVERY, schedule="recompute")  # a gradient in reverse keeps the plate where the sensors are read, no more
+        u, _ = hop.scan(
+            step, u, length=EVERY, schedule="recompute"
+        )  # a gradient in reverse keeps the plate where the sensors are read, no more
         return u, seen(u)
 
     return hop.scan(look, hop.zeros((SIZE, SIZE), dtype=hop.float64), length=STEPS // EVERY)[1]

@@ -1,5 +1,6 @@
-"""Draws from a curved distribution (a banana) by Hamiltonian Monte Carlo: a scan of leapfrog steps inside of a scan of draws inside of a vmap over chains, with a
-gradient at the heart, compiled as one program. Moments of the draws are checked against the exact ones."""
+"""Draws from a curved distribution (a banana) by Hamiltonian Monte Carlo: a scan of leapfrog steps inside
+of a scan of draws inside of a vmap over chains, with a gradient at the heart, compiled as one program.
+Moments of the draws are checked against the exact ones."""
 
 import time
 
@@ -10,7 +11,8 @@ CHAINS, WARM, DRAWS, LEAPS, STEP = 16, 200, 4000, 24, 0.1
 
 
 def log_density(x):
-    """x[0] is normal with deviation 1, x[1] is normal with deviation 0.5 around x[0]**2: so E x[1] = 1, var x[1] = 2.25."""
+    """x[0] is normal with deviation 1, x[1] is normal with deviation 0.5 around x[0]**2: so E x[1] = 1,
+    var x[1] = 2.25."""
     return -0.5 * x[0] ** 2 - 0.5 * ((x[1] - x[0] ** 2) / 0.5) ** 2
 
 
@@ -56,7 +58,9 @@ def main():
     within, between = hop.mean(hop.var(draws, axis=1), axis=0), hop.var(means, axis=0)
     agreement = hop.sqrt(1 + between / within)
     mean, variance = hop.mean(means, axis=0).tolist(), hop.var(draws.reshape(-1, 2), axis=0).tolist()
-    print(f"{CHAINS} chains of {WARM + DRAWS} draws of {LEAPS} leaps: {spent * 1000:.1f} ms, {hop.mean(taken.astype(hop.float32)).item():.0%} taken\n")
+    print(
+        f"{CHAINS} chains of {WARM + DRAWS} draws of {LEAPS} leaps: {spent * 1000:.1f} ms, {hop.mean(taken.astype(hop.float32)).item():.0%} taken\n"
+    )
     print("         mean   exact   variance   exact   between chains")
     for i, (m, s) in enumerate(((0.0, 1.0), (1.0, 2.25))):
         print(f"x[{i}] {mean[i]:8.3f} {m:7.3f} {variance[i]:10.3f} {s:7.3f} {agreement[i].item():16.4f}")
@@ -64,7 +68,14 @@ def main():
 
     some = draws.reshape(-1, 2)[:: CHAINS * DRAWS // 1500].tolist()
     ridge = [-3 + 0.05 * i for i in range(121)]
-    plot.save("hmc.svg", "Draws from a banana", [("ridge", ridge, [x * x for x in ridge])], [("draws", [p[0] for p in some], [p[1] for p in some])], x_label="x[0]", y_label="x[1]")
+    plot.save(
+        "hmc.svg",
+        "Draws from a banana",
+        [("ridge", ridge, [x * x for x in ridge])],
+        [("draws", [p[0] for p in some], [p[1] for p in some])],
+        x_label="x[0]",
+        y_label="x[1]",
+    )
     print("wrote hmc.svg")
 
 

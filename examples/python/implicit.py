@@ -1,5 +1,6 @@
-"""The gradient of a solution without the gradient of its solver. A layer whose output z solves z = tanh(W z + U x + b) is trained: its gradient comes from one
-linear equation at the solution, in memory that does not depend on how long the solver ran; the gradient through the solver's own while_loop is the check."""
+"""The gradient of a solution without the gradient of its solver. A layer whose output z solves z = tanh(W
+z + U x + b) is trained: its gradient comes from one linear equation at the solution, in memory that does
+not depend on how long the solver ran; the gradient through the solver's own while_loop is the check."""
 
 import random
 
@@ -15,7 +16,12 @@ def layer(p, x, z):
 
 def fixed_point(f, start):
     """z with f(z) = z, by going on until nothing changes, and the number of steps."""
-    z, _, n = hop.while_loop(lambda c: hop.max(hop.abs(c[0] - c[1])) > 1e-13, lambda c: (f(c[0]), c[0], c[2] + 1), (f(start), start, 0), max_trips=1000)
+    z, _, n = hop.while_loop(
+        lambda c: hop.max(hop.abs(c[0] - c[1])) > 1e-13,
+        lambda c: (f(c[0]), c[0], c[2] + 1),
+        (f(start), start, 0),
+        max_trips=1000,
+    )
     return z, n
 
 
@@ -29,7 +35,8 @@ def loss_through(p, x, y):
 
 
 def loss_implicit(p, x, y):
-    """The same value and gradient, from the solution alone: with z = f(p, z), a cotangent c of z becomes the solution of v = c + v df/dz."""
+    """The same value and gradient, from the solution alone: with z = f(p, z), a cotangent c of z becomes
+    the solution of v = c + v df/dz."""
     z, _ = fixed_point(lambda z: layer(hop.stop_gradient(p), x, z), hop.zeros((N, D), dtype=hop.float64))
     z = hop.stop_gradient(z)
     c = hop.stop_gradient(hop.grad(loss_at, argnums=1)(p, z, y))
@@ -41,10 +48,17 @@ def loss_implicit(p, x, y):
 
 def main():
     rng = random.Random(3)
-    matrix = lambda m, n, s: hop.asarray([[rng.gauss(0, s) for _ in range(n)] for _ in range(m)], dtype=hop.float64)  # noqa: E731
+    matrix = lambda m, n, s: hop.asarray(
+        [[rng.gauss(0, s) for _ in range(n)] for _ in range(m)], dtype=hop.float64
+    )  # noqa: E731
     x = matrix(N, 2, 1.0)
     y = hop.sin(2 * x[:, :1]) * x[:, 1:]
-    p = {"w": matrix(D, D, 0.5 / D**0.5), "u": matrix(2, D, 1.0), "b": matrix(1, D, 0.1), "out": matrix(D, 1, 0.3)}
+    p = {
+        "w": matrix(D, D, 0.5 / D**0.5),
+        "u": matrix(2, D, 1.0),
+        "b": matrix(1, D, 0.1),
+        "out": matrix(D, 1, 0.3),
+    }
 
     a, b = hop.grad(loss_implicit)(p, x, y), hop.grad(loss_through)(p, x, y)
     print("parameter   largest gradient   difference of the two ways")

@@ -1,5 +1,6 @@
-"""Fits the four rates of a predator-prey model to noisy observations. The solver chooses its own step sizes: an adaptive while_loop inside of a scan over the
-observations, and the gradient runs backwards through both."""
+"""Fits the four rates of a predator-prey model to noisy observations. The solver chooses its own step
+sizes: an adaptive while_loop inside of a scan over the observations, and the gradient runs backwards
+through both."""
 
 import time
 
@@ -15,7 +16,8 @@ def field(rates, y):
 
 
 def advance(rates, y, t, end, step):
-    """From (t, y) to end: steps of order 3 with an error estimate of order 2; a step is taken again, smaller, where the estimate is too large."""
+    """From (t, y) to end: steps of order 3 with an error estimate of order 2; a step is taken again,
+    smaller, where the estimate is too large."""
 
     def trip(c):
         h = hop.minimum(c["h"], end - c["t"])
@@ -27,7 +29,12 @@ def advance(rates, y, t, end, step):
         error = h * hop.max(hop.abs(-5 / 72 * k1 + k2 / 12 + k3 / 9 - k4 / 8)) / TOLERANCE
         fits = error <= 1
         grow = hop.stop_gradient(hop.clip(0.9 * (error + 1e-12) ** (-1 / 3), 0.2, 3.0))
-        return {"t": hop.where(fits, c["t"] + h, c["t"]), "y": hop.where(fits, y, c["y"]), "h": h * grow, "trips": c["trips"] + 1}
+        return {
+            "t": hop.where(fits, c["t"] + h, c["t"]),
+            "y": hop.where(fits, y, c["y"]),
+            "h": h * grow,
+            "trips": c["trips"] + 1,
+        }
 
     start = {"t": t, "y": y, "h": step, "trips": 0}
     done = hop.while_loop(lambda c: c["t"] < end - 1e-9, trip, start, max_trips=10_000)
@@ -69,22 +76,43 @@ def main():
     for i in range(4):
         d = x.at[i].add(1e-3) - x
         by_differences.append((loss(x + d) - loss(x - d)).item() / 2e-3)
-    assert all(abs(a - b) < 1e-3 * max(1.0, abs(b)) for a, b in zip(g.tolist(), by_differences)), (g, by_differences)
+    assert all(abs(a - b) < 1e-3 * max(1.0, abs(b)) for a, b in zip(g.tolist(), by_differences)), (
+        g,
+        by_differences,
+    )
 
-    print(f"{int(hop.sum(trips))} adaptive steps between {len(times)} observations\n\n step       loss   rates")
+    print(
+        f"{int(hop.sum(trips))} adaptive steps between {len(times)} observations\n\n step       loss   rates"
+    )
     begin, state = time.perf_counter(), adam.init(x)
     for k in range(401):
         value, x, state = descend(x, state)
         if k % 80 == 0:
             print(f"{k:5d} {value.item():10.6f}   " + "  ".join(f"{r:.3f}" for r in hop.exp(x).tolist()))
     found = hop.exp(x)
-    print(" true              " + "  ".join(f"{r:.3f}" for r in true.tolist()) + f"\n\n{1000 * (time.perf_counter() - begin) / 401:.2f} ms a step, gradient included")
+    print(
+        " true              "
+        + "  ".join(f"{r:.3f}" for r in true.tolist())
+        + f"\n\n{1000 * (time.perf_counter() - begin) / 401:.2f} ms a step, gradient included"
+    )
     assert hop.max(hop.abs(found / true - 1)).item() < 0.05, found
 
     fine = hop.linspace(0.05, 15, 300, dtype=hop.float64)
     before, after = solve(first, y0, fine)[0], solve(found, y0, fine)[0]
-    curves = [("prey, fitted", fine.tolist(), after[:, 0].tolist()), ("hunters, fitted", fine.tolist(), after[:, 1].tolist()), ("prey, first guess", fine.tolist(), before[:, 0].tolist())]
-    plot.save("ode_fit.svg", "Predators and prey, fitted through an adaptive solver", curves, [("observed", times.tolist() * 2, data[:, 0].tolist() + data[:, 1].tolist())], x_label="time", y_label="how many", dashed=["prey, first guess"])
+    curves = [
+        ("prey, fitted", fine.tolist(), after[:, 0].tolist()),
+        ("hunters, fitted", fine.tolist(), after[:, 1].tolist()),
+        ("prey, first guess", fine.tolist(), before[:, 0].tolist()),
+    ]
+    plot.save(
+        "ode_fit.svg",
+        "Predators and prey, fitted through an adaptive solver",
+        curves,
+        [("observed", times.tolist() * 2, data[:, 0].tolist() + data[:, 1].tolist())],
+        x_label="time",
+        y_label="how many",
+        dashed=["prey, first guess"],
+    )
     print("wrote ode_fit.svg")
 
 

@@ -1,5 +1,6 @@
-"""Gradients of each example by itself, vmap of grad, on a small classifier: what the mean gradient hides. Mislabelled examples show by the size of their
-gradients; clipping each of them before the mean keeps them from spoiling the fit."""
+"""Gradients of each example by itself, vmap of grad, on a small classifier: what the mean gradient hides.
+Mislabelled examples show by the size of their gradients; clipping each of them before the mean keeps them
+from spoiling the fit."""
 
 import math
 import random
@@ -56,7 +57,13 @@ def main():
     rng = random.Random(2)
     xs, given, true, wrong = data(rng)
     matrix = lambda m, n: hop.asarray([[rng.gauss(0, m**-0.5) for _ in range(n)] for _ in range(m)])  # noqa: E731
-    p = {"w1": matrix(2, 16), "b1": matrix(1, 16)[0], "w2": matrix(16, 16), "b2": matrix(1, 16)[0], "w3": 4 * matrix(16, 1)[:, 0]}
+    p = {
+        "w1": matrix(2, 16),
+        "b1": matrix(1, 16)[0],
+        "w2": matrix(16, 16),
+        "b2": matrix(1, 16)[0],
+        "w3": 4 * matrix(16, 1)[:, 0],
+    }
 
     g = hop.jit(per_example)(p, xs, given)
     one = hop.grad(loss)(p, xs[7], given[7])
@@ -65,7 +72,9 @@ def main():
         assert hop.max(hop.abs(g[name][7] - one[name])).item() < 1e-5
         assert hop.max(hop.abs(hop.mean(g[name], axis=0) - whole[name])).item() < 1e-5
 
-    right = lambda p: hop.mean(((hop.vmap(score, (None, 0))(p, xs) > 0) == (true > 0.5)).astype(hop.float32)).item()  # noqa: E731
+    right = lambda p: hop.mean(
+        ((hop.vmap(score, (None, 0))(p, xs) > 0) == (true > 0.5)).astype(hop.float32)
+    ).item()  # noqa: E731
     print("clipped at   right labels   wrong labels among the longest gradients")
     found = {}
     for bound in (1e6, 0.2):
@@ -76,9 +85,19 @@ def main():
         found[bound] = right(q), hits
         print(f"{'never' if bound > 1 else bound:>10} {right(q):14.1%} {hits:20d} of {WRONG}")
     assert found[0.2][0] >= found[1e6][0] and found[0.2][1] >= 0.8 * WRONG, found
-    groups = [(name, [i for i in range(N) if (i in wrong) == turned]) for name, turned in (("label as it was", False), ("label turned over", True))]
+    groups = [
+        (name, [i for i in range(N) if (i in wrong) == turned])
+        for name, turned in (("label as it was", False), ("label turned over", True))
+    ]
     points = [(name, group, [lengths[i] for i in group]) for name, group in groups]
-    plot.save("per_example.svg", "Which labels are wrong? The length of each example's gradient", points=points, x_label="example", y_label="length of its gradient", log=True)
+    plot.save(
+        "per_example.svg",
+        "Which labels are wrong? The length of each example's gradient",
+        points=points,
+        x_label="example",
+        y_label="length of its gradient",
+        log=True,
+    )
     print("wrote per_example.svg")
 
 

@@ -237,8 +237,10 @@ def save_panels(path, title, panels, width=WIDTH, height=HEIGHT, columns=None, r
     left, top, bottom = room
     above = 18 if len(panels) > 1 else 0  # the picture's own title
     across, down = width / columns, (height - above) / rows
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} '
-           f'{height}" font-family="sans-serif" font-size="12" fill="#24292f">']
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} '
+        f'{height}" font-family="sans-serif" font-size="12" fill="#24292f">'
+    ]
     out.append(f'<rect width="{width}" height="{height}" fill="white"/>')
     out.append(_text(left, 26, title, more=' font-size="15" font-weight="bold"'))
     for k, draw in enumerate(panels):

@@ -1,5 +1,6 @@
-"""Trains a gated recurrent network to add up the two marked numbers of a sequence. The time steps are a scan, the batch is a vmap, and the gradient's memory is
-a word at the call: the same gradients are computed under four schedules."""
+"""Trains a gated recurrent network to add up the two marked numbers of a sequence. The time steps are a
+scan, the batch is a vmap, and the gradient's memory is a word at the call: the same gradients are computed
+under four schedules."""
 
 import time
 
@@ -12,10 +13,19 @@ HIDDEN, LENGTH, BATCH, STEPS = 24, 20, 64, 600
 def parameters(key):
     def gate(key):
         a, b = hop.random.split(key)
-        return {"x": hop.random.normal(a, (2, HIDDEN)) / 2**0.5, "h": hop.random.normal(b, (HIDDEN, HIDDEN)) / HIDDEN**0.5, "b": hop.zeros(HIDDEN)}
+        return {
+            "x": hop.random.normal(a, (2, HIDDEN)) / 2**0.5,
+            "h": hop.random.normal(b, (HIDDEN, HIDDEN)) / HIDDEN**0.5,
+            "b": hop.zeros(HIDDEN),
+        }
 
     keys = hop.random.split(key, 4)
-    return {"update": gate(keys[0]), "reset": gate(keys[1]), "new": gate(keys[2]), "out": hop.random.normal(keys[3], (HIDDEN,)) / HIDDEN**0.5}
+    return {
+        "update": gate(keys[0]),
+        "reset": gate(keys[1]),
+        "new": gate(keys[2]),
+        "out": hop.random.normal(keys[3], (HIDDEN,)) / HIDDEN**0.5,
+    }
 
 
 def predict(p, xs, schedule=None):
@@ -42,7 +52,10 @@ def batch(key):
     """Sequences of (number, mark), and the sum of the two marked numbers, one in each half."""
     keys = hop.random.split(key, 3)
     numbers = hop.random.uniform(keys[0], (BATCH, LENGTH))
-    early, late = hop.random.randint(keys[1], (BATCH,), 0, LENGTH // 2), hop.random.randint(keys[2], (BATCH,), LENGTH // 2, LENGTH)
+    early, late = (
+        hop.random.randint(keys[1], (BATCH,), 0, LENGTH // 2),
+        hop.random.randint(keys[2], (BATCH,), LENGTH // 2, LENGTH),
+    )
     marks = hop.one_hot(early, LENGTH) + hop.one_hot(late, LENGTH)
     return hop.stack([numbers, marks], axis=-1), hop.sum(numbers * marks, axis=1)
 
@@ -80,7 +93,9 @@ def main():
         made = g(p, xs, ys)
         spent = min(seconds(g, p, xs, ys) for _ in range(10))
         first = first or made
-        apart = max(hop.max(hop.abs(a - b)).item() for a, b in zip(hop.tree.leaves(made), hop.tree.leaves(first)))
+        apart = max(
+            hop.max(hop.abs(a - b)).item() for a, b in zip(hop.tree.leaves(made), hop.tree.leaves(first))
+        )
         print(f"{str(schedule):12s} {1000 * spent:12.2f} {apart:22.1e}")
         assert apart < 1e-4
 
@@ -98,10 +113,16 @@ def main():
     xs, sums = batch(keys[1])
     answers = hop.vmap(predict, (None, 0))(p, xs).tolist()
     curves = [("loss", list(range(STEPS)), values), ("always answering 1", [0, STEPS], [guess, guess])]
-    learning = plot.panel("", curves, x_label="step", y_label="mean squared error", dashed=["always answering 1"], log=True)
+    learning = plot.panel(
+        "", curves, x_label="step", y_label="mean squared error", dashed=["always answering 1"], log=True
+    )
     right, asked = ("the sum", [0, 2], [0, 2]), ("new sequences", sums.tolist(), answers)
-    learned = plot.panel("", [right], [asked], x_label="sum of the marked numbers", y_label="answer", dashed=["the sum"])
-    plot.save_panels("rnn.svg", "A recurrent network learns to add two marked numbers", [learning, learned], width=900)
+    learned = plot.panel(
+        "", [right], [asked], x_label="sum of the marked numbers", y_label="answer", dashed=["the sum"]
+    )
+    plot.save_panels(
+        "rnn.svg", "A recurrent network learns to add two marked numbers", [learning, learned], width=900
+    )
     print("wrote rnn.svg")
 
 

@@ -1,5 +1,6 @@
-"""A diagonal state-space model, h[t] = a h[t-1] + b x[t], y[t] = c h[t], three ways: a scan, an associative scan, and the operator hop.linear_recurrence. All give the
-same numbers and gradients; then the model learns the impulse response of a damped oscillation from its answers to noise."""
+"""A diagonal state-space model, h[t] = a h[t-1] + b x[t], y[t] = c h[t], three ways: a scan, an
+associative scan, and the operator hop.linear_recurrence. All give the same numbers and gradients; then the
+model learns the impulse response of a damped oscillation from its answers to noise."""
 
 import math
 import random
@@ -47,7 +48,12 @@ def by_associative_scan(p, xs):
 
 def parameters(rng):
     vector = lambda f: hop.asarray([f(i) for i in range(STATES)], dtype=hop.float64)  # noqa: E731
-    return {"log_decay": vector(lambda i: math.log(0.05)), "angle": vector(lambda i: 0.03 + 0.08 * i), "c": vector(lambda i: rng.gauss(0, 0.05)), "d": vector(lambda i: rng.gauss(0, 0.05))}
+    return {
+        "log_decay": vector(lambda i: math.log(0.05)),
+        "angle": vector(lambda i: 0.03 + 0.08 * i),
+        "c": vector(lambda i: rng.gauss(0, 0.05)),
+        "d": vector(lambda i: rng.gauss(0, 0.05)),
+    }
 
 
 def target(t):
@@ -99,7 +105,15 @@ def main():
     impulse = hop.zeros(120, dtype=hop.float64).at[0].set(1.0)
     t = list(range(120))
     curves = [("learned", t, by_scan(p, impulse).tolist()), ("before", t, by_scan(before, impulse).tolist())]
-    plot.save("state_space.svg", "The impulse response of a state-space model", curves, [("target", t, [target(i) for i in t])], x_label="time", y_label="response", dashed=["before"])
+    plot.save(
+        "state_space.svg",
+        "The impulse response of a state-space model",
+        curves,
+        [("target", t, [target(i) for i in t])],
+        x_label="time",
+        y_label="response",
+        dashed=["before"],
+    )
     print("wrote state_space.svg")
 
 

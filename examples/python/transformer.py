@@ -1,5 +1,6 @@
-"""Trains a small transformer to sort: it reads some digits and has to write them in order, one after the other, each looking back at what is there already. Batches are drawn inside of the compiled program,
-fifty steps of AdamW are one call; parameters are nested dicts and lists."""
+"""Trains a small transformer to sort: it reads some digits and has to write them in order, one after the
+other, each looking back at what is there already. Batches are drawn inside of the compiled program, fifty
+steps of AdamW are one call; parameters are nested dicts and lists."""
 
 import math
 import time
@@ -20,10 +21,21 @@ def init(key):
     def layer(key):
         k = hop.random.split(key, 4)
         ones = hop.ones(WIDTH)
-        return {"look": matrix(k[0], WIDTH, 3 * WIDTH), "mix": matrix(k[1], WIDTH, WIDTH), "wide": matrix(k[2], WIDTH, 4 * WIDTH), "narrow": matrix(k[3], 4 * WIDTH, WIDTH), "scales": (ones, ones)}
+        return {
+            "look": matrix(k[0], WIDTH, 3 * WIDTH),
+            "mix": matrix(k[1], WIDTH, WIDTH),
+            "wide": matrix(k[2], WIDTH, 4 * WIDTH),
+            "narrow": matrix(k[3], 4 * WIDTH, WIDTH),
+            "scales": (ones, ones),
+        }
 
     k = hop.random.split(key, LAYERS + 3)
-    return {"tokens": matrix(k[0], DIGITS + 1, WIDTH), "places": matrix(k[1], TOKENS, WIDTH), "layers": [layer(k[i + 3]) for i in range(LAYERS)], "out": matrix(k[2], WIDTH, DIGITS)}
+    return {
+        "tokens": matrix(k[0], DIGITS + 1, WIDTH),
+        "places": matrix(k[1], TOKENS, WIDTH),
+        "layers": [layer(k[i + 3]) for i in range(LAYERS)],
+        "out": matrix(k[2], WIDTH, DIGITS),
+    }
 
 
 def normed(x, scale):
@@ -31,8 +43,12 @@ def normed(x, scale):
 
 
 def attend(layer, x):
-    """Each place looks at those up to itself; also gives how much it looked at each: [heads, places, places]."""
-    query, key, value = [part.reshape(TOKENS, HEADS, -1).transpose(1, 0, 2) for part in hop.split(x @ layer["look"], 3, axis=-1)]
+    """Each place looks at those up to itself; also gives how much it looked at each: [heads, places,
+    places]."""
+    query, key, value = [
+        part.reshape(TOKENS, HEADS, -1).transpose(1, 0, 2)
+        for part in hop.split(x @ layer["look"], 3, axis=-1)
+    ]
     scores = query @ key.mT / math.sqrt(WIDTH // HEADS)
     earlier = hop.tril(hop.ones((TOKENS, TOKENS), dtype=hop.bool))
     looks = hop.softmax(hop.where(earlier, scores, -hop.inf), axis=-1)
@@ -120,7 +136,9 @@ def main():
     digits = tokens[:, :LENGTH]
     written = write(params, digits)
     right = hop.mean(hop.all(written == ordered, axis=1).astype(hop.float32)).item()
-    print(f"\n{CALLS * STEPS} steps in {spent:.1f} s; of 1000 new rows {right:.1%} are sorted without a mistake:")
+    print(
+        f"\n{CALLS * STEPS} steps in {spent:.1f} s; of 1000 new rows {right:.1%} are sorted without a mistake:"
+    )
     for row, out in zip(digits[:4].tolist(), written[:4].tolist()):
         print(" ", *row, "->", *out)
     assert right > 0.9 and curve[-1] < 0.2 * curve[0]

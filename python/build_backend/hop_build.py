@@ -1,7 +1,8 @@
 """Builds the Python package: a PEP 517 backend that needs nothing but Python, make and a C compiler.
 
-`pip install .` calls build_wheel: the C library is built by make, the extension by the compiler, and the wheel is written here. From the command line:
-`hop_build.py tree DIR` puts the package as it would be installed into DIR, `hop_build.py wheel DIR` writes a wheel there, `hop_build.py sdist DIR` the sources.
+`pip install .` calls build_wheel: the C library is built by make, the extension by the compiler, and the
+wheel is written here. From the command line: `hop_build.py tree DIR` puts the package as it would be
+installed into DIR, `hop_build.py wheel DIR` writes a wheel there, `hop_build.py sdist DIR` the sources.
 HOP_BUILD names the folder in which make builds (build when not set), CC the compiler.
 """
 
@@ -34,7 +35,8 @@ def _build_folder():
 
 
 def _environment():
-    """Without the parallelism of a make that may have called this: it lends its workers to its own children alone."""
+    """Without the parallelism of a make that may have called this: it lends its workers to its own
+    children alone."""
     out = dict(os.environ)
     flags = [f for f in out.pop("MAKEFLAGS", "").split(" ") if not re.match(r"-j\d*$|--jobserver", f)]
     if any(flags):
@@ -47,7 +49,9 @@ def _run(command):
     print(" ".join(command), file=sys.stderr)
     done = subprocess.run(command, cwd=ROOT, env=_environment(), check=False, stdout=sys.stderr)
     if done.returncode:
-        raise SystemExit(f"hop could not be built: {command[0]} ended with code {done.returncode}; what it said stands above (docs/dependencies.md lists what building needs)")
+        raise SystemExit(
+            f"hop could not be built: {command[0]} ended with code {done.returncode}; what it said stands above (docs/dependencies.md lists what building needs)"
+        )
 
 
 def _newer(target, sources):
@@ -55,7 +59,8 @@ def _newer(target, sources):
 
 
 def build_extension():
-    """Builds the library and the extension; returns (path, name) of the files that belong beside the Python files."""
+    """Builds the library and the extension; returns (path, name) of the files that belong beside the
+    Python files."""
     build = _build_folder()
     _run(["make", "-s", f"-j{os.cpu_count() or 1}", f"BUILD={os.path.relpath(build, ROOT)}", "all"])
     folder = os.path.join(build, "python-extension")
@@ -64,17 +69,48 @@ def build_extension():
     compiler = os.environ.get("CC", "gcc").split()
     include = sysconfig.get_paths()["include"]
     if not os.path.exists(os.path.join(include, "Python.h")):
-        raise SystemExit(f"Python.h was not found in {include}: install the headers of this Python (python3-dev)")
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-O2", "-g", "-fPIC", "-fvisibility=hidden"]
+        raise SystemExit(
+            f"Python.h was not found in {include}: install the headers of this Python (python3-dev)"
+        )
+    flags = [
+        "-std=c11",
+        "-D_GNU_SOURCE",
+        "-Wall",
+        "-Wextra",
+        "-Wno-missing-field-initializers",
+        "-O2",
+        "-g",
+        "-fPIC",
+        "-fvisibility=hidden",
+    ]
     flags += os.environ.get("HOP_EXTENSION_FLAGS", "").split()
-    headers = [os.path.join(source, "core.h"), os.path.join(source, "ops.h"), os.path.join(ROOT, "include", "hop", "hop.h"), os.path.abspath(__file__)]
-    headers.append(os.path.join(ROOT, "src", "ops", "elementwise.def"))  # the one file of the library's own that the extension sees
+    headers = [
+        os.path.join(source, "core.h"),
+        os.path.join(source, "ops.h"),
+        os.path.join(ROOT, "include", "hop", "hop.h"),
+        os.path.abspath(__file__),
+    ]
+    headers.append(
+        os.path.join(ROOT, "src", "ops", "elementwise.def")
+    )  # the one file of the library's own that the extension sees
     objects = []
     for name in sorted(os.listdir(source)):
         if name.endswith(".c"):
             path, made = os.path.join(source, name), os.path.join(folder, name[:-2] + ".o")
             if not _newer(made, [path, *headers]):
-                _run([*compiler, *flags, "-I" + os.path.join(ROOT, "include"), "-I" + os.path.join(ROOT, "src"), "-I" + include, "-c", path, "-o", made])
+                _run(
+                    [
+                        *compiler,
+                        *flags,
+                        "-I" + os.path.join(ROOT, "include"),
+                        "-I" + os.path.join(ROOT, "src"),
+                        "-I" + include,
+                        "-c",
+                        path,
+                        "-o",
+                        made,
+                    ]
+                )
             objects.append(made)
     extension, library = os.path.join(folder, EXTENSION), os.path.join(build, "libhop.a")
     if not _newer(extension, [*objects, library]):
@@ -82,11 +118,29 @@ def build_extension():
         with open(exports, "w", encoding="utf-8") as out:
             out.write("{ global: PyInit__core; local: *; };\n")
         libraries = ["-lz", "-lm", "-lpthread", "-ldl"]
-        whole = os.path.join(folder, "libhop.o")  # the library as one object, whose private names meet nobody's
+        whole = os.path.join(
+            folder, "libhop.o"
+        )  # the library as one object, whose private names meet nobody's
         _run(["ld", "-r", "-o", whole, "--whole-archive", library])
         _run(["objcopy", "--keep-global-symbols=" + os.path.join(build, "exports"), whole])
-        _run([*compiler, "-shared", "-Wl,--version-script=" + exports, *os.environ.get("HOP_EXTENSION_FLAGS", "").split(), "-o", extension, *objects, whole, *libraries])
-    made = [(extension, EXTENSION), (os.path.join(build, PLUG_IN), PLUG_IN), (os.path.join(build, NAME), COMMAND)]
+        _run(
+            [
+                *compiler,
+                "-shared",
+                "-Wl,--version-script=" + exports,
+                *os.environ.get("HOP_EXTENSION_FLAGS", "").split(),
+                "-o",
+                extension,
+                *objects,
+                whole,
+                *libraries,
+            ]
+        )
+    made = [
+        (extension, EXTENSION),
+        (os.path.join(build, PLUG_IN), PLUG_IN),
+        (os.path.join(build, NAME), COMMAND),
+    ]
     return [(path, name) for path, name in made if os.path.exists(path)]
 
 
@@ -125,7 +179,8 @@ def _metadata():
         text = readme.read()
     return (
         f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version()}\nSummary: Higher-order tensor programs: capture, transform, compile\n"
-        "License-File: LICENSE\nRequires-Python: >=3.11\nProvides-Extra: numpy\nRequires-Dist: numpy; extra == 'numpy'\nDescription-Content-Type: text/markdown\n\n" + text
+        "License-File: LICENSE\nRequires-Python: >=3.11\nProvides-Extra: numpy\nRequires-Dist: numpy; extra == 'numpy'\nDescription-Content-Type: text/markdown\n\n"
+        + text
     )
 
 
@@ -143,7 +198,9 @@ class _Wheel:
         self.zip = zipfile.ZipFile(os.path.join(folder, self.name), "w", zipfile.ZIP_DEFLATED)
         self.record = []
         self.add(f"{self.info}/LICENSE", _read(os.path.join(ROOT, "LICENSE")))
-        self.add(f"{self.info}/entry_points.txt", f"[console_scripts]\n{NAME} = {NAME}.__main__:main\n".encode())
+        self.add(
+            f"{self.info}/entry_points.txt", f"[console_scripts]\n{NAME} = {NAME}.__main__:main\n".encode()
+        )
 
     def add(self, path, data, mode=0o644):
         self._write(path, data, mode)
@@ -151,15 +208,22 @@ class _Wheel:
         self.record.append(f"{path},sha256={digest},{len(data)}")
 
     def _write(self, path, data, mode=0o644):
-        entry = zipfile.ZipInfo(path, (2020, 1, 1, 0, 0, 0))  # one date, so that equal files make equal wheels
+        entry = zipfile.ZipInfo(
+            path, (2020, 1, 1, 0, 0, 0)
+        )  # one date, so that equal files make equal wheels
         entry.external_attr = (0o100000 | mode) << 16
         entry.compress_type = zipfile.ZIP_DEFLATED
         self.zip.writestr(entry, data)
 
     def close(self):
-        self.add(f"{self.info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: hop_build\nRoot-Is-Purelib: false\nTag: {_tag()}\n".encode())
+        self.add(
+            f"{self.info}/WHEEL",
+            f"Wheel-Version: 1.0\nGenerator: hop_build\nRoot-Is-Purelib: false\nTag: {_tag()}\n".encode(),
+        )
         self.add(f"{self.info}/METADATA", _metadata().encode())
-        self._write(f"{self.info}/RECORD", ("\n".join([*self.record, f"{self.info}/RECORD,,"]) + "\n").encode())
+        self._write(
+            f"{self.info}/RECORD", ("\n".join([*self.record, f"{self.info}/RECORD,,"]) + "\n").encode()
+        )
         self.zip.close()
         return self.name
 
@@ -191,13 +255,32 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 def build_sdist(sdist_directory, config_settings=None):
     base = f"{NAME}-{version()}"
     os.makedirs(sdist_directory, exist_ok=True)
-    kept = ["Makefile", "setup", "README.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml", "include", "src", "python", "docs", "examples", "tests"]
+    kept = [
+        "Makefile",
+        "setup",
+        "README.md",
+        "CONTRIBUTING.md",
+        "LICENSE",
+        "pyproject.toml",
+        "include",
+        "src",
+        "python",
+        "docs",
+        "examples",
+        "tests",
+    ]
 
     def wanted(entry):
         name = os.path.basename(entry.name)
-        return None if name in ("__pycache__", COMMAND) or name.endswith((".so", ".o", ".pyc", ".egg-info")) else entry
+        return (
+            None
+            if name in ("__pycache__", COMMAND) or name.endswith((".so", ".o", ".pyc", ".egg-info"))
+            else entry
+        )
 
-    with tarfile.open(os.path.join(sdist_directory, base + ".tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as archive:
+    with tarfile.open(
+        os.path.join(sdist_directory, base + ".tar.gz"), "w:gz", format=tarfile.PAX_FORMAT
+    ) as archive:
         for name in kept:
             if os.path.exists(os.path.join(ROOT, name)):
                 archive.add(os.path.join(ROOT, name), f"{base}/{name}", filter=wanted)
@@ -222,4 +305,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "tree":
         tree(sys.argv[2])
     else:
-        print(os.path.join(sys.argv[2], (build_wheel if sys.argv[1] == "wheel" else build_sdist)(sys.argv[2])))
+        print(
+            os.path.join(sys.argv[2], (build_wheel if sys.argv[1] == "wheel" else build_sdist)(sys.argv[2]))
+        )

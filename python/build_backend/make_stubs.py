@@ -1,5 +1,5 @@
-"""Writes the stubs of the package and of its public modules into python/hop: signatures are taken from the package itself (run it with the package on the path),
-types from the names of parameters."""
+"""Writes the stubs of the package and of its public modules into python/hop: signatures are taken from the
+package itself (run it with the package on the path), types from the names of parameters."""
 
 import inspect
 import os
@@ -158,7 +158,8 @@ RESULTS = {
 FUNCTIONS = {"vectorize", "grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap"}
 
 
-# Of each public module: what its stub begins with, and what its functions give where it is no array. Classes stand in the heads.
+# Of each public module: what its stub begins with, and what its functions give where it is no array. Classes
+# stand in the heads.
 MODULES = {
     "tree": ('''from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
@@ -267,7 +268,9 @@ def module_stub(name):
     out = [f'"""Types of hop.{name}. Written by python/build_backend/make_stubs.py."""\n\n', head, "\n"]
     for public in sorted(module.__all__):
         if f"\nclass {public}" not in head and f"\ndef {public}" not in head:
-            out.append(f"def {public}({parameters(getattr(module, public))}) -> {results.get(public, 'Array')}: ...\n")
+            out.append(
+                f"def {public}({parameters(getattr(module, public))}) -> {results.get(public, 'Array')}: ...\n"
+            )
     TYPES.clear()
     TYPES.update(before)
     return "".join(out)
@@ -284,7 +287,17 @@ def parameters(function, method=False):
         star |= p.kind is p.VAR_POSITIONAL
         if not (method and i == 0):
             kind = TYPES.get(p.name, "Any" if p.kind is p.VAR_KEYWORD else "ArrayLike")
-            text += ": " + kind + (" | None" if p.default is None and kind not in ("Any", "ArrayLike", "Axis", "Tree") and "None" not in kind else "")
+            text += (
+                ": "
+                + kind
+                + (
+                    " | None"
+                    if p.default is None
+                    and kind not in ("Any", "ArrayLike", "Axis", "Tree")
+                    and "None" not in kind
+                    else ""
+                )
+            )
         if p.default is not p.empty:
             text += " = ..."
         parts.append(text)
@@ -296,16 +309,58 @@ def parameters(function, method=False):
 
 def array_class():
     lines = ["class Array:"]
-    for name, kind in {"shape": "tuple[int, ...]", "dtype": "_dtype", "ndim": "int", "size": "int", "itemsize": "int", "nbytes": "int", "device": "str", "T": "Array", "mT": "Array", "at": "At"}.items():
+    for name, kind in {
+        "shape": "tuple[int, ...]",
+        "dtype": "_dtype",
+        "ndim": "int",
+        "size": "int",
+        "itemsize": "int",
+        "nbytes": "int",
+        "device": "str",
+        "T": "Array",
+        "mT": "Array",
+        "at": "At",
+    }.items():
         lines += ["    @property", f"    def {name}(self) -> {kind}: ..."]
     for sign in SIGNS:
-        lines += [f"    def __{sign}__(self, other: ArrayLike, /) -> Array: ...", f"    def __r{sign}__(self, other: ArrayLike, /) -> Array: ..."]
-    lines += [f"    def __{c}__(self, other: ArrayLike, /) -> Array: ...  # type: ignore[override]" if c in ("eq", "ne") else f"    def __{c}__(self, other: ArrayLike, /) -> Array: ..." for c in COMPARISONS]
+        lines += [
+            f"    def __{sign}__(self, other: ArrayLike, /) -> Array: ...",
+            f"    def __r{sign}__(self, other: ArrayLike, /) -> Array: ...",
+        ]
+    lines += [
+        f"    def __{c}__(self, other: ArrayLike, /) -> Array: ...  # type: ignore[override]"
+        if c in ("eq", "ne")
+        else f"    def __{c}__(self, other: ArrayLike, /) -> Array: ..."
+        for c in COMPARISONS
+    ]
     lines += [f"    def __{u}__(self) -> Array: ..." for u in ("neg", "pos", "abs", "invert")]
-    lines += [f"    def __{name}__(self) -> {result}: ..." for name, result in {"bool": "bool", "int": "int", "float": "float", "index": "int", "len": "int", "iter": "Iterator[Array]"}.items()]
-    lines += ["    def __getitem__(self, key: Any, /) -> Array: ...", "    def __setitem__(self, key: Any, value: ArrayLike, /) -> None: ...", "    def item(self) -> Any: ...", "    def tolist(self) -> Any: ...", "    def block_until_ready(self) -> Array: ..."]
-    lines += ["    def __array__(self, dtype: Any = ..., copy: bool | None = ...) -> Any: ...", "    def __dlpack__(self, *, stream: Any = ..., max_version: tuple[int, int] | None = ..., dl_device: tuple[int, int] | None = ..., copy: bool | None = ...) -> Any: ...", "    def __dlpack_device__(self) -> tuple[int, int]: ..."]
-    lines += ["    def __array_namespace__(self, /, *, api_version: str | None = ...) -> Any: ...", "    def to_device(self, device: str, /, *, stream: Any = ...) -> Array: ..."]
+    lines += [
+        f"    def __{name}__(self) -> {result}: ..."
+        for name, result in {
+            "bool": "bool",
+            "int": "int",
+            "float": "float",
+            "index": "int",
+            "len": "int",
+            "iter": "Iterator[Array]",
+        }.items()
+    ]
+    lines += [
+        "    def __getitem__(self, key: Any, /) -> Array: ...",
+        "    def __setitem__(self, key: Any, value: ArrayLike, /) -> None: ...",
+        "    def item(self) -> Any: ...",
+        "    def tolist(self) -> Any: ...",
+        "    def block_until_ready(self) -> Array: ...",
+    ]
+    lines += [
+        "    def __array__(self, dtype: Any = ..., copy: bool | None = ...) -> Any: ...",
+        "    def __dlpack__(self, *, stream: Any = ..., max_version: tuple[int, int] | None = ..., dl_device: tuple[int, int] | None = ..., copy: bool | None = ...) -> Any: ...",
+        "    def __dlpack_device__(self) -> tuple[int, int]: ...",
+    ]
+    lines += [
+        "    def __array_namespace__(self, /, *, api_version: str | None = ...) -> Any: ...",
+        "    def to_device(self, device: str, /, *, stream: Any = ...) -> Array: ...",
+    ]
     for name in [*hop._array.METHODS, "ravel"]:
         function = getattr(hop.Array, name)
         result = RESULTS.get(name, "Array")
@@ -320,22 +375,76 @@ def stubs():
     out = [HEAD.replace("@UPDATES@\n", "".join(UPDATE.format(name) for name in UPDATES)), array_class()]
     out += [f"{d.name}: Final[dtype]\n" for d in hop._dtypes.ALL]
     out += [f"{name}: Final[dtype]\n" for name in ("bool_", "double", "half", "single")]
-    out += [f"{name}: Final[float]\n" for name in ("e", "euler_gamma", "inf", "nan", "pi")] + ["newaxis: None\n"]
-    done = {"e", "euler_gamma", "double", "half", "single", "inf", "nan", "pi", "newaxis", "Array", "Tracer", "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug", "ShapeDtypeStruct", "dtype", "finfo", "iinfo", "bool_", "Compiled", "jit", "disable_jit", "Pullback", "Pushforward", "checkpoint", "remat", "check_grads", *[d.name for d in hop._dtypes.ALL]}
-    done |= {"Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError", "InternalError"}
+    out += [f"{name}: Final[float]\n" for name in ("e", "euler_gamma", "inf", "nan", "pi")] + [
+        "newaxis: None\n"
+    ]
+    done = {
+        "e",
+        "euler_gamma",
+        "double",
+        "half",
+        "single",
+        "inf",
+        "nan",
+        "pi",
+        "newaxis",
+        "Array",
+        "Tracer",
+        "tree",
+        "random",
+        "optim",
+        "linalg",
+        "nn",
+        "tree_util",
+        "flatten_util",
+        "debug",
+        "ShapeDtypeStruct",
+        "dtype",
+        "finfo",
+        "iinfo",
+        "bool_",
+        "Compiled",
+        "jit",
+        "disable_jit",
+        "Pullback",
+        "Pushforward",
+        "checkpoint",
+        "remat",
+        "check_grads",
+        *[d.name for d in hop._dtypes.ALL],
+    }
+    done |= {
+        "Error",
+        "InvalidError",
+        "CheckError",
+        "GradientError",
+        "TracerError",
+        "UnavailableError",
+        "FileError",
+        "InternalError",
+    }
     for name in hop.__all__:
         if name in done:
             continue
         function = getattr(hop, name)
-        result = "Callable[..., Any]" if name in FUNCTIONS else RESULTS.get(name) or ("Any" if name in (*hop._control.__all__, *hop._transforms.__all__) else "Array")
+        result = (
+            "Callable[..., Any]"
+            if name in FUNCTIONS
+            else RESULTS.get(name)
+            or ("Any" if name in (*hop._control.__all__, *hop._transforms.__all__) else "Array")
+        )
         out.append(f"def {name}({parameters(function)}) -> {result}: ...\n")
     options = "*, static_argnums: int | Sequence[int] = ..., static_argnames: str | Sequence[str] = ..., donate_argnums: int | Sequence[int] = ..., donate_argnames: str | Sequence[str] = ..., strict: bool = ..., threads: int = ..., portable: bool = ..."
     check = "args: Sequence[Any], order: int = ..., modes: str | Sequence[str] = ..., atol: float | None = ..., rtol: float | None = ..., eps: float | None = ..."
     out.append(f"def check_grads(f: Callable[..., Any], {check}) -> None: ...\n")
     for name in ("checkpoint", "remat"):
         more = "*, policy: None = ..., prevent_cse: bool = ..., static_argnums: int | Sequence[int] = ..."
-        out.append(f"@overload\ndef {name}(fun: F, {more}) -> F: ...\n@overload\ndef {name}(fun: None = ..., {more}) -> Callable[[F], F]: ...\n")
-    out.append(f"@overload\ndef jit(fun: Callable[..., Any], {options}) -> Compiled: ...\n@overload\ndef jit(fun: None = ..., {options}) -> Callable[[Callable[..., Any]], Compiled]: ...\n")
+        out.append(
+            f"@overload\ndef {name}(fun: F, {more}) -> F: ...\n@overload\ndef {name}(fun: None = ..., {more}) -> Callable[[F], F]: ...\n"
+        )
+    out.append(
+        f"@overload\ndef jit(fun: Callable[..., Any], {options}) -> Compiled: ...\n@overload\ndef jit(fun: None = ..., {options}) -> Callable[[Callable[..., Any]], Compiled]: ...\n"
+    )
     text = re.sub(r"(?<=[:>|] )bool\b", "builtins.bool", "".join(out))  # hop.bool is a dtype
     return {"__init__": text, **{name: module_stub(name) for name in MODULES}}
 

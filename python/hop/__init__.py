@@ -1,6 +1,7 @@
 """hop: higher-order tensor programs.
 
-Arrays with the names of the array-API standard, and functions of functions: jit, grad, vmap, scan, … that nest in any order.
+Arrays with the names of the array-API standard, and functions of functions: jit, grad, vmap, scan, … that
+nest in any order.
 
 >>> import hop
 >>> hop.grad(lambda x: hop.sum(x**2))(hop.asarray([1.0, 2.0]))
@@ -20,7 +21,14 @@ except ImportError as _error:
 from . import _dtypes, _errors, tree
 from ._array import Array, Tracer
 
-_core.setup(Array, Tracer, _dtypes.ALL, _errors.ALL, _os.path.dirname(_os.path.abspath(__file__)) + _os.sep, _threading.main_thread().ident)
+_core.setup(
+    Array,
+    Tracer,
+    _dtypes.ALL,
+    _errors.ALL,
+    _os.path.dirname(_os.path.abspath(__file__)) + _os.sep,
+    _threading.main_thread().ident,
+)
 _core.set_nodes(tree._NODES)
 
 from . import _ops  # noqa: E402
@@ -28,7 +36,16 @@ from ._ops import *  # noqa: E402, F403
 from ._callback import *  # noqa: E402, F403
 from ._control import *  # noqa: E402, F403
 from ._dtypes import *  # noqa: E402, F403
-from ._errors import CheckError, Error, FileError, GradientError, InternalError, InvalidError, TracerError, UnavailableError  # noqa: E402
+from ._errors import (
+    CheckError,
+    Error,
+    FileError,
+    GradientError,
+    InternalError,
+    InvalidError,
+    TracerError,
+    UnavailableError,
+)  # noqa: E402
 from ._files import *  # noqa: E402, F403
 from ._info import __array_namespace_info__  # noqa: E402
 from ._names import lookup as _lookup, public_names as _public_names  # noqa: E402
@@ -56,7 +73,17 @@ _entries.install(_sys.modules["hop"])
 for _module in (debug, flatten_util, linalg, nn, optim, random, tree, tree_util):
     _entries.install(_module)
     _module.__getattr__, _module.__dir__ = _lookup(_module.__name__), _public_names(_module)
-for _module in (_array._At, _array.IndexUpdate, _info.Info, _jit.Lowered, _names.Absent, _show.Shown, _transforms.Pullback, _transforms.Pushforward, _jax.ShapeDtypeStruct):
+for _module in (
+    _array._At,
+    _array.IndexUpdate,
+    _info.Info,
+    _jit.Lowered,
+    _names.Absent,
+    _show.Shown,
+    _transforms.Pullback,
+    _transforms.Pushforward,
+    _jax.ShapeDtypeStruct,
+):
     _entries.install_methods(_module)
 __getattr__, __dir__ = _lookup("hop"), _public_names(_sys.modules["hop"])
 del _module

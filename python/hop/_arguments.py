@@ -1,4 +1,5 @@
-"""Arguments that are no arrays: what is expected of them, and errors that say where, which function, what was expected and what was found."""
+"""Arguments that are no arrays: what is expected of them, and errors that say where, which function, what
+was expected and what was found."""
 
 import builtins
 import operator
@@ -59,7 +60,11 @@ def wrong(what, expected, x):
 
 def unknown(what, expected, x):
     """The error that x is known only when the program runs; the capture cannot end well after it."""
-    return _core.unknown(TracerError(f"{place()}{what}: expected {expected}, known while the program is captured, found {found(x)}: make the argument static (static_argnums, static_argnames)"))
+    return _core.unknown(
+        TracerError(
+            f"{place()}{what}: expected {expected}, known while the program is captured, found {found(x)}: make the argument static (static_argnums, static_argnames)"
+        )
+    )
 
 
 def function(what, x):
@@ -89,7 +94,9 @@ def integer(what, x, least=-_LARGEST - 1, most=_LARGEST, expected=None):
     """An integer that is known now."""
     if type(x) is int and least <= x <= most:
         return x
-    expected = expected or ("an integer" if least < 0 else "a size" if most == _LARGEST else f"an integer from {least} to {most}")
+    expected = expected or (
+        "an integer" if least < 0 else "a size" if most == _LARGEST else f"an integer from {least} to {most}"
+    )
     if isinstance(x, _core.ArrayBase) and x._traced:
         raise unknown(what, expected, x)
     if isinstance(x, builtins.bool):
@@ -126,14 +133,16 @@ def size(what, x):
 
 
 class Signature:
-    """What a function can be called with, as far as its code says. positional: names of those that can be given by position; more: whether there is *args; names: all that can
-    be given by name; any_name: whether there is **kwargs."""
+    """What a function can be called with, as far as its code says. positional: names of those that can be
+    given by position; more: whether there is *args; names: all that can be given by name; any_name:
+    whether there is **kwargs."""
 
     __slots__ = ("positional", "more", "names", "any_name")
 
 
 def signature(fun):
-    """The signature of a Python function, a bound method or an object with __call__; None when it is not known."""
+    """The signature of a Python function, a bound method or an object with __call__; None when it is not
+    known."""
     bound = hasattr(fun, "__self__")
     code = getattr(fun, "__code__", None)
     if code is None and not isinstance(fun, type) and hasattr(type(fun), "__call__"):
@@ -141,21 +150,29 @@ def signature(fun):
     if code is None:
         return None
     s, n = Signature(), code.co_argcount
-    s.positional, s.more, s.any_name = code.co_varnames[int(bound) : n], builtins.bool(code.co_flags & 4), builtins.bool(code.co_flags & 8)
+    s.positional, s.more, s.any_name = (
+        code.co_varnames[int(bound) : n],
+        builtins.bool(code.co_flags & 4),
+        builtins.bool(code.co_flags & 8),
+    )
     s.names = s.positional + code.co_varnames[n : n + code.co_kwonlyargcount]
     return s
 
 
 def argument_numbers(what, x, fun):
     """Numbers of positional arguments: an int, or several; those that the function cannot have are errors."""
-    if isinstance(x, str) or not (isinstance(x, (tuple, list, set, frozenset, range)) or hasattr(x, "__index__")):
+    if isinstance(x, str) or not (
+        isinstance(x, (tuple, list, set, frozenset, range)) or hasattr(x, "__index__")
+    ):
         raise wrong(what, "numbers of arguments", x)
     many = (x,) if hasattr(x, "__index__") else tuple(x)
     known = signature(fun)
     for a in many:
         n = integer(what, a, expected="numbers of arguments")
         if known and not known.more and not -len(known.positional) <= n < len(known.positional):
-            raise InvalidError(f"{place()}{what}: there is no argument {n}: {_called(fun)} has {len(known.positional)} that can be given by position{_listed(known.positional)}")
+            raise InvalidError(
+                f"{place()}{what}: there is no argument {n}: {_called(fun)} has {len(known.positional)} that can be given by position{_listed(known.positional)}"
+            )
     return tuple(operator.index(a) for a in many)
 
 
@@ -167,7 +184,9 @@ def argument_names(what, x, fun):
     known = signature(fun)
     for name in many:
         if known and not known.any_name and name not in known.names:
-            raise InvalidError(f"{place()}{what}: there is no argument {name!r}: {_called(fun)} has {', '.join(known.names) or 'none'}{_meant(name, known.names)}")
+            raise InvalidError(
+                f"{place()}{what}: there is no argument {name!r}: {_called(fun)} has {', '.join(known.names) or 'none'}{_meant(name, known.names)}"
+            )
     return many
 
 

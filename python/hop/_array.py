@@ -1,4 +1,5 @@
-"""hop.Array and hop.Tracer: arrays, and values of a program being captured. One class serves both; what an operator does is decided in C."""
+"""hop.Array and hop.Tracer: arrays, and values of a program being captured. One class serves both; what an
+operator does is decided in C."""
 
 from . import _core, _dtypes, _names, _printing
 from ._errors import TracerError
@@ -8,8 +9,9 @@ from ._index import IndexUpdate, getitem, setitem
 class Array(_core.ArrayBase):
     """An array: elements of one dtype in a rectangular shape.
 
-    Arrays come from hop.asarray, hop.zeros, … and from operators. Their names are those of the array-API standard. An array is a value: x.at[i].set(y)
-    gives a new one, and x[i] = y makes x hold that new one, whatever else refers to the old elements.
+    Arrays come from hop.asarray, hop.zeros, … and from operators. Their names are those of the array-API
+    standard. An array is a value: x.at[i].set(y) gives a new one, and x[i] = y makes x hold that new one,
+    whatever else refers to the old elements.
 
     >>> x = hop.asarray([[1, 2], [3, 4]])
     >>> x.shape, x.dtype, x[0, 1].item()
@@ -28,7 +30,9 @@ class Array(_core.ArrayBase):
     def T(self):
         """The transpose of a matrix."""
         if self.ndim != 2:
-            raise ValueError(f"x.T is for arrays with two axes, this one has {self.ndim}: use x.mT or hop.permute_dims")
+            raise ValueError(
+                f"x.T is for arrays with two axes, this one has {self.ndim}: use x.mT or hop.permute_dims"
+            )
         return _ops.matrix_transpose(self)
 
     @property
@@ -50,7 +54,8 @@ class Array(_core.ArrayBase):
 
     @property
     def at(self):
-        """x.at[i].set(y), .add(y), .mul(y), .min(y), .max(y), .divide(y), .power(y), .apply(f), .get(): x with elements replaced or combined; x stays as it is."""
+        """x.at[i].set(y), .add(y), .mul(y), .min(y), .max(y), .divide(y), .power(y), .apply(f), .get(): x
+        with elements replaced or combined; x stays as it is."""
         return _At(self)
 
     def to_device(self, device, /, *, stream=None):
@@ -113,7 +118,11 @@ class Array(_core.ArrayBase):
         flat = self._copy()
         if self.dtype is _dtypes.bfloat16:
             flat = flat._bitcast(_dtypes.uint16.code)
-        return _restore, (self.dtype.name, self.shape, bytes(memoryview(flat).cast("B")) if self.size else b"")
+        return _restore, (
+            self.dtype.name,
+            self.shape,
+            bytes(memoryview(flat).cast("B")) if self.size else b"",
+        )
 
     # -- elements --
 
@@ -131,7 +140,9 @@ class Array(_core.ArrayBase):
         if self._traced:
             at, made = _core.place(), self._made
             raise _core.unknown(
-                TracerError(f"{at[0]}:{at[1]}: a traced value (made at {made[0]}:{made[1]}) cannot become a NumPy array while the program is captured: use hop's functions instead of NumPy's")
+                TracerError(
+                    f"{at[0]}:{at[1]}: a traced value (made at {made[0]}:{made[1]}) cannot become a NumPy array while the program is captured: use hop's functions instead of NumPy's"
+                )
             )
         if self.dtype is _dtypes.bfloat16:
             try:
@@ -142,14 +153,18 @@ class Array(_core.ArrayBase):
                 made = numpy.asarray(memoryview(self._bitcast(_dtypes.uint16.code))).view(bfloat16)
         else:
             made = numpy.asarray(memoryview(self))
-        return made.astype(dtype) if dtype is not None and made.dtype != dtype else made.copy() if copy else made
+        return (
+            made.astype(dtype) if dtype is not None and made.dtype != dtype else made.copy() if copy else made
+        )
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         if stream is not None:
             raise ValueError("arrays in the memory of the CPU have no stream")
         if dl_device is not None and tuple(dl_device) != (1, 0):
             raise BufferError(f"the array is in the memory of the CPU, not on device {dl_device}")
-        return (self._copy() if copy else self)._to_dlpack(max_version is not None and max_version[0] >= 1, bool(copy))
+        return (self._copy() if copy else self)._to_dlpack(
+            max_version is not None and max_version[0] >= 1, bool(copy)
+        )
 
     def __dlpack_device__(self):
         return (1, 0)
@@ -183,7 +198,20 @@ def _restore(name, shape, data):
 
 
 def _from_bytes(data, d, shape):
-    formats = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}
+    formats = {
+        "bool": "?",
+        "int8": "b",
+        "int16": "h",
+        "int32": "i",
+        "int64": "q",
+        "uint8": "B",
+        "uint16": "H",
+        "uint32": "I",
+        "uint64": "Q",
+        "float16": "e",
+        "float32": "f",
+        "float64": "d",
+    }
     if not data:
         return _core.full(d.code, shape, 0)
     view = memoryview(bytearray(data)).cast(formats[d.name])

@@ -12,10 +12,15 @@ from ._trace import function_name
 
 
 class _Names:
-    """Names for callbacks, the smallest number that is free: a function that is captured again gives the same program again, which the cache of compiled code knows."""
+    """Names for callbacks, the smallest number that is free: a function that is captured again gives the
+    same program again, which the cache of compiled code knows."""
 
     def __init__(self):
-        self._free, self._next, self._lock = {}, {}, threading.RLock()  # reentrant: a callback may be freed at any line
+        self._free, self._next, self._lock = (
+            {},
+            {},
+            threading.RLock(),
+        )  # reentrant: a callback may be freed at any line
 
     def take(self, base):
         with self._lock:
@@ -34,11 +39,14 @@ class _Names:
 
 
 _names = _Names()
-_known = weakref.WeakValueDictionary()  # (id of the function, structure, ids of the static leaves) -> Callback, which keeps these alive
+_known = (
+    weakref.WeakValueDictionary()
+)  # (id of the function, structure, ids of the static leaves) -> Callback, which keeps these alive
 
 
 class Callback(_core.CallbackBase):
-    """A function with the structure of its arguments, known to the library by a name. Programs that call it keep it alive."""
+    """A function with the structure of its arguments, known to the library by a name. Programs that call
+    it keep it alive."""
 
     __slots__ = ("fun", "treedef", "static", "base", "number", "__weakref__")
 
@@ -62,11 +70,13 @@ class Callback(_core.CallbackBase):
 
 
 def debug_callback(callback, *args, **kwargs):
-    """Calls callback(*args, **kwargs) when the program runs, with arrays in place of traced values; outside of captures at once. What it gives is dropped.
+    """Calls callback(*args, **kwargs) when the program runs, with arrays in place of traced values;
+    outside of captures at once. What it gives is dropped.
 
-    Arguments are trees of arrays and numbers; other leaves are passed on as they are. It is called as often and in the order in which the program says, also
-    in loops; a gradient calls it once, with the values themselves; under vmap it is called for each lane that runs, in ascending order. The arrays may be kept. An exception that it
-    raises ends the run and comes out of the call that started it.
+    Arguments are trees of arrays and numbers; other leaves are passed on as they are. It is called as
+    often and in the order in which the program says, also in loops; a gradient calls it once, with the
+    values themselves; under vmap it is called for each lane that runs, in ascending order. The arrays may
+    be kept. An exception that it raises ends the run and comes out of the call that started it.
 
     >>> hop.jit(lambda x: hop.debug_callback(lambda v: print("saw", v.item()), x) or x * 2)(3.0)
     saw 3.0

@@ -17,11 +17,14 @@ _MODES = {"fwd": "forward", "rev": "reverse"}
 
 
 def check_grads(f, args, order=2, modes=("fwd", "rev"), atol=None, rtol=None, eps=None):
-    """Holds derivatives of f at args, a tuple of arguments, against differences, and raises GradientError where they disagree.
+    """Holds derivatives of f at args, a tuple of arguments, against differences, and raises GradientError
+    where they disagree.
 
-    modes: "fwd" (jvp), "rev" (vjp), or both. order, 1 to 8: how many derivatives: with 2, the derivatives of both modes are differentiated again in both modes. Arguments and
-    results are trees; derivatives are taken for floats, all else is passed on as it is. Everything is computed in float64 where f allows that, else in the dtypes that
-    it is given. A difference may be atol + rtol * (the largest element) away; the step is eps. Left out, they are chosen by dtype. At a kink (of abs, max, where, …)
+    modes: "fwd" (jvp), "rev" (vjp), or both. order, 1 to 8: how many derivatives: with 2, the derivatives
+    of both modes are differentiated again in both modes. Arguments and results are trees; derivatives are
+    taken for floats, all else is passed on as it is. Everything is computed in float64 where f allows
+    that, else in the dtypes that it is given. A difference may be atol + rtol * (the largest element)
+    away; the step is eps. Left out, they are chosen by dtype. At a kink (of abs, max, where, …)
     differences and derivatives rightly disagree: choose a point beside it.
 
     It gives nothing when all is well. Functions that allow it are tried in float64.
@@ -32,7 +35,11 @@ def check_grads(f, args, order=2, modes=("fwd", "rev"), atol=None, rtol=None, ep
     if not isinstance(args, (tuple, list)):
         raise _arguments.wrong("check_grads: args", "a tuple of arguments", args)
     modes = (modes,) if isinstance(modes, str) else modes
-    if not isinstance(modes, (tuple, list)) or not modes or any(not isinstance(m, str) or m not in _MODES for m in modes):
+    if (
+        not isinstance(modes, (tuple, list))
+        or not modes
+        or any(not isinstance(m, str) or m not in _MODES for m in modes)
+    ):
         raise _arguments.wrong("check_grads: modes", '"fwd", "rev" or both', modes)
     _arguments.integer("check_grads: order", order, 1, 8, "an order from 1 to 8")
     for name, x in (("atol", atol), ("rtol", rtol), ("eps", eps)):
@@ -41,11 +48,18 @@ def check_grads(f, args, order=2, modes=("fwd", "rev"), atol=None, rtol=None, ep
     level = _first_level(f, tuple(args))
     least = min([x.dtype for x in level.xs] + level.dtypes, key=lambda d: -_STEPS[d.name])
     bound = _BOUNDS[least.name]
-    _Check(modes, order, bound if atol is None else atol, bound if rtol is None else rtol, _STEPS[least.name] if eps is None else eps).run(level, ())
+    _Check(
+        modes,
+        order,
+        bound if atol is None else atol,
+        bound if rtol is None else rtol,
+        _STEPS[least.name] if eps is None else eps,
+    ).run(level, ())
 
 
 class _Level:
-    """A function of float arrays that gives a list of float arrays, where it is looked at, and what its arguments and results are called."""
+    """A function of float arrays that gives a list of float arrays, where it is looked at, and what its
+    arguments and results are called."""
 
     def __init__(self, function, xs, names, results, dtypes):
         self.function, self.xs, self.names, self.results, self.dtypes = function, xs, names, results, dtypes
@@ -101,7 +115,9 @@ class _Check:
     def direction(self, like):
         """Elements between 1/2 and 1, of either sign."""
         self.draws += 1
-        size = random.uniform(random.key(self.draws), like.shape, dtype=_dtypes.float32, minval=-1.0, maxval=1.0)
+        size = random.uniform(
+            random.key(self.draws), like.shape, dtype=_dtypes.float32, minval=-1.0, maxval=1.0
+        )
         return astype((abs(size) + 1) / 2 * (2 * astype(size > 0, _dtypes.float32) - 1), like.dtype)
 
     def run(self, level, before):
@@ -123,14 +139,31 @@ class _Check:
                 next_level = _Level(lambda *xs: jvp(f, xs, vs)[1], level.xs, level.names, names, level.dtypes)
             else:
                 names = [f"the cotangent of {name}" for name in level.names]
-                next_level = _Level(lambda *xs: list(vjp(f, *xs)[1](cts)), level.xs, level.names, names, [x.dtype for x in level.xs])
+                next_level = _Level(
+                    lambda *xs: list(vjp(f, *xs)[1](cts)),
+                    level.xs,
+                    level.names,
+                    names,
+                    [x.dtype for x in level.xs],
+                )
             self.run(next_level, (*before, mode))
 
     def difference(self, level, vs, eps=None, sides=(1, -1)):
         """Of the results along a direction, as float64; sides (1, 0) is the slope ahead."""
         eps = self.eps if eps is None else eps
-        ends = [level.values(*[x if not side else x + astype(asarray(side * eps, dtype=_dtypes.float64), x.dtype) * v for x, v in zip(level.xs, vs)]) for side in sides]
-        return [(astype(a, _dtypes.float64) - astype(b, _dtypes.float64)) / ((sides[0] - sides[1]) * eps) for a, b in zip(*ends)]
+        ends = [
+            level.values(
+                *[
+                    x if not side else x + astype(asarray(side * eps, dtype=_dtypes.float64), x.dtype) * v
+                    for x, v in zip(level.xs, vs)
+                ]
+            )
+            for side in sides
+        ]
+        return [
+            (astype(a, _dtypes.float64) - astype(b, _dtypes.float64)) / ((sides[0] - sides[1]) * eps)
+            for a, b in zip(*ends)
+        ]
 
     def off(self, found, expected, scale):
         """Whether two numbers differ by more than they may. NaN equals NaN."""
@@ -139,7 +172,8 @@ class _Check:
         return found != expected and not math.fabs(found - expected) <= self.atol + self.rtol * scale
 
     def forward(self, level, vs, before):
-        """Tangents along a direction: of all arguments together, and where they are wrong along each alone, to name it."""
+        """Tangents along a direction: of all arguments together, and where they are wrong along each
+        alone, to name it."""
         push = jit(lambda xs, vs: jvp(level.function, xs, vs)[1])
         wrong = self.forward_part(level, push, vs, range(len(vs)))
         if not wrong:
@@ -152,11 +186,20 @@ class _Check:
                 break
         k, i, found, expected, part = wrong
         place = level.results[k] + _position(i, level.shapes[k]) + whose
-        raise self.error("fwd", before, place, found, expected, self.kink(level, part, lambda slopes: _numbers(slopes[k].reshape((-1,)))[i]))
+        raise self.error(
+            "fwd",
+            before,
+            place,
+            found,
+            expected,
+            self.kink(level, part, lambda slopes: _numbers(slopes[k].reshape((-1,)))[i]),
+        )
 
     def forward_part(self, level, push, vs, which):
         part = [v if i in which else v * 0 for i, v in enumerate(vs)]
-        for k, (found, expected) in enumerate(zip(push(tuple(level.xs), tuple(part)), self.difference(level, part))):
+        for k, (found, expected) in enumerate(
+            zip(push(tuple(level.xs), tuple(part)), self.difference(level, part))
+        ):
             flat, wanted = astype(found, _dtypes.float64).reshape((-1,)), expected.reshape((-1,))
             scale = max(abs(wanted)).item() if wanted.size else 0.0
             for i, (a, b) in enumerate(zip(_numbers(flat), _numbers(wanted))):
@@ -165,8 +208,11 @@ class _Check:
         return None
 
     def reverse(self, level, vs, cts, before):
-        """Products of the cotangents with a direction: of all arguments together, and where they are wrong of each alone."""
-        gradients = jit(lambda xs, cts: list(vjp(level.function, *xs)[1](list(cts))))(tuple(level.xs), tuple(cts))
+        """Products of the cotangents with a direction: of all arguments together, and where they are wrong
+        of each alone."""
+        gradients = jit(lambda xs, cts: list(vjp(level.function, *xs)[1](list(cts))))(
+            tuple(level.xs), tuple(cts)
+        )
         if not self.reverse_part(level, vs, cts, gradients, range(len(vs))):
             return
         for i in [[i] for i in range(len(vs))] + [range(len(vs))]:
@@ -174,7 +220,14 @@ class _Check:
             if wrong:
                 found, expected, part = wrong
                 place = level.names[i[0]] if len(i) == 1 else "all arguments together"
-                raise self.error("rev", before, place, found, expected, self.kink(level, part, lambda slopes: _product(cts, slopes)[0]))
+                raise self.error(
+                    "rev",
+                    before,
+                    place,
+                    found,
+                    expected,
+                    self.kink(level, part, lambda slopes: _product(cts, slopes)[0]),
+                )
 
     def reverse_part(self, level, vs, cts, gradients, which):
         part = [v if i in which else v * 0 for i, v in enumerate(vs)]
@@ -183,7 +236,8 @@ class _Check:
         return (found, expected, part) if self.off(found, expected, size if size > other else other) else None
 
     def kink(self, level, vs, pick):
-        """What shows that the function is not smooth there: slopes ahead and behind, close by, that differ, or differences that change with the step."""
+        """What shows that the function is not smooth there: slopes ahead and behind, close by, that
+        differ, or differences that change with the step."""
         ahead, behind = [pick(self.difference(level, vs, self.eps / 8, sides)) for sides in ((1, 0), (0, -1))]
         if self.off(ahead, behind, math.fabs(ahead) + math.fabs(behind)):
             return f"; the slopes on the two sides are {behind:.6g} and {ahead:.6g}: there is a kink, where differences say nothing. Choose a point beside it"

@@ -1,4 +1,5 @@
-"""Branches and loops on trees of arrays. Inside of a captured program they are recorded; outside, branches run at once and loops are captured, compiled and run."""
+"""Branches and loops on trees of arrays. Inside of a captured program they are recorded; outside, branches
+run at once and loops are captured, compiled and run."""
 
 __all__ = ["cond", "switch", "while_loop", "fori_loop", "scan", "associative_scan", "map"]
 
@@ -16,7 +17,8 @@ from ._trace import (
 
 
 def _scalar(what, expected, x):
-    """A Python number as it is, anything else as an array without axes. Lists, texts, None, functions and the like are no numbers, whatever Python's truth of them is."""
+    """A Python number as it is, anything else as an array without axes. Lists, texts, None, functions and
+    the like are no numbers, whatever Python's truth of them is."""
     if _dtypes.is_number(x):
         return x
     if not isinstance(x, _core.ArrayBase):
@@ -92,7 +94,8 @@ class _Again(Exception):
 
 
 def _until_settled(attempt, kinds):
-    """attempt(kinds), again with wider kinds until nothing widens them. Each time one at least goes up, and there are few above each."""
+    """attempt(kinds), again with wider kinds until nothing widens them. Each time one at least goes up,
+    and there are few above each."""
     while True:
         try:
             return attempt(kinds)
@@ -122,7 +125,9 @@ def _branches(what, names, index, funs, operands):
                     return [_brought(x, kind) for x, kind in zip(found, kinds)]
                 if len(seen) == len(funs):
                     joined = _joined_results(what, names, seen)
-                    if builtins.any(_kind(x) != kind for _, _, results in seen for x, kind in zip(results, joined)):
+                    if builtins.any(
+                        _kind(x) != kind for _, _, results in seen for x, kind in zip(results, joined)
+                    ):
                         raise _Again(joined)
                 return body_leaves(found)[0]
 
@@ -140,10 +145,15 @@ def _shape(x):
 
 
 def _fits(kind, other):
-    """Whether a leaf of the second kind can be one of the first, which stays as it is unless it is weak. Truth is no number."""
+    """Whether a leaf of the second kind can be one of the first, which stays as it is unless it is weak.
+    Truth is no number."""
     if (kind[0] is _dtypes.bool) != (other[0] is _dtypes.bool):
         return False
-    return kind[1] or other[0] is kind[0] or (other[1] and _dtypes.result_type(kind[0], _sample(other)) is kind[0])
+    return (
+        kind[1]
+        or other[0] is kind[0]
+        or (other[1] and _dtypes.result_type(kind[0], _sample(other)) is kind[0])
+    )
 
 
 def _meet(x, kind, y):
@@ -163,7 +173,8 @@ def _check_branches(what, names, a, b):
 
 
 def _joined_results(what, names, seen):
-    """The kinds that the results of all branches have in common. Each fits the first branch; of two others the one may not fit the other."""
+    """The kinds that the results of all branches have in common. Each fits the first branch; of two others
+    the one may not fit the other."""
     out_tree = seen[0][1]
     kinds, wrong = [], []
     for i in range(out_tree.num_leaves):
@@ -173,7 +184,9 @@ def _joined_results(what, names, seen):
             y = found[i]
             if not _meet(x, kind, y):
                 path = tree.leaf_paths(out_tree)[i]
-                wrong.append(f"{tree.path_text(path, 'result')}: {names(first)} gives {type_text(x)}, {names(k)} gives {type_text(y)}")
+                wrong.append(
+                    f"{tree.path_text(path, 'result')}: {names(first)} gives {type_text(x)}, {names(k)} gives {type_text(y)}"
+                )
                 break
             joined = _join(kind, _kind(y))
             first, x, kind = (first, x, kind) if joined == kind else (k, y, joined)
@@ -184,7 +197,8 @@ def _joined_results(what, names, seen):
 
 
 def _chosen(what, names, k, funs, operands):
-    """Branch k, at once. Where it gives weak leaves the others are captured for their types alone: what they give decides the dtype, as in a captured program."""
+    """Branch k, at once. Where it gives weak leaves the others are captured for their types alone: what
+    they give decides the dtype, as in a captured program."""
     given = funs[k](*operands)
     found, out_tree = arrays_of_results(given)
     if not builtins.any(is_weak(x) for x in found):
@@ -194,7 +208,9 @@ def _chosen(what, names, k, funs, operands):
 
     def types(other):
         def flat(*values):
-            results, other_tree = arrays_of_results(funs[other](*tree.unflatten(treedef, marked(values, weak))))
+            results, other_tree = arrays_of_results(
+                funs[other](*tree.unflatten(treedef, marked(values, weak)))
+            )
             seen.append((other, other_tree, results))
             _check_branches(what, names, seen[0], seen[-1])
             return []
@@ -204,22 +220,33 @@ def _chosen(what, names, k, funs, operands):
     try:
         for other in builtins.range(len(funs)):
             if other != k:
-                _core.capture(types(other), "branch(" + ", ".join(f"x{i}: {x._type}" for i, x in enumerate(leaves)) + ")", len(leaves))
+                _core.capture(
+                    types(other),
+                    "branch(" + ", ".join(f"x{i}: {x._type}" for i, x in enumerate(leaves)) + ")",
+                    len(leaves),
+                )
     except TracerError:  # a branch that looks at numbers cannot be captured
         return given
     kinds = _joined_results(what, names, seen)
-    return tree.unflatten(out_tree, [x if _kind(x) == kind else _settled(x, kind) for x, kind in zip(found, kinds)])
+    return tree.unflatten(
+        out_tree, [x if _kind(x) == kind else _settled(x, kind) for x, kind in zip(found, kinds)]
+    )
 
 
 def _settled(x, kind):
     """A weak leaf outside of programs as one of this kind."""
     if kind[1] and not isinstance(x, _core.ArrayBase):
         return float(x) if kind[0] is _dtypes.float64 else asarray(x, dtype=kind[0])._marked(False)
-    return astype(x, kind[0]) if not kind[1] else astype(x, _dtypes.float32 if kind[0].kind == "f" else kind[0])._marked(False)
+    return (
+        astype(x, kind[0])
+        if not kind[1]
+        else astype(x, _dtypes.float32 if kind[0].kind == "f" else kind[0])._marked(False)
+    )
 
 
 def cond(pred, true_fun, false_fun, *operands, operand=_NOTHING):
-    """true_fun(*operands) if pred holds, else false_fun(*operands). Both give trees of one structure and type. operand: the only one, by its name.
+    """true_fun(*operands) if pred holds, else false_fun(*operands). Both give trees of one structure and
+    type. operand: the only one, by its name.
 
     pred is one bool, or one number, which holds unless it is 0.
 
@@ -230,7 +257,13 @@ def cond(pred, true_fun, false_fun, *operands, operand=_NOTHING):
     _arguments.function("cond: true_fun", true_fun)
     _arguments.function("cond: false_fun", false_fun)
     operands = _operands("cond", operands, operand)
-    pred = _predicate("cond: the predicate", "a bool scalar" if getattr(pred, "ndim", 0) == 0 else "a bool scalar (hop.any or hop.all makes one, hop.where chooses by element)", pred)
+    pred = _predicate(
+        "cond: the predicate",
+        "a bool scalar"
+        if getattr(pred, "ndim", 0) == 0
+        else "a bool scalar (hop.any or hop.all makes one, hop.where chooses by element)",
+        pred,
+    )
     names, funs = lambda k: ("false_fun", "true_fun")[k], (false_fun, true_fun)
     if not isinstance(pred, _core.ArrayBase):
         return (true_fun if pred else false_fun)(*operands)
@@ -260,7 +293,11 @@ def switch(index, branches, *operands, operand=_NOTHING):
         raise _arguments.wrong("switch: the index", "an integer scalar", index)
     if not array or not _core.tracing():
         k = builtins.max(0, builtins.min(int(index), len(branches) - 1))
-        return _chosen("switch", lambda k: f"branch {k}", k, branches, operands) if array else branches[k](*operands)
+        return (
+            _chosen("switch", lambda k: f"branch {k}", k, branches, operands)
+            if array
+            else branches[k](*operands)
+        )
     return _branches("switch", lambda k: f"branch {k}", index, branches, operands)
 
 
@@ -269,13 +306,16 @@ def switch(index, branches, *operands, operand=_NOTHING):
 
 def _why(x, y):
     """How a float may have come in where integers were."""
-    if x.dtype.kind not in "iu" or not (isinstance(y, float) or isinstance(y, _core.ArrayBase) and y.dtype.kind == "f"):
+    if x.dtype.kind not in "iu" or not (
+        isinstance(y, float) or isinstance(y, _core.ArrayBase) and y.dtype.kind == "f"
+    ):
         return ""
     return f"; integers divided by integers, or with real numbers, are floats: begin with a float, or convert the result (.astype(hop.{x.dtype.name}))"
 
 
 class _Carry:
-    """What a loop carries: raw arrays, their structure, and for each its kind, which goes up while it is weak."""
+    """What a loop carries: raw arrays, their structure, and for each its kind, which goes up while it is
+    weak."""
 
     def __init__(self, what, init, body):
         self.what, self.body = what, body
@@ -283,7 +323,9 @@ class _Carry:
         self.leaves, self.weak, self.treedef = raw_leaves(init, "carry")
         self.kinds = [(x.dtype, w) for x, w in zip(self.leaves, self.weak)]
         if _plain.wanted():  # nothing stands for a number there, as outside of programs
-            self.kinds = [(_dtypes.float32, w) if w and d is _dtypes.float64 else (d, w) for d, w in self.kinds]
+            self.kinds = [
+                (_dtypes.float32, w) if w and d is _dtypes.float64 else (d, w) for d, w in self.kinds
+            ]
 
     def begin(self, kinds):
         return [x if x.dtype is d else astype(x, d) for x, (d, _) in zip(self.leaves, kinds)]
@@ -314,16 +356,25 @@ class _Carry:
 
     def end(self, out, kinds):
         """The last carry as a tree. Outside of programs there are no values that stand for numbers."""
-        out = out if _core.tracing() else [astype(x, _dtypes.float32) if w and x.dtype is _dtypes.float64 else x for x, (_, w) in zip(out, kinds)]
+        out = (
+            out
+            if _core.tracing()
+            else [
+                astype(x, _dtypes.float32) if w and x.dtype is _dtypes.float64 else x
+                for x, (_, w) in zip(out, kinds)
+            ]
+        )
         return self.tree(out, kinds)
 
 
 def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, stack=False):
-    """carry = init_val; while cond_fun(carry): carry = body_fun(carry). With max_trips more trips are an error. Can be differentiated in both modes;
-    schedule says what a gradient keeps ("every 8"). A condition that is always true is an error unless max_trips, a hop.check, a print or a callback is there.
+    """carry = init_val; while cond_fun(carry): carry = body_fun(carry). With max_trips more trips are an
+    error. Can be differentiated in both modes; schedule says what a gradient keeps ("every 8"). A
+    condition that is always true is an error unless max_trips, a hop.check, a print or a callback is
+    there.
 
-    With stack=True it gives (last carry, history, number of trips): the history has a row for each trip, what the body gave there. With max_trips it has that many rows,
-    zeros behind the last trip.
+    With stack=True it gives (last carry, history, number of trips): the history has a row for each trip,
+    what the body gave there. With max_trips it has that many rows, zeros behind the last trip.
 
     >>> hop.while_loop(lambda x: x < 100, lambda x: x * 2, 3)
     Array(192, dtype=int64)
@@ -344,7 +395,9 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, s
             p = _predicate("while_loop: what the condition gives", "bool[]", given)
             if p.dtype is not _dtypes.bool if isinstance(p, _core.ArrayBase) else not isinstance(p, bool):
                 raise _arguments.wrong("while_loop: what the condition gives", "bool[]", p)
-            return [p.item() if isinstance(p, _core.ArrayBase) and not p._traced else p]  # what is known now is part of the program
+            return [
+                p.item() if isinstance(p, _core.ArrayBase) and not p._traced else p
+            ]  # what is known now is part of the program
 
         def step(*values):
             after = carry.next(body_fun(carry.tree(values, kinds)), kinds)
@@ -353,7 +406,11 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, s
         if _plain.wanted():
             return _plain.while_loop(test, step, carry.begin(kinds), limit, stack), kinds
         steps = None if limit is None else str(limit)
-        return run_or_record(lambda *v: _core.while_loop(test, step, v, steps, schedule, stack), carry.begin(kinds), "while_loop"), kinds
+        return run_or_record(
+            lambda *v: _core.while_loop(test, step, v, steps, schedule, stack),
+            carry.begin(kinds),
+            "while_loop",
+        ), kinds
 
     out, kinds = _until_settled(attempt, carry.kinds)
     if not stack:
@@ -380,8 +437,9 @@ def _is_real(x):
 
 
 def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
-    """carry = init_val; for i in range(lower, upper): carry = body_fun(i, carry). The bounds may be traced; unroll as in scan. With bounds that are no integers i is
-    lower, lower + 1, … as long as it is below upper.
+    """carry = init_val; for i in range(lower, upper): carry = body_fun(i, carry). The bounds may be
+    traced; unroll as in scan. With bounds that are no integers i is lower, lower + 1, … as long as it is
+    below upper.
 
     >>> hop.fori_loop(0, 5, lambda i, total: total + i, 0)
     Array(10, dtype=int64)
@@ -391,9 +449,17 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
     bounds = [_bound(f"fori_loop: {name}", b) for name, b in (("lower", lower), ("upper", upper))]
     if _is_real(bounds[0]) or _is_real(bounds[1]):
         first, trips = bounds[0], maximum(ceil(bounds[1] - asarray(bounds[0])), 0)
-        return fori_loop(0, astype(trips, _dtypes.int64), lambda i, c: body_fun(first + 1.0 * i, c), init_val, schedule=schedule)
+        return fori_loop(
+            0,
+            astype(trips, _dtypes.int64),
+            lambda i, c: body_fun(first + 1.0 * i, c),
+            init_val,
+            schedule=schedule,
+        )
     carry = _Carry("fori_loop", init_val, "the body")
-    counts = is_weak(lower) and is_weak(upper)  # as range counts: in numbers that take the dtype of what they meet
+    counts = is_weak(lower) and is_weak(
+        upper
+    )  # as range counts: in numbers that take the dtype of what they meet
 
     def attempt(kinds):
         def step(i, *values):
@@ -430,9 +496,10 @@ def _lengths(what, xs, leaves, length, axis=0):
 
 
 def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, schedule=None):
-    """carry, y = f(carry, x) for each slice x of xs along its first axis (or another one: dim): gives the last carry and the ys, stacked along the first axis. Without xs
-    there are `length` steps and x is None. schedule says what a gradient keeps: None everything it needs, "recompute", "sqrt", "every 8", …; unroll changes nothing, the compiler decides: it is taken
-    because JAX's programs give it.
+    """carry, y = f(carry, x) for each slice x of xs along its first axis (or another one: dim): gives the
+    last carry and the ys, stacked along the first axis. Without xs there are `length` steps and x is None.
+    schedule says what a gradient keeps: None everything it needs, "recompute", "sqrt", "every 8", …;
+    unroll changes nothing, the compiler decides: it is taken because JAX's programs give it.
 
     >>> hop.scan(lambda total, x: (total + x, total * 10), 0, hop.asarray([1, 2, 3]))
     (Array(6, dtype=int64), Array([ 0, 10, 30], dtype=int64))
@@ -440,7 +507,11 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
     _arguments.function("scan: f", f)
     _arguments.text("scan: schedule", schedule)
     reverse = _arguments.flag("scan: reverse", reverse)
-    length = None if length is None else _arguments.integer("scan: length", length, 0, expected="a number of steps")
+    length = (
+        None
+        if length is None
+        else _arguments.integer("scan: length", length, 0, expected="a number of steps")
+    )
     slices, weak, xs_tree = raw_leaves(xs, "scan: xs")
     carry = _Carry("scan", init, "the function")
     dim = _arguments.integer("scan: dim", dim, expected="the number of an axis")
@@ -456,7 +527,9 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
         def step(*values):
             out = f(carry.tree(values[:k], kinds), tree.unflatten(xs_tree, marked(values[k:], weak, False)))
             if not isinstance(out, tuple) or len(out) != 2:
-                raise InvalidError(f"{place()}scan: the function must give a pair (carry, y), it gives {_arguments.found(out) if not isinstance(out, tuple) else f'a tuple of {len(out)}'}")
+                raise InvalidError(
+                    f"{place()}scan: the function must give a pair (carry, y), it gives {_arguments.found(out) if not isinstance(out, tuple) else f'a tuple of {len(out)}'}"
+                )
             after = carry.next(out[0], kinds)
             ys, ys_tree = arrays_of_results(out[1])
             ys, weak_ys = given_leaves(ys)
@@ -479,7 +552,8 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
 
 
 def associative_scan(fn, elems, reverse=False, axis=0):
-    """Running totals along an axis: fn(a, b) combines two slices (trees like elems, without the axis) and should be associative.
+    """Running totals along an axis: fn(a, b) combines two slices (trees like elems, without the axis) and
+    should be associative.
 
     >>> hop.associative_scan(hop.add, hop.asarray([1, 2, 3, 4]))
     Array([ 1,  3,  6, 10], dtype=int64)
@@ -493,13 +567,20 @@ def associative_scan(fn, elems, reverse=False, axis=0):
         raise ValueError("associative_scan: there are no arrays")
     for (path, _), x in zip(tree.leaves_with_path(elems), leaves):
         if not x.ndim:
-            raise InvalidError(f"{place()}associative_scan: {tree.path_text(path, 'elems')} is a scalar, there is nothing to go over")
+            raise InvalidError(
+                f"{place()}associative_scan: {tree.path_text(path, 'elems')} is a scalar, there is nothing to go over"
+            )
     rank = leaves[0].ndim
-    axis = _arguments.integer("associative_scan: axis", axis, -rank, rank - 1, f"an axis of {leaves[0]._type}") % rank
+    axis = (
+        _arguments.integer("associative_scan: axis", axis, -rank, rank - 1, f"an axis of {leaves[0]._type}")
+        % rank
+    )
     n = len(leaves)
 
     def combine(*values):
-        found, out_tree = arrays_of_results(fn(tree.unflatten(treedef, values[:n]), tree.unflatten(treedef, values[n:])))
+        found, out_tree = arrays_of_results(
+            fn(tree.unflatten(treedef, values[:n]), tree.unflatten(treedef, values[n:]))
+        )
 
         def differ(i, j):
             x, y = values[i], found[j]
@@ -513,13 +594,15 @@ def associative_scan(fn, elems, reverse=False, axis=0):
     if length and _plain.wanted():
         out = _plain.associative_scan(combine, leaves, length, axis, reverse)
     else:
-        out = run_or_record(lambda *v: _core.associative_scan(combine, v, axis, reverse), leaves, "associative_scan")
+        out = run_or_record(
+            lambda *v: _core.associative_scan(combine, v, axis, reverse), leaves, "associative_scan"
+        )
     return tree.unflatten(treedef, out)
 
 
 def map(f, xs, *, batch_size=None, sequential=False):
-    """f on each slice of xs along its first axis, the results stacked. Slices may be done all at once; sequential=True asks for one after the other, batch_size for so
-    many at a time.
+    """f on each slice of xs along its first axis, the results stacked. Slices may be done all at once;
+    sequential=True asks for one after the other, batch_size for so many at a time.
 
     >>> hop.map(lambda x: x * x, hop.asarray([1, 2, 3]))
     Array([1, 4, 9], dtype=int64)
@@ -531,7 +614,9 @@ def map(f, xs, *, batch_size=None, sequential=False):
     if not leaves:
         raise ValueError("map: there are no xs")
     if batch_size is not None:
-        return _map_in_batches(f, xs, n, _arguments.integer("map: batch_size", batch_size, 1, expected="a number of slices"))
+        return _map_in_batches(
+            f, xs, n, _arguments.integer("map: batch_size", batch_size, 1, expected="a number of slices")
+        )
     seen = []
 
     def body(*values):
@@ -551,7 +636,9 @@ def map(f, xs, *, batch_size=None, sequential=False):
 def _map_in_batches(f, xs, n, size):
     """As many whole batches as there are, one after the other, then what is left over."""
     if n is None:
-        raise InvalidError(f"{place()}map: batch_size needs xs whose length is known while the program is captured")
+        raise InvalidError(
+            f"{place()}map: batch_size needs xs whose length is known while the program is captured"
+        )
     whole, together = n - n % size, vmap(f)
     if whole < size:
         return together(xs)

@@ -12,8 +12,9 @@ from ._errors import InvalidError
 
 
 class dtype:
-    """A kind of element. There is one object for each: compare with `is` or `==`; names ("float32") and NumPy's dtypes compare too. Called with a number, lists or an
-    array it gives an array of its kind: hop.float32(1).
+    """A kind of element. There is one object for each: compare with `is` or `==`; names ("float32") and
+    NumPy's dtypes compare too. Called with a number, lists or an array it gives an array of its kind:
+    hop.float32(1).
 
     >>> hop.float32.itemsize, hop.asarray([1]).dtype == "int64"
     (4, True)
@@ -81,13 +82,15 @@ def as_dtype(x):
 
 
 def is_number(x):
-    """Whether x is a number of Python's own, which takes the dtype of arrays that it meets. numpy.float64 is a float too, but has a dtype."""
+    """Whether x is a number of Python's own, which takes the dtype of arrays that it meets. numpy.float64
+    is a float too, but has a dtype."""
     return isinstance(x, (builtins.bool, builtins.int, builtins.float)) and not hasattr(x, "dtype")
 
 
 def promote_types(a, b):
-    """The dtype of an operator on arrays of these two: an integer with a float gives that float, two floats the larger (float16 with bfloat16 float32), two
-    integers the smallest that holds both; uint64 with a signed integer, which none holds, is an error.
+    """The dtype of an operator on arrays of these two: an integer with a float gives that float, two
+    floats the larger (float16 with bfloat16 float32), two integers the smallest that holds both; uint64
+    with a signed integer, which none holds, is an error.
 
     >>> hop.promote_types(hop.int8, hop.uint8), hop.promote_types(hop.int64, hop.float16)
     (hop.int16, hop.float16)
@@ -163,7 +166,8 @@ _KINDS = {
 
 
 def isdtype(dtype, kind):
-    """Whether a dtype is of a kind ("integral", "real floating", …), equal to a dtype, or any of a tuple of these.
+    """Whether a dtype is of a kind ("integral", "real floating", …), equal to a dtype, or any of a tuple
+    of these.
 
     >>> hop.isdtype(hop.float16, "real floating"), hop.isdtype(hop.int8, ("bool", hop.int8))
     (True, True)
@@ -179,8 +183,8 @@ def isdtype(dtype, kind):
 
 
 class finfo:
-    """What a float dtype can hold: bits, eps, max, min, smallest_normal, dtype. Attributes are Python numbers.
-    Of a dtype or an array.
+    """What a float dtype can hold: bits, eps, max, min, smallest_normal, dtype. Attributes are Python
+    numbers. Of a dtype or an array.
 
     >>> hop.finfo(hop.float32).eps, hop.finfo(hop.float16).max
     (1.1920928955078125e-07, 65504.0)
@@ -188,7 +192,11 @@ class finfo:
 
     def __init__(self, type, /):
         d = as_dtype(type.dtype if hasattr(type, "dtype") and not isinstance(type, dtype) else type)
-        digits, top = {"float16": (10, 15), "bfloat16": (7, 127), "float32": (23, 127), "float64": (52, 1023)}[d.name] if d.kind == "f" else (None, None)
+        digits, top = (
+            {"float16": (10, 15), "bfloat16": (7, 127), "float32": (23, 127), "float64": (52, 1023)}[d.name]
+            if d.kind == "f"
+            else (None, None)
+        )
         if digits is None:
             raise TypeError(f"finfo is about floats, not {d}")
         self.dtype, self.bits = d, 8 * d.itemsize

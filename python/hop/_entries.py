@@ -1,5 +1,5 @@
-"""Public functions and methods as users call them: entries (python/src/entry.c), whose errors show the user's lines
-alone and explain arguments that are not there."""
+"""Public functions and methods as users call them: entries (python/src/entry.c), whose errors show the
+user's lines alone and explain arguments that are not there."""
 
 import types
 

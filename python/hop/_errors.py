@@ -36,7 +36,8 @@ class CheckError(Error, AssertionError):
 
 
 class GradientError(Error, AssertionError):
-    """hop.check_grads found a derivative that differs from differences: in which mode and order, where, what was found and what was expected.
+    """hop.check_grads found a derivative that differs from differences: in which mode and order, where,
+    what was found and what was expected.
 
     >>> try:
     ...     hop.check_grads(lambda x: x + hop.stop_gradient(x), (1.0,))
@@ -91,7 +92,16 @@ class InternalError(Error, RuntimeError):
 
 
 # They are known by the names that users write.
-for _class in (Error, InvalidError, CheckError, GradientError, TracerError, UnavailableError, FileError, InternalError):
+for _class in (
+    Error,
+    InvalidError,
+    CheckError,
+    GradientError,
+    TracerError,
+    UnavailableError,
+    FileError,
+    InternalError,
+):
     _class.__module__ = "hop"
 del _class
 

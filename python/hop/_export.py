@@ -222,7 +222,7 @@ class _Driver:
             f" * make check, or: cc -O2 -std=c99 -ffp-contract=off main.c {s.name}.c -lm -o example && "
             f"./example */\n"
             f'#include "{s.name}.h"\n\n#include <float.h>\n#include <math.h>\n#include <stdio.h>\n#include '
-            f'<stdlib.h>\n#include <string.h>\n'
+            f"<stdlib.h>\n#include <string.h>\n"
         ]
         if self.data:
             out.append(_READ)
@@ -266,7 +266,7 @@ class _Driver:
             )
             out.append(
                 f'    if (read_arrays("{s.name}_{file}.bin", of_{file}, bytes_of_{file}, {len(arrays)})) '
-                f'return 2;'
+                f"return 2;"
             )
         if s.context:
             out.append("    struct hop_c_context context = { 0 };\n    context.resize = resize;")
@@ -295,14 +295,14 @@ class _Driver:
         for name, x in zip(s.results, self.expected):
             out.append(
                 f'    differing += compare_{_kind(x._type)}("{name}", found_{name}, expected_{name}, '
-                f'{x.size});'
+                f"{x.size});"
             )
         out += [f"    free(found_{n});" for n, grows in zip(s.results, s.grows) if grows] + [
             "    free(workspace);"
         ] * s.workspace
         out.append(
             f'    if (!differing) printf("{s.name}: all results agree\\n");\n    return differing ? 1 : 0;\n'
-            f'}}'
+            f"}}"
         )
         return "\n".join(out)
 
@@ -419,7 +419,7 @@ def _comparison(kind, strict):
         return (
             f"\n{head}    for (size_t i = 0; i < n; i++) {{\n        if (found[i] == expected[i]) continue;\n"
             f'        printf("%s, element %zu: expected {form}, found {form}\\n", name, i, '
-            f'({show})expected[i], ({show})found[i]);\n        return 1;\n    }}\n    return 0;\n}}\n'
+            f"({show})expected[i], ({show})found[i]);\n        return 1;\n    }}\n    return 0;\n}}\n"
         )
     value = f"value_{kind}(%s)" if kind in _VALUES else "(double)%s"
     limit = "0" if strict else f"{bound:g} * largest"
@@ -433,7 +433,7 @@ def _comparison(kind, strict):
         f"        const double a = {value % 'found[i]'}, b = {value % 'expected[i]'};\n"
         f"        if (a == b || (a != a && b != b) || fabs(a - b) <= {limit}) continue;\n"
         '        printf("%s, element %zu: expected %.9g, found %.9g\\n", name, i, b, a);\n        return 1;\n'
-        '    }\n    return 0;\n}\n'
+        "    }\n    return 0;\n}\n"
     )
 
 

@@ -1,5 +1,5 @@
-"""Files of arrays and of trees. A file holds arrays by name; the structure of a tree that is more than a dict of
-arrays stands beside them, as JSON under the name __tree__."""
+"""Files of arrays and of trees. A file holds arrays by name; the structure of a tree that is more than a
+dict of arrays stands beside them, as JSON under the name __tree__."""
 
 __all__ = ["save", "load"]
 
@@ -31,9 +31,9 @@ def _is_array(x):
 
 
 def save(path, arrays, /):
-    """Writes an array (.npy), or a tree of arrays (.npz, .safetensors): dicts, lists, tuples, None, numbers and
-    texts in any nesting, which load gives back as they were. Arrays stand in the file under their paths, such as
-    `layers.0.w`.
+    """Writes an array (.npy), or a tree of arrays (.npz, .safetensors): dicts, lists, tuples, None,
+    numbers and texts in any nesting, which load gives back as they were. Arrays stand in the file under
+    their paths, such as `layers.0.w`.
 
     NumPy and PyTorch read the same files.
 
@@ -128,10 +128,12 @@ class _Writer:
 
 
 def load(path, /, *, like=None):
-    """What a file holds: an array (.npy), a dict of arrays or the tree that was saved (.npz, .safetensors).
+    """What a file holds: an array (.npy), a dict of arrays or the tree that was saved (.npz,
+    .safetensors).
 
-    like: a tree of the same structure, which the result has then; it is needed where the tree has nodes of the user's
-    own classes. Of a file by another program the arrays are taken by their names, such as `layers.0.w`.
+    like: a tree of the same structure, which the result has then; it is needed where the tree has nodes of
+    the user's own classes. Of a file by another program the arrays are taken by their names, such as
+    `layers.0.w`.
 
     Files that are damaged, or that would run code, are refused.
 

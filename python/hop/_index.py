@@ -1,7 +1,9 @@
-"""Indexing as in NumPy: slices, integers, None, ... and arrays of integers or bools, in both directions (x[i], x.at[i].set(y)).
+"""Indexing as in NumPy: slices, integers, None, ... and arrays of integers or bools, in both directions
+(x[i], x.at[i].set(y)).
 
-A key becomes one of two plans: slices alone (a view, or a slice of a traced value), or slices followed by one gather over the axes that have arrays.
-Indices beyond the end are brought into range when reading and left out when writing, unless x.at[…] is given another mode; negative ones count from the end.
+A key becomes one of two plans: slices alone (a view, or a slice of a traced value), or slices followed by
+one gather over the axes that have arrays. Indices beyond the end are brought into range when reading and
+left out when writing, unless x.at[…] is given another mode; negative ones count from the end.
 """
 
 import builtins
@@ -42,14 +44,17 @@ def _item(k):
         try:
             k = asarray(k, dtype=_dtypes.int64) if isinstance(k, (list, tuple)) and not k else asarray(k)
         except TypeError:
-            raise IndexError(f"an index must be an integer, a slice, ..., None, or an array of integers or bools, found {type(k).__name__}") from None
+            raise IndexError(
+                f"an index must be an integer, a slice, ..., None, or an array of integers or bools, found {type(k).__name__}"
+            ) from None
     if k.dtype.kind == "f":
         raise IndexError(f"an index must be an integer or a bool, found {k.dtype}")
     return k
 
 
 def _known(k, size):
-    """An array that is one integer as that integer, unless it is out of range: then it is treated as a traced one would be."""
+    """An array that is one integer as that integer, unless it is out of range: then it is treated as a
+    traced one would be."""
     if isinstance(k, _core.ArrayBase) and k.ndim == 0 and k.dtype.kind in "iu" and not k._traced:
         i = k.item()
         return i if size is None or -size <= i < size else k
@@ -57,7 +62,8 @@ def _known(k, size):
 
 
 def _expand(x, key):
-    """One item per axis of x (besides None), with ... written out and masks taken apart into arrays of positions."""
+    """One item per axis of x (besides None), with ... written out and masks taken apart into arrays of
+    positions."""
     items = [_item(k) for k in (key if isinstance(key, tuple) else (key,))]
     used = builtins.sum(k.ndim if _is_bool(k) else 1 for k in items if k is not None and k is not Ellipsis)
     if used > x.ndim:
@@ -71,8 +77,12 @@ def _expand(x, key):
     for k in items:
         if _is_bool(k):
             for d, n in enumerate(k.shape):
-                if n and x.shape[axis + d] is not None and n != x.shape[axis + d]:  # one without elements fits everywhere, and finds nothing
-                    raise IndexError(f"a mask of shape {k.shape} does not fit axis {axis + d} of size {x.shape[axis + d]}")
+                if (
+                    n and x.shape[axis + d] is not None and n != x.shape[axis + d]
+                ):  # one without elements fits everywhere, and finds nothing
+                    raise IndexError(
+                        f"a mask of shape {k.shape} does not fit axis {axis + d} of size {x.shape[axis + d]}"
+                    )
             if k.ndim == 0:
                 out.append(_NewAxis(_call(_CODE["nonzero"], (_call(_CODE["expand"], (k,), None, 0),))))
             else:
@@ -103,7 +113,8 @@ def _integer(k, size, axis):
 
 
 def _plan(x, items):
-    """(text of the slices, [(axis after the slices, array)], whether the slices do anything, whether the arrays stand side by side) for what _expand gives"""
+    """(text of the slices, [(axis after the slices, array)], whether the slices do anything, whether the
+    arrays stand side by side) for what _expand gives"""
     arrays = any(isinstance(k, (_core.ArrayBase, _NewAxis)) for k in items)
     text, gathered, axis, result, changed, places = [], [], 0, 0, False, []
     for i, k in enumerate(items):
@@ -146,7 +157,8 @@ def _plan(x, items):
 
 
 def wrapped(k, size):
-    """Positions with the negative ones counted from the end. In int64: the sum need not be a number of a narrower dtype."""
+    """Positions with the negative ones counted from the end. In int64: the sum need not be a number of a
+    narrower dtype."""
     if k.dtype.kind != "i":
         return k
     k = k if k.dtype is _dtypes.int64 else _call(_CODE["cast"], (k,), "i64")
@@ -167,9 +179,12 @@ def _positions(x, items):
 
 
 def _items(x, key, mode=None):
-    """What _expand gives, all indices counted from the front; those beyond the ends as the mode has them. With a mode a Python integer may be out of range, as an array may."""
+    """What _expand gives, all indices counted from the front; those beyond the ends as the mode has them.
+    With a mode a Python integer may be out of range, as an array may."""
     if mode is not None:
-        key = tuple([_as_index(k) if _is_whole(k) else k for k in (key if isinstance(key, tuple) else (key,))])
+        key = tuple(
+            [_as_index(k) if _is_whole(k) else k for k in (key if isinstance(key, tuple) else (key,))]
+        )
     items = _expand(x, key)
     for i, k, n in _positions(x, items):
         if mode == "wrap":
@@ -271,10 +286,12 @@ def _filled(x, items, fill_value):
 class IndexUpdate:
     """x.at[key]: gives x with the elements there replaced or combined with others, or the elements alone.
 
-    mode says what becomes of indices that are out of range: "clip" brings them into range; "drop" and "fill" leave out what would be written there, and read
-    fill_value (by default NaN, the least of signed integers, the largest of unsigned ones, True); "wrap" takes them modulo the size; "promise_in_bounds" says that there
-    are none. Without a mode they are clipped when reading and dropped when writing, and a Python integer out of range is an error. indices_are_sorted and unique_indices
-    change nothing: they are taken because JAX's programs give them."""
+    mode says what becomes of indices that are out of range: "clip" brings them into range; "drop" and
+    "fill" leave out what would be written there, and read fill_value (by default NaN, the least of signed
+    integers, the largest of unsigned ones, True); "wrap" takes them modulo the size; "promise_in_bounds"
+    says that there are none. Without a mode they are clipped when reading and dropped when writing, and a
+    Python integer out of range is an error. indices_are_sorted and unique_indices change nothing: they are
+    taken because JAX's programs give them."""
 
     __slots__ = ("array", "key")
 
@@ -314,7 +331,8 @@ class IndexUpdate:
         return self._update("max", values, mode)
 
     def divide(self, values, *, mode=None, indices_are_sorted=False, unique_indices=False):
-        """Divided by values; where an index comes twice, by both. Of integers the quotient without its fraction."""
+        """Divided by values; where an index comes twice, by both. Of integers the quotient without its
+        fraction."""
         x, divisors = self.array, self._factors(values, mode)
         if x.dtype.kind == "f":
             return x / divisors
@@ -348,8 +366,17 @@ class IndexUpdate:
             values = asarray(values)
         if isinstance(values, _core.ArrayBase) and values.dtype is not x.dtype:
             values = _call(_CODE["cast"], (values,), x.dtype.text)
-        mask = _item(self.key) if not isinstance(self.key, tuple) and isinstance(self.key, _core.ArrayBase) else None
-        if mask is not None and _is_bool(mask) and mask.ndim == x.ndim and (not isinstance(values, _core.ArrayBase) or values.ndim == 0):
+        mask = (
+            _item(self.key)
+            if not isinstance(self.key, tuple) and isinstance(self.key, _core.ArrayBase)
+            else None
+        )
+        if (
+            mask is not None
+            and _is_bool(mask)
+            and mask.ndim == x.ndim
+            and (not isinstance(values, _core.ArrayBase) or values.ndim == 0)
+        ):
             return _masked(x, mask, how, values)
         items = _items(x, self.key, mode)
         text, gathered, changed, together = _plan(x, items)
@@ -357,19 +384,33 @@ class IndexUpdate:
             return _call(_CODE["update_slice"], (x, values), text, 0, 0, how)
         axes = [a for a, _ in gathered]
         if not changed and together:
-            return _call(_CODE["scatter"], (x, values, *[_as_index(k) for _, k in gathered]), ", ".join(map(str, axes)), 0, 0, how)
+            return _call(
+                _CODE["scatter"],
+                (x, values, *[_as_index(k) for _, k in gathered]),
+                ", ".join(map(str, axes)),
+                0,
+                0,
+                how,
+            )
         return _flat_update(x, items, how, values)
 
 
 def _masked(x, mask, mode, values):
     op = _core.op
-    new = {"set": lambda: values, "add": lambda: x + values, "mul": lambda: x * values, "min": lambda: op(_CODE["min"], x, values), "max": lambda: op(_CODE["max"], x, values)}[mode]()
+    new = {
+        "set": lambda: values,
+        "add": lambda: x + values,
+        "mul": lambda: x * values,
+        "min": lambda: op(_CODE["min"], x, values),
+        "max": lambda: op(_CODE["max"], x, values),
+    }[mode]()
     out = op(_CODE["select"], mask, new, x)
     return out if out.dtype is x.dtype else _call(_CODE["cast"], (out,), x.dtype.text)
 
 
 def _flat_update(x, items, how, values):
-    """Any key: the positions of the elements in row-major order are indexed the same way, and updated in the flat array; those out of range stand behind its end."""
+    """Any key: the positions of the elements in row-major order are indexed the same way, and updated in
+    the flat array; those out of range stand behind its end."""
     from ._ops import arange
 
     every = arange(x.size).reshape(x.shape)

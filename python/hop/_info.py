@@ -36,7 +36,8 @@ def _check(device):
 
 
 def __array_namespace_info__():
-    """What hop offers: an object with capabilities(), devices(), default_device(), dtypes(), default_dtypes().
+    """What hop offers: an object with capabilities(), devices(), default_device(), dtypes(),
+    default_dtypes().
 
     >>> hop.__array_namespace_info__().default_device()
     'cpu'

@@ -1,4 +1,5 @@
-"""jit: a function is captured once for each kind of arguments, compiled, and from then on run without its Python code."""
+"""jit: a function is captured once for each kind of arguments, compiled, and from then on run without its
+Python code."""
 
 __all__ = ["jit", "Compiled", "disable_jit"]
 
@@ -11,7 +12,18 @@ import types
 from . import _arguments, _core, _export, tree
 from ._errors import InvalidError
 from ._keys import value_key
-from ._trace import argument_names, arguments_of, arrays_of_results, call_names, capture, function_name, given_leaves, marked, place, STATIC
+from ._trace import (
+    argument_names,
+    arguments_of,
+    arrays_of_results,
+    call_names,
+    capture,
+    function_name,
+    given_leaves,
+    marked,
+    place,
+    STATIC,
+)
 
 _SHARED = {}  # code object -> programs: functions made anew from the same code share them, unless they close over more than numbers and texts
 _MOST_SHARED, _MOST_PROGRAMS = 512, 256
@@ -19,13 +31,24 @@ _SIMPLE = (bool, int, float, str, bytes, type(None))
 
 
 def jit(
-    fun=None, *, static_argnums=(), static_argnames=(), donate_argnums=(), donate_argnames=(), strict=False, threads=0, portable=False
+    fun=None,
+    *,
+    static_argnums=(),
+    static_argnames=(),
+    donate_argnums=(),
+    donate_argnames=(),
+    strict=False,
+    threads=0,
+    portable=False,
 ):
     """fun, compiled: the first call with arguments of new types captures it, later ones run machine code.
 
-    static_argnums, static_argnames: arguments that are Python values, part of the program; they must be hashable. 1, 1.0 and True are different ones, as are 0.0 and -0.0. donate_argnums, donate_argnames: arguments whose memory the call
-    may use for its results; they must not be used afterwards. strict: results are bit for bit those of the interpreter. The function is captured again when
-    the types or the structure of its arguments, static arguments, or what its closure refers to have changed. HOP_LOG=compile in the environment asks for a line on stderr about each program made.
+    static_argnums, static_argnames: arguments that are Python values, part of the program; they must be
+    hashable. 1, 1.0 and True are different ones, as are 0.0 and -0.0. donate_argnums, donate_argnames:
+    arguments whose memory the call may use for its results; they must not be used afterwards. strict:
+    results are bit for bit those of the interpreter. The function is captured again when the types or the
+    structure of its arguments, static arguments, or what its closure refers to have changed.
+    HOP_LOG=compile in the environment asks for a line on stderr about each program made.
 
     >>> @hop.jit
     ... def norm(x):
@@ -51,9 +74,10 @@ def jit(
 
 
 class disable_jit:
-    """Within `with hop.disable_jit():` functions made by jit, and loops, run as plain Python, an operator at a time, on this thread: what they print, or a debugger stops at, has
-    values. disable_jit(False) has them compiled again inside of it. HOP_DISABLE_JIT=1 in the environment does so for a whole process. What grad, vmap and the like are given
-    is captured all the same.
+    """Within `with hop.disable_jit():` functions made by jit, and loops, run as plain Python, an operator
+    at a time, on this thread: what they print, or a debugger stops at, has values. disable_jit(False) has
+    them compiled again inside of it. HOP_DISABLE_JIT=1 in the environment does so for a whole process.
+    What grad, vmap and the like are given is captured all the same.
 
     >>> with hop.disable_jit():
     ...     hop.jit(lambda x: x + 1 if x > 0 else x)(1.0)
@@ -77,7 +101,8 @@ if os.environ.get("HOP_DISABLE_JIT", "0") not in ("", "0"):
 
 @functools.lru_cache(maxsize=512)
 def _global_names(code):
-    """The names that a function's code, and that of the functions it defines, may look up among the globals."""
+    """The names that a function's code, and that of the functions it defines, may look up among the
+    globals."""
     inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
     return frozenset(code.co_names).union(*[_global_names(c) for c in inner])
 
@@ -92,19 +117,33 @@ def _logs(what):
 
 
 def _compile(function, name, since, options):
-    """An executable; with HOP_LOG=compile in the environment a line about it goes to stderr. since: when the capture began, None when it is long over."""
+    """An executable; with HOP_LOG=compile in the environment a line about it goes to stderr. since: when
+    the capture began, None when it is long over."""
     if not _logs("compile"):
         return function.compile(**options)
     before, begun = _core.cache_statistics(), time.perf_counter()
     exe = function.compile(**options)
     after, ended = _core.cache_statistics(), time.perf_counter()
-    source = "from memory" if after["memory_hits"] > before["memory_hits"] else "from disk" if after["disk_hits"] > before["disk_hits"] else "compiled"
-    nodes = sum(" = " in line or line.lstrip().startswith(("check", "print", "callback")) for line in function.text().splitlines())
+    source = (
+        "from memory"
+        if after["memory_hits"] > before["memory_hits"]
+        else "from disk"
+        if after["disk_hits"] > before["disk_hits"]
+        else "compiled"
+    )
+    nodes = sum(
+        " = " in line or line.lstrip().startswith(("check", "print", "callback"))
+        for line in function.text().splitlines()
+    )
     captured = "" if since is None else f"captured in {(begun - since) * 1e3:.1f} ms, "
     types = f"{name}({', '.join(function.params)}) -> ({', '.join(function.results)})"
     multiplies = any(operator in function.text() for operator in (" = dot(", " = matmul("))
     products = f"; products by {_core.blas()}" if multiplies else ""
-    print(f"hop: {types}: {nodes} nodes, {captured}{source} in {(ended - begun) * 1e3:.1f} ms{products}", file=sys.stderr, flush=True)
+    print(
+        f"hop: {types}: {nodes} nodes, {captured}{source} in {(ended - begun) * 1e3:.1f} ms{products}",
+        file=sys.stderr,
+        flush=True,
+    )
     return exe
 
 
@@ -113,7 +152,8 @@ class _Program:
 
 
 class Lowered:
-    """What jit made of a call: text() is the program, explain() what becomes of it, emit() and c() write it in another language, export() as a folder of C, compile() makes an executable."""
+    """What jit made of a call: text() is the program, explain() what becomes of it, emit() and c() write
+    it in another language, export() as a folder of C, compile() makes an executable."""
 
     def __init__(self, program, options):
         self._program, self._options = program, options
@@ -141,8 +181,9 @@ class Lowered:
     def emit(self, kind, *, name=None, header=None, weights="constants"):
         """It as text: "c" (C99) and its "header", "loops", "llvm" or "asm".
 
-        name: of the C function; header: the file that the source includes, None: its declarations stand in the source. weights: arrays that the function closes over are
-        "constants" of the source, or "arguments" of the C function behind its own."""
+        name: of the C function; header: the file that the source includes, None: its declarations stand in
+        the source. weights: arrays that the function closes over are "constants" of the source, or
+        "arguments" of the C function behind its own."""
         if kind not in ("c", "header"):
             return self.function.emit(kind, **self._options)
         if weights not in ("constants", "arguments"):
@@ -155,20 +196,35 @@ class Lowered:
                 f"{place()}emit: the arrays that the function closes over have {total >> 20} MiB, too much for a text: make them arguments of the function, "
                 'use export(folder), which writes them to a file, or lower(…).emit("c", weights="arguments")'
             )
-        params = ", ".join([*map(_export.identifier, traced.names), *_export.constant_names(self._program.fun, traced.hidden)])
+        params = ", ".join(
+            [
+                *map(_export.identifier, traced.names),
+                *_export.constant_names(self._program.fun, traced.hidden),
+            ]
+        )
         results = ", ".join(_export.result_names(traced.out_tree))
         name = name or function_name(self._program.fun)
-        return self.function.emit(kind, name=name, header=header, params=params, results=results, constants=constants, **self._options)
+        return self.function.emit(
+            kind,
+            name=name,
+            header=header,
+            params=params,
+            results=results,
+            constants=constants,
+            **self._options,
+        )
 
     def c(self):
         """It as C99 source that needs nothing else: one file, declarations and closed-over arrays in it."""
         return self.emit("c")
 
     def export(self, folder, *, name=None, weights="auto"):
-        """Writes it into a folder as C that builds and checks itself: NAME.c, NAME.h, a driver main.c with these arguments and what the program gives for them, a Makefile and a README.
+        """Writes it into a folder as C that builds and checks itself: NAME.c, NAME.h, a driver main.c with
+        these arguments and what the program gives for them, a Makefile and a README.
 
-        name: of the C function. weights: closed-over arrays are "constants" of the source or in a "file" that main.c reads and the C function takes as arguments; "auto": a file
-        from 1 MiB on. The folder is made; one that holds other files than an export's is an error. The result says how to build it."""
+        name: of the C function. weights: closed-over arrays are "constants" of the source or in a "file"
+        that main.c reads and the C function takes as arguments; "auto": a file from 1 MiB on. The folder
+        is made; one that holds other files than an export's is an error. The result says how to build it."""
         return _export.export(self, folder, name, weights)
 
     def _paths(self):
@@ -180,7 +236,12 @@ class Lowered:
 
     def _result_paths(self):
         traced = self._program.traced
-        return [tree.path_text(path, "result") for path, _ in tree.leaves_with_path(tree.unflatten(traced.out_tree, [0] * traced.out_tree.num_leaves))]
+        return [
+            tree.path_text(path, "result")
+            for path, _ in tree.leaves_with_path(
+                tree.unflatten(traced.out_tree, [0] * traced.out_tree.num_leaves)
+            )
+        ]
 
     def compile(self):
         return _compile(self.function, self._program.name, None, self._options)
@@ -190,8 +251,9 @@ class Lowered:
 
 
 class Compiled(_core.JitBase):
-    """What jit gives: call it like the function. lower(*args) is the program for these arguments without running it;
-    text, explain and c show it, export writes it as a folder of C; clear_cache forgets what was compiled.
+    """What jit gives: call it like the function. lower(*args) is the program for these arguments without
+    running it; text, explain and c show it, export writes it as a folder of C; clear_cache forgets what
+    was compiled.
 
     >>> f = hop.jit(lambda x: hop.sin(x) * 2)
     >>> f.lower(hop.ones(3)).out_types
@@ -204,34 +266,62 @@ class Compiled(_core.JitBase):
         self._fun = fun
         self._static = _arguments.argument_numbers("jit: static_argnums", static_argnums, fun)
         self._static_names = _arguments.argument_names("jit: static_argnames", static_argnames, fun)
-        self._donate, self._options = _arguments.argument_numbers("jit: donate_argnums", donate_argnums, fun), options
+        self._donate, self._options = (
+            _arguments.argument_numbers("jit: donate_argnums", donate_argnums, fun),
+            options,
+        )
         names = argument_names(fun, 1 << 16 if hasattr(fun, "__code__") else 0)
         named = [i for i, name in enumerate(names) if name in self._static_names and i not in self._static]
-        self._static_names += tuple(names[p] for p in self._static if 0 <= p < len(names) and names[p] not in self._static_names)
+        self._static_names += tuple(
+            names[p] for p in self._static if 0 <= p < len(names) and names[p] not in self._static_names
+        )
         self._static += tuple(named)  # an argument can be given either way
         self._donate_names = _arguments.argument_names("jit: donate_argnames", donate_argnames, fun)
-        donated = tuple(i for i, name in enumerate(names) if name in self._donate_names and i not in self._donate)
-        self._donate_names += tuple(names[p] for p in self._donate if 0 <= p < len(names) and names[p] not in self._donate_names)
+        donated = tuple(
+            i for i, name in enumerate(names) if name in self._donate_names and i not in self._donate
+        )
+        self._donate_names += tuple(
+            names[p] for p in self._donate if 0 <= p < len(names) and names[p] not in self._donate_names
+        )
         self._donate += donated
-        both = [*(set(self._static) & set(self._donate)), *(set(self._static_names) & set(self._donate_names))]
+        both = [
+            *(set(self._static) & set(self._donate)),
+            *(set(self._static_names) & set(self._donate_names)),
+        ]
         if both:
-            raise InvalidError(f"{place()}jit: argument {both[0]!r} is static, so there is no memory to donate (donate_argnums, donate_argnames)")
+            raise InvalidError(
+                f"{place()}jit: argument {both[0]!r} is static, so there is no memory to donate (donate_argnums, donate_argnames)"
+            )
         self._signature = _arguments.signature(fun)
         functools.update_wrapper(self, fun, updated=())
         plain = isinstance(fun, types.FunctionType)
         cells = fun.__closure__ if plain else None
         self._cells = cells or ()
         self._set(self._cells, self._static, self._static_names)
-        self._defaults = ((*(fun.__defaults__ or ()), *(fun.__kwdefaults__ or {}).values(), fun.__globals__)) if plain else ()
-        # A function made anew, as by running a notebook's cell again, sees globals as they are now; programs made under other ones are not for it.
+        self._defaults = (
+            ((*(fun.__defaults__ or ()), *(fun.__kwdefaults__ or {}).values(), fun.__globals__))
+            if plain
+            else ()
+        )
+        # A function made anew, as by running a notebook's cell again, sees globals as they are now; programs
+        # made under other ones are not for it.
         if plain:
-            self._defaults += tuple(fun.__globals__[n] for n in sorted(_global_names(fun.__code__)) if n in fun.__globals__)
+            self._defaults += tuple(
+                fun.__globals__[n] for n in sorted(_global_names(fun.__code__)) if n in fun.__globals__
+            )
         if plain:
             if len(_SHARED) > _MOST_SHARED:
                 _SHARED.clear()
             shared = all(isinstance(x, _SIMPLE) for x in self._contents())
             self._programs = _SHARED.setdefault(fun.__code__, {}) if shared else {}
-            self._identity = (self._static, self._static_names, self._donate, self._donate_names, tuple(options.items()), _held(self._defaults))
+            self._identity = (
+                self._static,
+                self._static_names,
+                self._donate,
+                self._donate_names,
+                tuple(options.items()),
+                _held(self._defaults),
+            )
         else:
             self._programs, self._identity = {}, ()
         self._own = {}
@@ -256,7 +346,9 @@ class Compiled(_core.JitBase):
 
     def _split(self, args, named):
         n = len(args)
-        positions = {p % n for p in self._static if -n <= p < n}  # others have their default or are given by name
+        positions = {
+            p % n for p in self._static if -n <= p < n
+        }  # others have their default or are given by name
         dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
         static = tuple((i, args[i]) for i in sorted(positions))
         named_static = tuple(sorted((k, v) for k, v in named.items() if k in self._static_names))
@@ -267,15 +359,31 @@ class Compiled(_core.JitBase):
         known = self._signature
         for which, numbers in (("static_argnums", self._static), ("donate_argnums", self._donate)):
             for p in numbers:
-                if not -n <= p < n and (p < 0 or (known is not None and p >= len(known.positional))):  # others have their default or are given by name
-                    raise InvalidError(f"{place()}jit: {which} has {p}, but the function was called with {n} positional arguments")
+                if not -n <= p < n and (
+                    p < 0 or (known is not None and p >= len(known.positional))
+                ):  # others have their default or are given by name
+                    raise InvalidError(
+                        f"{place()}jit: {which} has {p}, but the function was called with {n} positional arguments"
+                    )
         for which, value in (*static, *named_static):
             try:
                 hash(value)
             except TypeError:
-                name = repr(which) if isinstance(which, str) else repr(known.positional[which]) if known and which < len(known.positional) else str(which)
-                advice = "; an array is an ordinary argument" if isinstance(value, _core.ArrayBase) or hasattr(value, "dtype") else "; a tuple is, for example"
-                raise TypeError(f"{place()}jit: static arguments must be hashable: argument {name} is {_arguments.found(value)}{advice}") from None
+                name = (
+                    repr(which)
+                    if isinstance(which, str)
+                    else repr(known.positional[which])
+                    if known and which < len(known.positional)
+                    else str(which)
+                )
+                advice = (
+                    "; an array is an ordinary argument"
+                    if isinstance(value, _core.ArrayBase) or hasattr(value, "dtype")
+                    else "; a tuple is, for example"
+                )
+                raise TypeError(
+                    f"{place()}jit: static arguments must be hashable: argument {name} is {_arguments.found(value)}{advice}"
+                ) from None
 
     def _whole(self, static, named_static, n):
         """The function of the dynamic arguments alone."""
@@ -322,7 +430,15 @@ class Compiled(_core.JitBase):
         leaves, weak, treedef = arguments_of(self._fun, dynamic, named, STATIC)
         try:
             types = tuple([x._type for x in leaves])
-            key = (self._identity, treedef.key, types, tuple(weak), value_key(static), value_key(named_static), _held(contents))
+            key = (
+                self._identity,
+                treedef.key,
+                types,
+                tuple(weak),
+                value_key(static),
+                value_key(named_static),
+                _held(contents),
+            )
             found = self._programs.get(key) or self._own.get(key)
         except TypeError as error:
             raise TypeError(f"{place()}jit: static arguments must be hashable: {error}") from None
@@ -331,7 +447,8 @@ class Compiled(_core.JitBase):
                 while len(programs) >= _MOST_PROGRAMS:
                     programs.pop(next(iter(programs)), None)
             found = self._make(dynamic, static, named, named_static, n, leaves, weak, contents)
-            # What a program calls is kept alive by this function alone, not by others made from the same code.
+            # What a program calls is kept alive by this function alone, not by others made from the same
+            # code.
             (self._own if found.traced.function.callbacks else self._programs)[key] = found
         return found, leaves
 
@@ -347,7 +464,11 @@ class Compiled(_core.JitBase):
         p.exe = _compile(p.traced.function, p.name, since, options)
         p.alive = contents + self._defaults  # their ids are in the key
         out_tree = p.traced.out_tree
-        p.unflatten = None if out_tree.kind is None else tree.plan(out_tree) or functools.partial(tree.unflatten, out_tree)
+        p.unflatten = (
+            None
+            if out_tree.kind is None
+            else tree.plan(out_tree) or functools.partial(tree.unflatten, out_tree)
+        )
         return p
 
     def _donated(self, dynamic, static, named):
@@ -387,14 +508,18 @@ class Compiled(_core.JitBase):
         return self.lower(*args, **named).explain()
 
     def c(self, *args, **named):
-        """The program for these arguments as C99 source: one file that compiles as it is, with the arrays that the function closes over in it."""
+        """The program for these arguments as C99 source: one file that compiles as it is, with the arrays
+        that the function closes over in it."""
         return self.lower(*args, **named).c()
 
     def export(self, folder, *args, name=None, weights="auto", **named):
-        """Writes the program for these arguments into a folder, as C that builds and checks itself; name, weights and the rest are those of Lowered.export."""
+        """Writes the program for these arguments into a folder, as C that builds and checks itself; name,
+        weights and the rest are those of Lowered.export."""
         for option, value, default in (("name", name, None), ("weights", weights, "auto")):
             if value != default and self._signature and option in self._signature.names:
-                raise InvalidError(f"{place()}export: {option} is an argument of the function, too: write lower(…).export(folder, {option}=…)")
+                raise InvalidError(
+                    f"{place()}export: {option} is an argument of the function, too: write lower(…).export(folder, {option}=…)"
+                )
         return self.lower(*args, **named).export(folder, name=name, weights=weights)
 
     def clear_cache(self):

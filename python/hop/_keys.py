@@ -1,14 +1,16 @@
-"""Keys under which programs are kept: hashable values that are equal only when what they stand for cannot be told apart by a program.
+"""Keys under which programs are kept: hashable values that are equal only when what they stand for cannot
+be told apart by a program.
 
-Python takes 1, 1.0 and True for equal, and 0.0 and -0.0, but programs made of them differ; and NaN, which Python takes for unequal to itself, would be a new program
-on every call."""
+Python takes 1, 1.0 and True for equal, and 0.0 and -0.0, but programs made of them differ; and NaN, which
+Python takes for unequal to itself, would be a new program on every call."""
 
 import struct
 
 
 def value_key(x):
-    """The key of a value that is part of a program: its type and its bits, and the same of what is inside of tuples, frozen sets and frozen dataclasses. Other classes say
-    by their own __eq__ and __hash__ what is equal, among values of one class. A TypeError says that the value, or a part of it, is not hashable."""
+    """The key of a value that is part of a program: its type and its bits, and the same of what is inside
+    of tuples, frozen sets and frozen dataclasses. Other classes say by their own __eq__ and __hash__ what
+    is equal, among values of one class. A TypeError says that the value, or a part of it, is not hashable."""
     cls = type(x)
     if cls in _WHOLE:
         return (cls, x)
@@ -58,7 +60,8 @@ _BASES = (
 
 
 def _compares_fields(cls):
-    """Whether a class is a dataclass whose __eq__ is the one that compares its fields, not one that somebody wrote."""
+    """Whether a class is a dataclass whose __eq__ is the one that compares its fields, not one that
+    somebody wrote."""
     code = getattr(cls.__eq__, "__code__", None) if hasattr(cls, "__dataclass_fields__") else None
     return code is not None and code.co_qualname.startswith("__create_fn__")
 

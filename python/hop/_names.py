@@ -1,4 +1,5 @@
-"""What names of NumPy, JAX and PyTorch that are not here are called, or what to write instead: the AttributeError of a module or an array says it."""
+"""What names of NumPy, JAX and PyTorch that are not here are called, or what to write instead: the
+AttributeError of a module or an array says it."""
 
 from . import _core
 
@@ -60,12 +61,24 @@ _TREE = {
     "register_pytree_node_class": "use hop.tree.register or hop.tree_util.register_pytree_node_class", "tree_flatten": "use hop.tree.flatten", "tree_leaves": "use hop.tree.leaves", "tree_map": "use hop.tree.map", "tree_structure": "use hop.tree.structure",
     "tree_unflatten": "use hop.tree.unflatten",
 }  # fmt: skip
-_TREE_UTIL = {"build_tree": "use hop.tree.unflatten", "tree_broadcast": "use hop.tree.map with the tree of the other structure", "treedef_children": "use treedef.children"}
+_TREE_UTIL = {
+    "build_tree": "use hop.tree.unflatten",
+    "tree_broadcast": "use hop.tree.map with the tree of the other structure",
+    "treedef_children": "use treedef.children",
+}
 _NN = {
     "dot_product_attention": "use hop.softmax(q @ k.mT / n**0.5) @ v", "initializers": "use hop.random.normal(key, shape) * scale", "log1mexp": "use hop.log(-hop.expm1(-x))", "normalize": "use hop.nn.standardize", "sparse_plus": "use hop.where", "sparse_sigmoid": "use hop.clip(0.5 * (x + 1), 0, 1)",
 }  # fmt: skip
-_DEBUG = {"breakpoint": "use breakpoint() under hop.disable_jit(), or in a hop.debug_callback", "inspect_array_sharding": "there is one device, the CPU", "visualize_array_sharding": "there is one device, the CPU"}
-_OPTIM = {"apply_updates": "opt.update(grads, state, params) gives the new parameters", "chain": "change the gradients before opt.update: hop.optim.clip_by_global_norm", "cosine_decay_schedule": "use hop.optim.cosine"}
+_DEBUG = {
+    "breakpoint": "use breakpoint() under hop.disable_jit(), or in a hop.debug_callback",
+    "inspect_array_sharding": "there is one device, the CPU",
+    "visualize_array_sharding": "there is one device, the CPU",
+}
+_OPTIM = {
+    "apply_updates": "opt.update(grads, state, params) gives the new parameters",
+    "chain": "change the gradients before opt.update: hop.optim.clip_by_global_norm",
+    "cosine_decay_schedule": "use hop.optim.cosine",
+}
 _METHODS = {
     "backward": "use hop.grad of a function", "cpu": "an array is in the memory of the CPU", 
     "detach": "use hop.stop_gradient(x)", "devices": "use x.device", "expand": "use hop.broadcast_to", "fill": "use hop.full_like", "numpy": "use numpy.asarray(x)", "permute": "use x.transpose(…)", "ptp": "use x.max() - x.min()",
@@ -75,7 +88,16 @@ _METHODS = {
 
 def lookup(module):
     """The __getattr__ of a module: an AttributeError that says what to use instead."""
-    rows = {"hop": {**_INSTEAD, **{old: f"use hop.{new}" for old, new in _RENAMED.items()}}, "hop.linalg": _LINALG, "hop.random": _RANDOM, "hop.tree": _TREE, "hop.optim": _OPTIM, "hop.nn": _NN, "hop.tree_util": _TREE_UTIL, "hop.debug": _DEBUG}.get(module, {})
+    rows = {
+        "hop": {**_INSTEAD, **{old: f"use hop.{new}" for old, new in _RENAMED.items()}},
+        "hop.linalg": _LINALG,
+        "hop.random": _RANDOM,
+        "hop.tree": _TREE,
+        "hop.optim": _OPTIM,
+        "hop.nn": _NN,
+        "hop.tree_util": _TREE_UTIL,
+        "hop.debug": _DEBUG,
+    }.get(module, {})
 
     def __getattr__(name):
         if name in rows:

@@ -718,7 +718,8 @@ def column_stack(arrays, /):
 
 
 def block(arrays, /):
-    """Blocks put together: the innermost lists along the last axis, the next ones along the one before, and so on.
+    """Blocks put together: the innermost lists along the last axis, the next ones along the one before,
+    and so on.
 
     >>> hop.block([[hop.eye(1), hop.zeros((1, 2))], [hop.ones((1, 3))]])
     Array([[1., 0., 0.],
@@ -1117,9 +1118,10 @@ def piecewise(x, conditions, functions, /):
     >>> hop.piecewise(x, [x < 0], [lambda v: -v, lambda v: v * 10])
     Array([ 2., 30.], dtype=float32)
     """
-    x, conditions = _array(x), [
-        _array(c) for c in (conditions if isinstance(conditions, (tuple, list)) else [conditions])
-    ]
+    x, conditions = (
+        _array(x),
+        [_array(c) for c in (conditions if isinstance(conditions, (tuple, list)) else [conditions])],
+    )
     if not isinstance(functions, (tuple, list)) or len(functions) - len(conditions) not in (0, 1):
         raise _arguments.wrong(here("functions"), f"{len(conditions)} functions, or one more", functions)
     values = [f(x) if callable(f) else f for f in functions]

@@ -27,9 +27,9 @@ def _checked(given):
 
 
 def set_printoptions(*, precision=None, threshold=None, edgeitems=None, linewidth=None, suppress=None):
-    """How arrays are shown from now on: digits behind the point (8), from how many elements on the middle is
-    left out (1000), how many are shown at each end then (3), how long lines may be (75), whether small numbers
-    are shown as 0 rather than with exponents (False). What is not said stays.
+    """How arrays are shown from now on: digits behind the point (8), from how many elements on the middle
+    is left out (1000), how many are shown at each end then (3), how long lines may be (75), whether small
+    numbers are shown as 0 rather than with exponents (False). What is not said stays.
 
     >>> before = hop.get_printoptions()
     >>> hop.set_printoptions(precision=2)
@@ -185,8 +185,9 @@ def _float_texts(numbers, name, options):
         left, right = max(t.index(".") for t in texts), behind + powers + 1
     else:
         read = [_positional(x, name, precision) for x in finite]
-        left, right = max((len(whole) for whole, _ in read), default=0), max(
-            (len(part) for _, part in read), default=0
+        left, right = (
+            max((len(whole) for whole, _ in read), default=0),
+            max((len(part) for _, part in read), default=0),
         )
         texts = [f"{whole}.{part.ljust(right)}" for whole, part in read]
     width = left + 1 + right
@@ -210,8 +211,8 @@ def _texts(numbers, dtype, options, alone):
 
 
 class _Layout:
-    """The lines of an array. texts: those of the elements that are shown, in their order; edge: how many there
-    are at each end of an axis, None: all."""
+    """The lines of an array. texts: those of the elements that are shown, in their order; edge: how many
+    there are at each end of an axis, None: all."""
 
     def __init__(self, shape, texts, separator, edge):
         self.shape, self.texts, self.separator, self.edge = shape, iter(texts), separator, edge

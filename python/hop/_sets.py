@@ -1,7 +1,8 @@
-"""What different elements an array has, under the names of the array-API standard; and the neighbours of floats. All of it is made of other operators.
+"""What different elements an array has, under the names of the array-API standard; and the neighbours of
+floats. All of it is made of other operators.
 
-How many different elements there are depends on values. Such sizes work at once and in captured programs; under vmap, where every lane has its own, size= says
-how many there shall be.
+How many different elements there are depends on values. Such sizes work at once and in captured programs;
+under vmap, where every lane has its own, size= says how many there shall be.
 """
 
 __all__ = ["unique_all", "unique_counts", "unique_inverse", "unique_values", "nextafter"]
@@ -14,7 +15,9 @@ from ._ops import (
     abs, arange, argsort, asarray, astype, broadcast_arrays, concat, copysign, cumulative_min, cumulative_sum, exp2, floor, isinf, isnan, log2, maximum, minimum, nonzero, stop_gradient, sum, take, where, zeros_like,
 )  # fmt: skip
 
-UniqueAllResult = collections.namedtuple("UniqueAllResult", ["values", "indices", "inverse_indices", "counts"])
+UniqueAllResult = collections.namedtuple(
+    "UniqueAllResult", ["values", "indices", "inverse_indices", "counts"]
+)
 UniqueCountsResult = collections.namedtuple("UniqueCountsResult", ["values", "counts"])
 UniqueInverseResult = collections.namedtuple("UniqueInverseResult", ["values", "inverse_indices"])
 
@@ -53,7 +56,8 @@ class _Groups:
 
 
 def unique_values(x, /, *, size=None):
-    """The different elements of x, in ascending order; every NaN is one of its own. With size= exactly so many: the smallest fills up.
+    """The different elements of x, in ascending order; every NaN is one of its own. With size= exactly so
+    many: the smallest fills up.
 
     >>> hop.unique_values(hop.asarray([3, 1, 3]))
     Array([1, 3], dtype=int64)
@@ -64,7 +68,8 @@ def unique_values(x, /, *, size=None):
 
 
 def unique_counts(x, /, *, size=None):
-    """The different elements of x, in ascending order, and how often each is there: (values, counts). What fills up with size= is there 0 times.
+    """The different elements of x, in ascending order, and how often each is there: (values, counts). What
+    fills up with size= is there 0 times.
 
     >>> hop.unique_counts(hop.asarray([3, 1, 3]))
     UniqueCountsResult(values=Array([1, 3], dtype=int64), counts=Array([1, 2], dtype=int64))
@@ -74,7 +79,8 @@ def unique_counts(x, /, *, size=None):
 
 
 def unique_inverse(x, /, *, size=None):
-    """The different elements of x, in ascending order, and which of them stands where: values[inverse_indices] is x. (values, inverse_indices)
+    """The different elements of x, in ascending order, and which of them stands where:
+    values[inverse_indices] is x. (values, inverse_indices)
 
     >>> hop.unique_inverse(hop.asarray([3, 1, 3])).inverse_indices
     Array([1, 0, 1], dtype=int64)
@@ -84,8 +90,8 @@ def unique_inverse(x, /, *, size=None):
 
 
 def unique_all(x, /, *, size=None):
-    """The different elements of x, in ascending order; where each is first in x, counted without axes; which of them stands where; how often each is there:
-    (values, indices, inverse_indices, counts).
+    """The different elements of x, in ascending order; where each is first in x, counted without axes;
+    which of them stands where; how often each is there: (values, indices, inverse_indices, counts).
 
     >>> hop.unique_all(hop.asarray([3, 1, 3])).values, hop.unique_all(hop.asarray([3, 1, 3])).counts
     (Array([1, 3], dtype=int64), Array([1, 2], dtype=int64))
@@ -95,8 +101,8 @@ def unique_all(x, /, *, size=None):
 
 
 def nextafter(x1, x2, /):
-    """The next number that the dtype of x1 has on the way to x2. The derivative with respect to x1 is 1, to x2
-    0.
+    """The next number that the dtype of x1 has on the way to x2. The derivative with respect to x1 is 1,
+    to x2 0.
 
     >>> hop.nextafter(hop.asarray(1.0), 2.0) - 1 == hop.finfo(hop.float32).eps
     Array(True, dtype=bool)
@@ -106,7 +112,9 @@ def nextafter(x1, x2, /):
     info = _dtypes.finfo(d)
     size = abs(stop_gradient(x1))
     smallest = info.smallest_normal * info.eps
-    power = exp2(minimum(floor(log2(size)), math.frexp(info.max)[1] - 1))  # the power of 2 below, give or take one
+    power = exp2(
+        minimum(floor(log2(size)), math.frexp(info.max)[1] - 1)
+    )  # the power of 2 below, give or take one
     power = where(power > size, power / 2, where(2 * power <= size, 2 * power, power))
     inward = (x2 < x1) == (x1 > 0)
     step = maximum(where(inward & (size == power), power * (info.eps / 2), power * info.eps), smallest)

@@ -1,4 +1,5 @@
-"""show: a program as a picture. The text of a program becomes a graph in the language of Graphviz, bodies as boxes in boxes, and `dot` draws it where it is installed."""
+"""show: a program as a picture. The text of a program becomes a graph in the language of Graphviz, bodies
+as boxes in boxes, and `dot` draws it where it is installed."""
 
 __all__ = ["show"]
 
@@ -14,9 +15,11 @@ _LONGEST = 48
 
 
 def show(f, *args, **named):
-    """The program of f for these arguments, to look at: a notebook shows a picture where Graphviz is installed, print(...) its text.
+    """The program of f for these arguments, to look at: a notebook shows a picture where Graphviz is
+    installed, print(...) its text.
 
-    The result has text(), dot() (the graph in Graphviz's language) and svg() (the picture, None without Graphviz).
+    The result has text(), dot() (the graph in Graphviz's language) and svg() (the picture, None without
+    Graphviz).
 
     >>> "sin" in hop.show(lambda x: hop.sin(x) + 1, hop.ones(3)).text()
     True
@@ -82,8 +85,17 @@ class _Graph:
             self.line(line.strip())
 
     def dot(self):
-        head = ["digraph program {", '  node [shape=box, style="rounded,filled", fillcolor=white, fontname="monospace", fontsize=10];', '  graph [fontname="monospace", fontsize=10, compound=true];']
-        return "\n".join([*head, *_flat(self.boxes), *[f"  {a} -> {b};" for a, b in dict.fromkeys(self.edges)], "}"]) + "\n"
+        head = [
+            "digraph program {",
+            '  node [shape=box, style="rounded,filled", fillcolor=white, fontname="monospace", fontsize=10];',
+            '  graph [fontname="monospace", fontsize=10, compound=true];',
+        ]
+        return (
+            "\n".join(
+                [*head, *_flat(self.boxes), *[f"  {a} -> {b};" for a, b in dict.fromkeys(self.edges)], "}"]
+            )
+            + "\n"
+        )
 
     # -- parts of the graph --
 
@@ -96,7 +108,9 @@ class _Graph:
     def box(self, inside, label):
         """A box in a box: a list of lines and boxes."""
         self.count += 1
-        made = [f'  subgraph cluster_{self.count} {{ label={_quoted(label)}; style="rounded,filled"; fillcolor="#0000000a"; color="#888888";']
+        made = [
+            f'  subgraph cluster_{self.count} {{ label={_quoted(label)}; style="rounded,filled"; fillcolor="#0000000a"; color="#888888";'
+        ]
         inside.append(made)
         return made
 
@@ -124,7 +138,9 @@ class _Graph:
         if line.startswith("fn @"):
             self.scope = _Scope(None, None, self.box(self.boxes, line[3:].split("(", 1)[0].split("[", 1)[0]))
             for name, kind in re.findall(rf"({_NAME}): (\w+\[[^\]]*\])", line.split("->")[0]):
-                self.scope.nodes[name] = self.node(self.scope.box, f"{name}: {kind}", ', shape=ellipse, fillcolor="#dbeafe"')
+                self.scope.nodes[name] = self.node(
+                    self.scope.box, f"{name}: {kind}", ', shape=ellipse, fillcolor="#dbeafe"'
+                )
         elif self.scope is None or not line:
             return
         elif line.startswith("}"):
@@ -151,7 +167,11 @@ class _Graph:
             more = attributes.group(1) if attributes else ""
             callee = re.search(r"@[\w.]+", _STRING.sub("", rest))
             label = " ".join(filter(None, [word, callee and callee.group()]))
-            node = self.node(self.scope.box, label + ("\n" + (more if len(more) <= _LONGEST else more[: _LONGEST - 1] + "…") if more else ""))
+            node = self.node(
+                self.scope.box,
+                label
+                + ("\n" + (more if len(more) <= _LONGEST else more[: _LONGEST - 1] + "…") if more else ""),
+            )
         self.edges += [(self.find(n), node) for n in _names(rest)]
         self.scope.nodes.update(dict.fromkeys(results, node))
 

@@ -1,4 +1,5 @@
-"""Capturing Python functions: trees of arguments become parameters, what a function uses from outside becomes further ones, results become a tree again."""
+"""Capturing Python functions: trees of arguments become parameters, what a function uses from outside
+becomes further ones, results become a tree again."""
 
 import keyword
 import re
@@ -27,12 +28,15 @@ def array_leaf(x, where, advice=None):
         return asarray(x)
     except (TypeError, ValueError, OverflowError) as error:
         hint = f" ({advice})" if isinstance(error, TypeError) and advice else ""
-        raise TypeError(f"{place()}{tree.path_text(*where())}: {str(error).removeprefix(_core.call_place())}{hint}") from None
+        raise TypeError(
+            f"{place()}{tree.path_text(*where())}: {str(error).removeprefix(_core.call_place())}{hint}"
+        ) from None
 
 
 # ---- weak leaves: Python numbers, and arrays made of them alone ----
 #
-# Programs and bodies take and give plain arrays. A leaf that is weak is carried raw (a real Python number as float64, so that nothing is lost before it is known
+# Programs and bodies take and give plain arrays. A leaf that is weak is carried raw (a real Python number as
+# float64, so that nothing is lost before it is known
 # what it meets), and marked again on the other side.
 
 
@@ -45,11 +49,16 @@ def raw_leaf(x, where, advice=None):
     """What a program is given for a leaf."""
     if isinstance(x, _core.ArrayBase):
         return x._raw() if x._weak else x
-    return asarray(x, dtype=_dtypes.float64) if isinstance(x, float) and is_number(x) else array_leaf(x, where, advice)
+    return (
+        asarray(x, dtype=_dtypes.float64)
+        if isinstance(x, float) and is_number(x)
+        else array_leaf(x, where, advice)
+    )
 
 
 def raw_leaves(x, root):
-    """(arrays that a program or a body is given for the leaves of a tree, which of them are weak, structure)"""
+    """(arrays that a program or a body is given for the leaves of a tree, which of them are weak,
+    structure)"""
     found, treedef = tree.flatten(x)
     weak = [is_weak(leaf) for leaf in found]
     for i, leaf in enumerate(found):
@@ -58,7 +67,8 @@ def raw_leaves(x, root):
 
 
 def marked(values, weak, number=True):
-    """Values with the marks that the leaves had; those that came from outside of every program stand for numbers where they can."""
+    """Values with the marks that the leaves had; those that came from outside of every program stand for
+    numbers where they can."""
     return [v._marked(number) if w else v for v, w in zip(values, weak)] if any(weak) else values
 
 
@@ -87,7 +97,8 @@ def arrays_of(x, root):
 
 
 def arguments_of(fun, args, named, advice=CLOSED):
-    """(arrays that a program is given, which of the arguments are weak, structure) of the arguments of a call; errors name the argument."""
+    """(arrays that a program is given, which of the arguments are weak, structure) of the arguments of a
+    call; errors name the argument."""
     found, treedef = tree.flatten((args, named))
     weak = [is_weak(leaf) for leaf in found]
 
@@ -140,7 +151,8 @@ def parameter_names(args, named, roots):
 
 
 class Traced:
-    """A captured function: its program, what it uses from outside, the structure of its results, and which leaves of arguments and results are weak."""
+    """A captured function: its program, what it uses from outside, the structure of its results, and which
+    leaves of arguments and results are weak."""
 
     __slots__ = ("function", "hidden", "out_tree", "names", "leaves", "in_tree", "weak", "weak_out")
 
@@ -149,7 +161,8 @@ class Traced:
 
 
 def capture(fun, args, named=None, leaves=None, types=None, weak=None):
-    """fun on traced values with the types of these arguments (or the types given, one per leaf). leaves and weak: what arguments_of gave."""
+    """fun on traced values with the types of these arguments (or the types given, one per leaf). leaves
+    and weak: what arguments_of gave."""
     named = named or {}
     roots = call_names(fun, len(args))
     t = Traced()
@@ -192,7 +205,8 @@ def apply(function, operands):
 
 
 def run_or_record(build, leaves, name):
-    """build(*values) -> values, which records operators that take functions: in the program at work, or in one that is run at once."""
+    """build(*values) -> values, which records operators that take functions: in the program at work, or in
+    one that is run at once."""
     if _core.tracing():
         return build(*leaves)
     params = name + "(" + ", ".join(f"x{i}: {x._type}" for i, x in enumerate(leaves)) + ")"
@@ -204,17 +218,22 @@ def raise_differences(what, lines):
     """One error about everything that does not fit."""
     if len(lines) == 1:
         raise InvalidError(f"{place()}{what}: {lines[0]}")
-    shown = lines[:_MOST_LISTED] + ([f"and {len(lines) - _MOST_LISTED} more"] if len(lines) > _MOST_LISTED else [])
+    shown = lines[:_MOST_LISTED] + (
+        [f"and {len(lines) - _MOST_LISTED} more"] if len(lines) > _MOST_LISTED else []
+    )
     raise InvalidError(f"{place()}{what}: {len(lines)} things do not fit:\n  " + "\n  ".join(shown))
 
 
 def check_same_tree(what, expected, found, whose, root, leaf=None):
-    """An error that names every place where a tree differs from what is expected: its structure, and leaves of which leaf(i, j) has something to say."""
+    """An error that names every place where a tree differs from what is expected: its structure, and
+    leaves of which leaf(i, j) has something to say."""
     apart, together = ([], None) if expected == found else tree.compare(expected, found)
     lines = []
     for path, a, b in apart:
         there = f"has the structure {b}" if b is not None else "has nothing there"
-        lines.append(f"{tree.path_text(path, root)}: {whose} {there}, expected {a if a is not None else 'nothing'}")
+        lines.append(
+            f"{tree.path_text(path, root)}: {whose} {there}, expected {a if a is not None else 'nothing'}"
+        )
     if leaf is not None:
         numbers = together if together is not None else ((None, i, i) for i in range(expected.num_leaves))
         for path, i, j in numbers:

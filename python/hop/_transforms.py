@@ -1,5 +1,5 @@
-"""Transforms of Python functions: each captures its function, transforms the program, and calls what comes out, in whatever context the call stands. So they
-nest in any order."""
+"""Transforms of Python functions: each captures its function, transforms the program, and calls what comes
+out, in whatever context the call stands. So they nest in any order."""
 
 __all__ = [
     "grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "jacobian", "hessian", "vmap", "vectorize", "checkpoint", "remat", "Pullback", "Pushforward",
@@ -13,7 +13,16 @@ from ._arguments import place
 from ._dtypes import float32
 from ._errors import InvalidError
 from ._ops import asarray, astype, broadcast_shapes, broadcast_to, expand_dims, zeros, zeros_like
-from ._trace import apply, arguments_of, arrays_of, arrays_of_results, body_leaves, capture, marked, run_or_record
+from ._trace import (
+    apply,
+    arguments_of,
+    arrays_of,
+    arrays_of_results,
+    body_leaves,
+    capture,
+    marked,
+    run_or_record,
+)
 
 
 def _wrapper(fun, name):
@@ -45,7 +54,9 @@ def _positions(argnums, n, name):
     out = []
     for a in argnums if isinstance(argnums, tuple) else (argnums,):
         if not -n <= a < n:
-            raise InvalidError(f"{place()}{name}: argnums={argnums!r}, but the function was called with {n} positional arguments")
+            raise InvalidError(
+                f"{place()}{name}: argnums={argnums!r}, but the function was called with {n} positional arguments"
+            )
         out.append(a % n)
     if len(set(out)) != len(out):
         raise InvalidError(f"{place()}{name}: argnums={argnums!r} names an argument twice")
@@ -53,7 +64,8 @@ def _positions(argnums, n, name):
 
 
 def _wrt(t, args, positions, name, allow_int=False):
-    """The names of the leaves of these arguments that are floats, and the numbers of all leaves of these arguments. Others are an error unless they are allowed."""
+    """The names of the leaves of these arguments that are floats, and the numbers of all leaves of these
+    arguments. Others are an error unless they are allowed."""
     names, numbers, at = [], [], 0
     for i, x in enumerate(args):
         for path, _ in tree.leaves_with_path(x):
@@ -77,18 +89,23 @@ _ALLOW_INT = ("grad", "value_and_grad", "jacrev")
 
 
 def _with_zeros(t, numbers, found, axes=()):
-    """Derivatives for the leaves with these numbers: of floats those found, of others zeros. axes: of the result, which stand before those of a leaf."""
+    """Derivatives for the leaves with these numbers: of floats those found, of others zeros. axes: of the
+    result, which stand before those of a leaf."""
     rest = iter(found)
     out = []
     for i in numbers:
         x = t.leaves[i]
-        out.append(_for_leaf(t, i, next(rest) if x.dtype.kind == "f" else zeros((*axes, *x.shape), dtype=x.dtype)))
+        out.append(
+            _for_leaf(t, i, next(rest) if x.dtype.kind == "f" else zeros((*axes, *x.shape), dtype=x.dtype))
+        )
     return out
 
 
 def _real(holomorphic, name):
     if _arguments.flag(f"{name}: holomorphic", holomorphic):
-        raise InvalidError(f"{place()}{name}: holomorphic=True is about complex numbers, which hop does not have")
+        raise InvalidError(
+            f"{place()}{name}: holomorphic=True is about complex numbers, which hop does not have"
+        )
 
 
 def _value_and_more(t, has_aux, name):
@@ -97,12 +114,15 @@ def _value_and_more(t, has_aux, name):
         return t.out_tree
     if t.out_tree.kind is not tuple or len(t.out_tree.children) != 2:
         found = t.out_tree._text()
-        raise InvalidError(f"{place()}{name}: with has_aux the function must give a pair (value, more), it gives {found}")
+        raise InvalidError(
+            f"{place()}{name}: with has_aux the function must give a pair (value, more), it gives {found}"
+        )
     return t.out_tree.children[0]
 
 
 def _for_leaf(t, i, x):
-    """What belongs to a leaf of the arguments, as that is: weak, and of the dtype of real numbers, where it was a Python number."""
+    """What belongs to a leaf of the arguments, as that is: weak, and of the dtype of real numbers, where
+    it was a Python number."""
     if not t.weak[i]:
         return x
     return (x if x.dtype.kind != "f" else astype(x, float32, copy=False))._marked(False)
@@ -119,8 +139,9 @@ def _by_argument(args, positions, leaves, argnums):
 
 
 def value_and_grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
-    """A function that gives the value of fun, a float scalar, and its gradient for the arguments at argnums. With has_aux fun gives (value, more), and the
-    result is ((value, more), gradient). allow_int and holomorphic: see grad.
+    """A function that gives the value of fun, a float scalar, and its gradient for the arguments at
+    argnums. With has_aux fun gives (value, more), and the result is ((value, more), gradient). allow_int
+    and holomorphic: see grad.
 
     >>> hop.value_and_grad(lambda p: p["w"] ** 2 + p["b"])({"w": 3.0, "b": 1.0})
     (Array(10., dtype=float32), {'b': Array(1., dtype=float32), 'w': Array(6., dtype=float32)})
@@ -139,8 +160,9 @@ def value_and_grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=F
 
 
 def grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
-    """A function that gives the gradient of fun, a float scalar, for the arguments at argnums (a number, or a tuple for several). With has_aux fun gives
-    (value, more), and the result is (gradient, more). With allow_int those arguments may have leaves that are integers or bools; their gradient is zeros of their
+    """A function that gives the gradient of fun, a float scalar, for the arguments at argnums (a number,
+    or a tuple for several). With has_aux fun gives (value, more), and the result is (gradient, more). With
+    allow_int those arguments may have leaves that are integers or bools; their gradient is zeros of their
     dtype. holomorphic is for complex numbers, which hop does not have: True is an error.
 
     >>> hop.grad(lambda x: hop.sum(x**3))(hop.asarray([1.0, 2.0]))
@@ -150,7 +172,10 @@ def grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
     """
     _callable(fun, "grad")
     _real(holomorphic, "grad")
-    has_aux, allow_int = _arguments.flag("grad: has_aux", has_aux), _arguments.flag("grad: allow_int", allow_int)
+    has_aux, allow_int = (
+        _arguments.flag("grad: has_aux", has_aux),
+        _arguments.flag("grad: allow_int", allow_int),
+    )
     argnums = _argnums(argnums, fun, "grad")
 
     @_wrapper(fun, "Gradient")
@@ -169,7 +194,10 @@ def _value_and_grad(fun, argnums, has_aux, allow_int, args, named, name):
     first = t.function.results[0] if t.function.results else "nothing"
     if value_tree.kind is not None or not first.endswith("[]") or first[0] not in "fb" or first == "bool[]":
         found = first if value_tree.kind is None else value_tree._text()
-        raise InvalidError(f"{place()}{name}: the function must give one float scalar, it gives {found}" + ("" if has_aux else "; use has_aux=True to give more besides, hop.jacrev for arrays"))
+        raise InvalidError(
+            f"{place()}{name}: the function must give one float scalar, it gives {found}"
+            + ("" if has_aux else "; use has_aux=True to give more besides, hop.jacrev for arrays")
+        )
     out = apply(t.function.transform("value_and_grad", ", ".join(wrt)) if wrt else t.function, t.operands())
     n = t.out_tree.num_leaves
     gradients = _by_argument(args, positions, _with_zeros(t, numbers, out[n:]), argnums)
@@ -186,9 +214,22 @@ def _active(leaves):
 
 
 class _Rule:
-    """What the derivative of a function is besides the arrays that it keeps. how: "vjp" or "jvp"; value_tree: the structure of what is differentiated."""
+    """What the derivative of a function is besides the arrays that it keeps. how: "vjp" or "jvp";
+    value_tree: the structure of what is differentiated."""
 
-    __slots__ = ("name", "how", "function", "active", "floats", "value_tree", "out_tree", "in_tree", "weak", "weak_out", "_programs")
+    __slots__ = (
+        "name",
+        "how",
+        "function",
+        "active",
+        "floats",
+        "value_tree",
+        "out_tree",
+        "in_tree",
+        "weak",
+        "weak_out",
+        "_programs",
+    )
 
     def __init__(self, fun, how, t, value_tree):
         self.name, self.how = getattr(fun, "__name__", type(fun).__name__), how
@@ -209,10 +250,12 @@ class _Rule:
 
 
 class _Derivative:
-    """The derivative of a function at a point. A node of trees: its leaves are the arrays that it keeps, so that captured functions can give it and take it.
+    """The derivative of a function at a point. A node of trees: its leaves are the arrays that it keeps,
+    so that captured functions can give it and take it.
 
-    At once it is taken in two halves, so that nothing is computed twice: saved is what the second half reads besides operands and values. In a program being captured
-    the whole is recorded (saved is None): there the passes find what is computed twice, and sizes that only a run knows need not be named."""
+    At once it is taken in two halves, so that nothing is computed twice: saved is what the second half
+    reads besides operands and values. In a program being captured the whole is recorded (saved is None):
+    there the passes find what is computed twice, and sizes that only a run knows need not be named."""
 
     __slots__ = ("_rule", "_operands", "_values", "_saved")
 
@@ -245,7 +288,9 @@ class _Derivative:
 
     def _apart(self):
         rule, saved = self._rule, self._saved
-        if saved is None and rule.active:  # it leaves the program, and takes with it what the second half reads
+        if (
+            saved is None and rule.active
+        ):  # it leaves the program, and takes with it what the second half reads
             saved = apply(rule.program("halves")[0], self._operands)[len(self._values) :]
         sizes = len(self._operands), len(self._values)
         return [*self._operands, *self._values, *(saved or ())], (rule, *sizes)
@@ -258,7 +303,8 @@ class _Derivative:
 
 
 class Pullback(_Derivative):
-    """What hop.vjp gives besides the value: pullback(cotangent of the result) is a tuple of cotangents, one per argument.
+    """What hop.vjp gives besides the value: pullback(cotangent of the result) is a tuple of cotangents,
+    one per argument.
 
     >>> y, pullback = hop.vjp(hop.sin, 0.0)
     >>> pullback(2.0)
@@ -273,7 +319,9 @@ class Pullback(_Derivative):
         if treedef != rule.value_tree:
             where = tree.difference(rule.value_tree, treedef)
             path = tree.path_text(where[0], "cotangent")
-            raise InvalidError(f"{place()}vjp: {path}: the cotangent has the structure {where[2]}, the result has {where[1]}")
+            raise InvalidError(
+                f"{place()}vjp: {path}: the cotangent has the structure {where[2]}, the result has {where[1]}"
+            )
         given += [zeros_like(v) for v in values[len(given) :]]  # of what has_aux adds
         wanted = []
         for i, (c, v) in enumerate(zip(given, values)):
@@ -290,7 +338,8 @@ class Pullback(_Derivative):
 
 
 class Pushforward(_Derivative):
-    """What hop.linearize gives besides the value: pushforward(*tangents of the arguments) is the tangent of the result.
+    """What hop.linearize gives besides the value: pushforward(*tangents of the arguments) is the tangent
+    of the result.
 
     >>> y, push = hop.linearize(hop.sin, 0.0)
     >>> push(2.0)
@@ -314,8 +363,10 @@ del _class
 
 
 def vjp(fun, *primals, has_aux=False):
-    """(fun(*primals), pullback): the pullback takes a cotangent for the result and gives a tuple of cotangents, one per argument. Leaves that are no floats get zeros.
-    With has_aux fun gives (value, more), and the result is (value, pullback, more). A captured function may give a pullback: it is a tree of the arrays that it keeps.
+    """(fun(*primals), pullback): the pullback takes a cotangent for the result and gives a tuple of
+    cotangents, one per argument. Leaves that are no floats get zeros. With has_aux fun gives (value,
+    more), and the result is (value, pullback, more). A captured function may give a pullback: it is a tree
+    of the arrays that it keeps.
 
     >>> y, pullback = hop.vjp(lambda x, y: x * y, 2.0, 5.0)
     >>> y, pullback(1.0)
@@ -326,15 +377,18 @@ def vjp(fun, *primals, has_aux=False):
 
 
 def linearize(fun, *primals, has_aux=False):
-    """(fun(*primals), its derivative there, a linear function of tangents). With has_aux fun gives (value, more), and the result is (value, derivative, more). A captured
-    function may give the derivative: it is a tree of the arrays that it keeps.
+    """(fun(*primals), its derivative there, a linear function of tangents). With has_aux fun gives (value,
+    more), and the result is (value, derivative, more). A captured function may give the derivative: it is
+    a tree of the arrays that it keeps.
 
     >>> y, derivative = hop.linearize(lambda x: x**3, 2.0)
     >>> y, derivative(1.0), derivative(0.5)
     (Array(8., dtype=float32), Array(12., dtype=float32), Array(6., dtype=float32))
     """
     _callable(fun, "linearize")
-    return _derivative(Pushforward, fun, primals, _arguments.flag("linearize: has_aux", has_aux), "jvp", "linearize")
+    return _derivative(
+        Pushforward, fun, primals, _arguments.flag("linearize: has_aux", has_aux), "jvp", "linearize"
+    )
 
 
 def _derivative(cls, fun, primals, has_aux, how, name):
@@ -349,7 +403,9 @@ def _tangents(rule, leaves, tangents, name):
     if treedef != rule.in_tree:
         where = tree.difference(rule.in_tree, treedef)
         path = tree.path_text(where[0], "tangents")
-        raise InvalidError(f"{place()}{name}: {path}: the tangents have the structure {where[2]}, the arguments have {where[1]}")
+        raise InvalidError(
+            f"{place()}{name}: {path}: the tangents have the structure {where[2]}, the arguments have {where[1]}"
+        )
     out = []
     for i in rule.active:
         x, v = leaves[i], given[i]
@@ -367,7 +423,8 @@ def _moved(values, floats, found):
 
 
 def jvp(fun, primals, tangents, has_aux=False):
-    """(fun(*primals), its derivative there in the direction of the tangents). With has_aux fun gives (value, more), and the result is (value, derivative, more).
+    """(fun(*primals), its derivative there in the direction of the tangents). With has_aux fun gives
+    (value, more), and the result is (value, derivative, more).
 
     Forward mode: about twice the work of fun, whatever the number of results.
 
@@ -399,7 +456,9 @@ def _jacobian(fun, argnums, has_aux, allow_int, how):
         value_tree = _value_and_more(t, has_aux, how)
         n = value_tree.num_leaves
         if not all(_float_leaves(t)[:n]):
-            raise InvalidError(f"{place()}{how}: every result must be a float, found {', '.join(t.function.results[:n])}")
+            raise InvalidError(
+                f"{place()}{how}: every result must be a float, found {', '.join(t.function.results[:n])}"
+            )
         wrt, numbers = _wrt(t, args, positions, how, allow_int)
         derivatives = t.function.transform(how, ", ".join(wrt)) if wrt else None
         found = n * len(wrt)
@@ -426,8 +485,9 @@ def _jacobian(fun, argnums, has_aux, allow_int, how):
 
 
 def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
-    """A function that gives all derivatives of fun's results, a column at a time: quick for few inputs. Axes of the result come first. With has_aux fun gives
-    (value, more), and the result is (derivatives, more).
+    """A function that gives all derivatives of fun's results, a column at a time: quick for few inputs.
+    Axes of the result come first. With has_aux fun gives (value, more), and the result is (derivatives,
+    more).
 
     >>> hop.jacfwd(lambda x: hop.stack([x[0] * x[1], x[1] ** 2]))(hop.asarray([2.0, 3.0]))
     Array([[3., 2.],
@@ -438,8 +498,10 @@ def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
 
 
 def jacrev(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
-    """A function that gives all derivatives of fun's results, a row at a time: quick for few results. Axes of the result come first. With has_aux fun gives
-    (value, more), and the result is (derivatives, more). With allow_int those arguments may have leaves that are no floats; their derivatives are zeros of their dtype.
+    """A function that gives all derivatives of fun's results, a row at a time: quick for few results. Axes
+    of the result come first. With has_aux fun gives (value, more), and the result is (derivatives, more).
+    With allow_int those arguments may have leaves that are no floats; their derivatives are zeros of their
+    dtype.
 
     Another name of jacrev.
 
@@ -455,7 +517,8 @@ jacobian = jacrev
 
 
 def hessian(fun, argnums=0, has_aux=False, holomorphic=False):
-    """A function that gives all second derivatives. With has_aux fun gives (value, more), and the result is (derivatives, more).
+    """A function that gives all second derivatives. With has_aux fun gives (value, more), and the result
+    is (derivatives, more).
 
     >>> hop.hessian(lambda x: x[0] ** 2 * x[1])(hop.asarray([2.0, 3.0]))
     Array([[6., 4.],
@@ -471,20 +534,26 @@ def hessian(fun, argnums=0, has_aux=False, holomorphic=False):
 
 
 def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_name=None):
-    """fun over one more axis. in_axes says for each argument (or each part of one) which axis that is, None for what all share; out_axes where it is in the results.
-    axis_size: how long it is, needed where no argument has it. axis_name is taken because JAX's programs give it: there are no operators on named axes.
+    """fun over one more axis. in_axes says for each argument (or each part of one) which axis that is,
+    None for what all share; out_axes where it is in the results. axis_size: how long it is, needed where
+    no argument has it. axis_name is taken because JAX's programs give it: there are no operators on named
+    axes.
 
     >>> hop.vmap(lambda x, w: hop.sum(x * w), in_axes=(0, None))(hop.asarray([[1.0, 2.0], [3.0, 4.0]]), hop.asarray([1.0, -1.0]))
     Array([-1., -1.], dtype=float32)
     """
     _callable(fun, "vmap")
     if spmd_axis_name is not None:
-        raise InvalidError(f"{place()}vmap: spmd_axis_name is about programs on several devices, hop has one: leave it out")
+        raise InvalidError(
+            f"{place()}vmap: spmd_axis_name is about programs on several devices, hop has one: leave it out"
+        )
     if isinstance(axis_name, int):  # before there was such a parameter, this was the place of axis_size
         raise _arguments.wrong("vmap: axis_name", "a name; axis_size= says how long the axis is", axis_name)
     for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
         for path, a in tree.leaves_with_path(axes):
-            _arguments.integer(f"vmap: {tree.path_text(path, what)}", a, expected="the number of an axis, or None")
+            _arguments.integer(
+                f"vmap: {tree.path_text(path, what)}", a, expected="the number of an axis, or None"
+            )
     axis_size = None if axis_size is None else _arguments.size("vmap: axis_size", axis_size)
 
     @_wrapper(fun, "vmap")
@@ -492,18 +561,28 @@ def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_n
         leaves, weak, treedef = arguments_of(fun, args, named)
         axes_in = tuple(in_axes) if isinstance(in_axes, list) else in_axes
         if isinstance(axes_in, tuple) and len(axes_in) != len(args):
-            raise ValueError(f"{place()}vmap: in_axes has {len(axes_in)} entries, the function was called with {len(args)} arguments")
+            raise ValueError(
+                f"{place()}vmap: in_axes has {len(axes_in)} entries, the function was called with {len(args)} arguments"
+            )
         args_tree = treedef.children[0]
-        axes = tree.prefix_leaves(axes_in, args_tree, f"{place()}vmap: in_axes") + [0] * treedef.children[1].num_leaves
+        axes = (
+            tree.prefix_leaves(axes_in, args_tree, f"{place()}vmap: in_axes")
+            + [0] * treedef.children[1].num_leaves
+        )
         axes, types, size = _inner_types(leaves, axes, (args, named), axis_size)
         t = capture(fun, args, named, leaves, types, weak)
         spec = ", ".join(f"{n}: {a}" for n, a in zip(t.names, axes) if a is not None)
-        placed = _out_axes(tree.prefix_leaves(out_axes, t.out_tree, f"{place()}vmap: out_axes"), t.function.results)
+        placed = _out_axes(
+            tree.prefix_leaves(out_axes, t.out_tree, f"{place()}vmap: out_axes"), t.function.results
+        )
         if spec:
             texts = ["-" if a is None else str(a) for a in placed]
             out = apply(t.function.transform("vmap", spec, ", ".join(texts)), t.operands())
         else:  # every lane has the same
-            out = [x if a is None else _repeated(x, a, size) for x, a in zip(apply(t.function, t.operands()), placed)]
+            out = [
+                x if a is None else _repeated(x, a, size)
+                for x, a in zip(apply(t.function, t.operands()), placed)
+            ]
         return tree.unflatten(t.out_tree, marked(out, t.weak_out, False))
 
     return batched
@@ -526,8 +605,9 @@ def _repeated(x, axis, size):
 
 
 def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
-    """A function that applies pyfunc along all axes but those that the signature names: "(n),(n)->()" for one of two vectors, by default none. Arguments broadcast along the
-    others. excluded: numbers of arguments that are passed on as they are.
+    """A function that applies pyfunc along all axes but those that the signature names: "(n),(n)->()" for
+    one of two vectors, by default none. Arguments broadcast along the others. excluded: numbers of
+    arguments that are passed on as they are.
 
     >>> hop.vectorize(lambda a, b: hop.dot(a, b), signature="(n),(n)->()")(hop.ones((2, 3)), hop.ones(3))
     Array([3., 3.], dtype=float32)
@@ -551,7 +631,10 @@ def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
                 raise InvalidError(f"{place()}vectorize: {found}")
             lanes[i] = x.shape[: x.ndim - rank]
         shape = broadcast_shapes(*lanes.values()) if lanes else ()
-        wide = {i: broadcast_to(x, (*shape, *x.shape[len(lanes[i]) :])) if lanes[i] else x for i, x in arrays.items()}
+        wide = {
+            i: broadcast_to(x, (*shape, *x.shape[len(lanes[i]) :])) if lanes[i] else x
+            for i, x in arrays.items()
+        }
 
         def call(*values):
             rest = iter(values)
@@ -567,7 +650,9 @@ def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
 def _signature(text):
     """How many axes each argument has in it."""
     one = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
-    if not isinstance(text, str) or not re.fullmatch(rf"\s*{one}(\s*,\s*{one})*\s*->\s*{one}(\s*,\s*{one})*\s*", text):
+    if not isinstance(text, str) or not re.fullmatch(
+        rf"\s*{one}(\s*,\s*{one})*\s*->\s*{one}(\s*,\s*{one})*\s*", text
+    ):
         raise _arguments.wrong("vectorize: signature", 'a text like "(n,k),(k)->(n)"', text)
     return [len(re.findall(r"\w+", part)) for part in re.findall(one, text.split("->")[0])]
 
@@ -588,28 +673,38 @@ def _inner_types(leaves, axes, args, axis_size):
         shape = list(x.shape)
         n = shape.pop(a)
         if size is not None and n != size:
-            raise InvalidError(f"{place()}vmap: {what} has size {n} along axis {a}, {whose or 'axis_size'} has {size}")
+            raise InvalidError(
+                f"{place()}vmap: {what} has size {n} along axis {a}, {whose or 'axis_size'} has {size}"
+            )
         size, whose = n, whose or what
         out.append(a)
         types.append(f"{x.dtype.text}[{', '.join(map(str, shape))}]")
     if size is None:
-        raise ValueError(f"{place()}vmap: no argument has an axis to map over: in_axes is None for all of them, and there is no axis_size")
+        raise ValueError(
+            f"{place()}vmap: no argument has an axis to map over: in_axes is None for all of them, and there is no axis_size"
+        )
     return out, types, size
 
 
 def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
-    """fun, but a gradient keeps its arguments only and runs it again instead of keeping what it computed. static_argnums: arguments that are no arrays.
+    """fun, but a gradient keeps its arguments only and runs it again instead of keeping what it computed.
+    static_argnums: arguments that are no arrays.
 
-    What is kept in spite of it is chosen by hop.keep inside of fun: there are no policies. prevent_cse changes nothing: it is taken because JAX's programs give it.
+    What is kept in spite of it is chosen by hop.keep inside of fun: there are no policies. prevent_cse
+    changes nothing: it is taken because JAX's programs give it.
 
     >>> hop.grad(hop.remat(hop.cos))(0.0)
     Array(-0., dtype=float32)
     """
     if fun is None:
-        return functools.partial(checkpoint, policy=policy, prevent_cse=prevent_cse, static_argnums=static_argnums)
+        return functools.partial(
+            checkpoint, policy=policy, prevent_cse=prevent_cse, static_argnums=static_argnums
+        )
     _callable(fun, "checkpoint")
     if policy is not None:
-        raise InvalidError(f"{place()}checkpoint: there are no policies: mark what a gradient shall keep with hop.keep(x), in the function")
+        raise InvalidError(
+            f"{place()}checkpoint: there are no policies: mark what a gradient shall keep with hop.keep(x), in the function"
+        )
     static = _arguments.argument_numbers("checkpoint: static_argnums", static_argnums, fun)
 
     @_wrapper(fun, "checkpoint")

@@ -1,7 +1,9 @@
-"""Linear algebra, under the names of the array-API standard: products, norms, and what follows from elimination, Cholesky's and Householder's methods.
+"""Linear algebra, under the names of the array-API standard: products, norms, and what follows from
+elimination, Cholesky's and Householder's methods.
 
-Every function takes matrices in the last two axes, as many as the axes before them say. They are hop programs: loops over columns that are compiled once for
-each shape, that differentiate in both modes to any order and batch under vmap. A matrix that has no answer (a singular one for inv and solve, one that is not
+Every function takes matrices in the last two axes, as many as the axes before them say. They are hop
+programs: loops over columns that are compiled once for each shape, that differentiate in both modes to any
+order and batch under vmap. A matrix that has no answer (a singular one for inv and solve, one that is not
 positive definite for cholesky) gives inf or NaN, not an error.
 """
 
@@ -56,7 +58,10 @@ def _compiled(function):
         before = _ops.broadcast_shapes(*[a.shape[:-2] for a in (x, *others)])
         if not before:
             return one(x, *others)
-        flat = [broadcast_to(a, (*before, *a.shape[-2:])).reshape((math.prod(before), *a.shape[-2:])) for a in (x, *others)]
+        flat = [
+            broadcast_to(a, (*before, *a.shape[-2:])).reshape((math.prod(before), *a.shape[-2:]))
+            for a in (x, *others)
+        ]
         out = many(*flat)
         shaped = [a.reshape((*before, *a.shape[1:])) for a in (out if isinstance(out, tuple) else (out,))]
         return tuple(shaped) if isinstance(out, tuple) else shaped[0]
@@ -72,7 +77,8 @@ def _no_elements(*arrays):
 
 
 def _eliminate(m, stop_at_zero):
-    """Gauss's and Jordan's elimination of the square part in front, the largest element of each column first: (what it becomes, the pivots, the sign of the exchange)."""
+    """Gauss's and Jordan's elimination of the square part in front, the largest element of each column
+    first: (what it becomes, the pivots, the sign of the exchange)."""
     n = m.shape[0]
     rows = arange(n)
 
@@ -115,7 +121,8 @@ def inv(x, /):
 
 
 def solve(x1, x2, /):
-    """The solutions y of x1 @ y = x2. A vector x2 is one right-hand side for all matrices; otherwise its last two axes are matrices.
+    """The solutions y of x1 @ y = x2. A vector x2 is one right-hand side for all matrices; otherwise its
+    last two axes are matrices.
 
     >>> hop.linalg.solve(hop.asarray([[4.0, 2.0], [2.0, 3.0]]), hop.asarray([8.0, 8.0]))
     Array([1., 2.], dtype=float32)
@@ -130,7 +137,8 @@ def _substituted(a, b):
 
 
 def solve_triangular(x1, x2, /, *, lower=False):
-    """The solutions y of x1 @ y = x2, of which only the upper (with lower only the lower) triangle of x1 is read; n² of work for each column of x2.
+    """The solutions y of x1 @ y = x2, of which only the upper (with lower only the lower) triangle of x1
+    is read; n² of work for each column of x2.
 
     >>> hop.linalg.solve_triangular(hop.asarray([[2.0, 0.0], [1.0, 1.0]]), hop.asarray([2.0, 3.0]), lower=True)
     Array([1., 2.], dtype=float32)
@@ -138,7 +146,12 @@ def solve_triangular(x1, x2, /, *, lower=False):
     x1, x2 = asarray(x1), asarray(x2)
     if lower:
         return _right_sides(x1, x2, "solve_triangular", _substituted)
-    turned = _right_sides(flip(x1, axis=(-2, -1)) if x1.ndim > 1 else x1, flip(x2, axis=-1 if x2.ndim == 1 else -2) if x2.ndim else x2, "solve_triangular", _substituted)
+    turned = _right_sides(
+        flip(x1, axis=(-2, -1)) if x1.ndim > 1 else x1,
+        flip(x2, axis=-1 if x2.ndim == 1 else -2) if x2.ndim else x2,
+        "solve_triangular",
+        _substituted,
+    )
     return flip(turned, axis=-1 if x2.ndim == 1 else -2)
 
 
@@ -173,7 +186,8 @@ def det(x, /):
 
 
 def slogdet(x, /):
-    """The signs of the determinants of square matrices, and the logarithms of their absolute values: (sign, logabsdet).
+    """The signs of the determinants of square matrices, and the logarithms of their absolute values:
+    (sign, logabsdet).
 
     For determinants too large or small for a float.
 
@@ -188,8 +202,8 @@ def slogdet(x, /):
 
 
 def matrix_power(x, n, /):
-    """Square matrices multiplied n times; n may be negative. By repeated squaring; n = 0 gives the identity, a
-    negative n the power of the inverse.
+    """Square matrices multiplied n times; n may be negative. By repeated squaring; n = 0 gives the
+    identity, a negative n the power of the inverse.
 
     >>> hop.linalg.matrix_power(hop.asarray([[1.0, 1.0], [0.0, 1.0]]), 5)
     Array([[1., 5.],
@@ -224,7 +238,8 @@ def _cholesky(a):
 
 
 def cholesky(x, /, *, upper=False):
-    """The triangular matrix L with x = L @ L.mT (or U with x = U.mT @ U). x is symmetric and positive definite; its lower (upper) triangle is read.
+    """The triangular matrix L with x = L @ L.mT (or U with x = U.mT @ U). x is symmetric and positive
+    definite; its lower (upper) triangle is read.
 
     >>> hop.linalg.cholesky(hop.asarray([[4.0, 2.0], [2.0, 3.0]]))
     Array([[2.       , 0.       ],
@@ -266,15 +281,21 @@ def qr(x, /, mode="reduced"):
     if mode not in ("reduced", "complete"):
         raise ValueError(f'qr: the mode is "reduced" or "complete", not {mode!r}')
     m, n = x.shape[-2:]
-    q, r = (broadcast_to(eye(m, dtype=x.dtype), (*x.shape[:-2], m, m)), x) if _no_elements(x) else _householder(x)
+    q, r = (
+        (broadcast_to(eye(m, dtype=x.dtype), (*x.shape[:-2], m, m)), x)
+        if _no_elements(x)
+        else _householder(x)
+    )
     k = m if mode == "complete" else builtins.min(m, n)
     return QRResult(q[..., :k], triu(r[..., :k, :]))
 
 
 # ---- eigenvalues and singular values: Jacobi's rotations ----
 #
-# Rotations of disjoint pairs are made together. The lines of a matrix are kept in an order in which line i is paired with line i + half; after each round
-# one line stays and the others move one seat on, so that after as many rounds as there are others everyone has met everyone and sits as in the beginning.
+# Rotations of disjoint pairs are made together. The lines of a matrix are kept in an order in which line i is
+# paired with line i + half; after each round
+# one line stays and the others move one seat on, so that after as many rounds as there are others everyone
+# has met everyone and sits as in the beginning.
 
 
 def _seats(n):
@@ -288,7 +309,8 @@ def _seats(n):
 
 
 def _angle(p, q, twice_both):
-    """cos and sin of the rotation, by an eighth of a turn at most, that makes the element that both share 0. Smooth where that element is 0 already."""
+    """cos and sin of the rotation, by an eighth of a turn at most, that makes the element that both share
+    0. Smooth where that element is 0 already."""
     d = q - p
     square = d * d + twice_both * twice_both
     t = twice_both / where(square == 0, 1, d + copysign(sqrt(where(square == 0, 1, square)), d))
@@ -304,14 +326,17 @@ def _turned(x, c, s):
 
 
 def _sweeps(start, off, turn, n):
-    """Sweeps of n - 1 rounds until what is off is off by rounding errors alone, and one more: derivatives arrive a sweep later."""
+    """Sweeps of n - 1 rounds until what is off is off by rounding errors alone, and one more: derivatives
+    arrive a sweep later."""
     order = asarray(_seats(n), dtype=_dtypes.int64)
 
     def sweep(carry):
         state, trips, last = carry
         return fori_loop(0, n - 1, lambda _, s: turn(s, order), state), trips + 1, ~off(state)
 
-    return while_loop(lambda carry: ~carry[2] & (carry[1] < 40), sweep, (start, asarray(0), asarray(False)))[0]
+    return while_loop(lambda carry: ~carry[2] & (carry[1] < 40), sweep, (start, asarray(0), asarray(False)))[
+        0
+    ]
 
 
 def _scale(a):
@@ -348,7 +373,8 @@ def _eigh(a):
 
 @_compiled
 def _svd(a):
-    """Of a matrix with as many rows as columns or more: its columns are turned until each is orthogonal to the others. (columns, turns, what the columns were divided by)"""
+    """Of a matrix with as many rows as columns or more: its columns are turned until each is orthogonal to
+    the others. (columns, turns, what the columns were divided by)"""
     size, d = a.shape[1], a.dtype
     n = size + size % 2
     half = n // 2
@@ -357,7 +383,9 @@ def _svd(a):
     def off(state):
         products = matrix_transpose(state[0]) @ state[0]
         lengths = sqrt(diagonal(products))
-        return any(abs(products - products * eye(n, dtype=d)) > (4 * eps) * lengths[:, None] * lengths[None, :])
+        return any(
+            abs(products - products * eye(n, dtype=d)) > (4 * eps) * lengths[:, None] * lengths[None, :]
+        )
 
     def turn(state, order):
         w, v = state
@@ -373,7 +401,8 @@ def _svd(a):
 
 
 def eigh(x, /):
-    """The eigenvalues of symmetric matrices, ascending, and their eigenvectors as columns: (eigenvalues, eigenvectors). The upper triangle is read.
+    """The eigenvalues of symmetric matrices, ascending, and their eigenvectors as columns: (eigenvalues,
+    eigenvectors). The upper triangle is read.
 
     >>> hop.linalg.eigh(hop.asarray([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     Array([1., 2.], dtype=float32)
@@ -396,7 +425,8 @@ def eigvalsh(x, /):
 
 
 def svd(x, /, full_matrices=True):
-    """x = U @ diag(S) @ Vh with orthonormal U and Vh and singular values S, largest first. With full_matrices=False U and Vh have as many columns and rows as S has elements.
+    """x = U @ diag(S) @ Vh with orthonormal U and Vh and singular values S, largest first. With
+    full_matrices=False U and Vh have as many columns and rows as S has elements.
 
     >>> hop.linalg.svd(hop.asarray([[3.0, 0.0], [0.0, -2.0]])).S
     Array([3.       , 1.9999999], dtype=float32)
@@ -408,16 +438,26 @@ def svd(x, /, full_matrices=True):
         return SVDResult(matrix_transpose(uh), s, matrix_transpose(v))
     if _no_elements(x):
         columns = m if full_matrices else n
-        return SVDResult(broadcast_to(eye(m, columns, dtype=x.dtype), (*x.shape[:-2], m, columns)), zeros((*x.shape[:-2], n), dtype=x.dtype), broadcast_to(eye(n, dtype=x.dtype), (*x.shape[:-2], n, n)))
+        return SVDResult(
+            broadcast_to(eye(m, columns, dtype=x.dtype), (*x.shape[:-2], m, columns)),
+            zeros((*x.shape[:-2], n), dtype=x.dtype),
+            broadcast_to(eye(n, dtype=x.dtype), (*x.shape[:-2], n, n)),
+        )
     w, v, scale = _svd(x)
     u, r = qr(w, mode="complete" if full_matrices else "reduced")
     main = diagonal(r)
     signs = copysign(full((), 1, dtype=x.dtype), _ops.stop_gradient(main))
     s = main * signs * scale[..., None]
-    order = argsort(s, descending=True)  # lengths that differ by rounding errors may have come out in another order
+    order = argsort(
+        s, descending=True
+    )  # lengths that differ by rounding errors may have come out in another order
     columns = lambda y: _ops.take_along_axis(y, broadcast_to(order[..., None, :], y.shape), axis=-1)  # noqa: E731
     front = columns(u[..., :n] * signs[..., None, :])
-    return SVDResult(concat([front, u[..., n:]], axis=-1) if m > n and full_matrices else front, _ops.take_along_axis(s, order, axis=-1), matrix_transpose(columns(v)))
+    return SVDResult(
+        concat([front, u[..., n:]], axis=-1) if m > n and full_matrices else front,
+        _ops.take_along_axis(s, order, axis=-1),
+        matrix_transpose(columns(v)),
+    )
 
 
 def svdvals(x, /):
@@ -465,7 +505,8 @@ def pinv(x, /, *, rtol=None):
 
 
 def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
-    """The norm of vectors along axes (of all elements when not said): ord 0 counts those that are not 0, inf is the largest, -inf the smallest, else (sum of abs(x)**ord)**(1/ord).
+    """The norm of vectors along axes (of all elements when not said): ord 0 counts those that are not 0,
+    inf is the largest, -inf the smallest, else (sum of abs(x)**ord)**(1/ord).
 
     >>> hop.linalg.vector_norm(hop.asarray([3.0, 4.0]))
     Array(5., dtype=float32)
@@ -488,7 +529,8 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
 
 
 def norm(x, ord=None, axis=None, keepdims=False):
-    """NumPy's: vector_norm along an axis, or of all elements; matrix_norm along two, or with an order where x is a matrix.
+    """NumPy's: vector_norm along an axis, or of all elements; matrix_norm along two, or with an order
+    where x is a matrix.
 
     >>> hop.linalg.norm(hop.asarray([3.0, 4.0]))
     Array(5., dtype=float32)
@@ -507,8 +549,9 @@ def norm(x, ord=None, axis=None, keepdims=False):
 
 
 def matrix_norm(x, /, *, keepdims=False, ord="fro"):
-    """The norm of matrices: "fro" (the root of the sum of squares), 1 and -1 (the largest and smallest sum of a column), inf and -inf (of a row), 2 and -2 (the largest and smallest
-    singular value), "nuc" (the sum of the singular values).
+    """The norm of matrices: "fro" (the root of the sum of squares), 1 and -1 (the largest and smallest sum
+    of a column), inf and -inf (of a row), 2 and -2 (the largest and smallest singular value), "nuc" (the
+    sum of the singular values).
 
     >>> hop.linalg.matrix_norm(hop.asarray([[3.0, 0.0], [0.0, 4.0]]))
     Array(5., dtype=float32)
@@ -546,7 +589,9 @@ def cross(x1, x2, /, *, axis=-1):
     for x in (x1, x2):
         _along(x, axis)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
-        raise ValueError(f"cross: expected 3 elements along axis {axis}, found {x1.shape[axis]} and {x2.shape[axis]}")
+        raise ValueError(
+            f"cross: expected 3 elements along axis {axis}, found {x1.shape[axis]} and {x2.shape[axis]}"
+        )
     a, b = [[moveaxis(x, axis, -1)[..., i] for i in range(3)] for x in (x1, x2)]
     parts = [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
     return moveaxis(stack(parts, axis=-1), -1, axis)

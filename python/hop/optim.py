@@ -1,14 +1,29 @@
-"""Optimizers as pairs of pure functions over trees of parameters; they work at once, under jit, and in the body of a scan.
+"""Optimizers as pairs of pure functions over trees of parameters; they work at once, under jit, and in the
+body of a scan.
 
     opt = hop.optim.adam(1e-3)
     state = opt.init(params)
     params, state = opt.update(grads, state, params)
 
-A learning rate is a number, an array without axes, or a function of the number of updates made so far (see constant, linear, cosine, exponential). Parameters of
-two bytes are updated, and their moments kept, in float32.
+A learning rate is a number, an array without axes, or a function of the number of updates made so far (see
+constant, linear, cosine, exponential). Parameters of two bytes are updated, and their moments kept, in
+float32.
 """
 
-__all__ = ["Optimizer", "State", "sgd", "momentum", "adam", "adamw", "constant", "linear", "cosine", "exponential", "global_norm", "clip_by_global_norm"]
+__all__ = [
+    "Optimizer",
+    "State",
+    "sgd",
+    "momentum",
+    "adam",
+    "adamw",
+    "constant",
+    "linear",
+    "cosine",
+    "exponential",
+    "global_norm",
+    "clip_by_global_norm",
+]
 
 import functools
 import math
@@ -61,7 +76,9 @@ def _zeros(params):
     def zeros(path, p):
         p = asarray(p)
         if p.dtype.kind != "f":
-            raise TypeError(f"{tree.path_text(path, 'params')} has dtype {p.dtype}: an optimizer updates floats")
+            raise TypeError(
+                f"{tree.path_text(path, 'params')} has dtype {p.dtype}: an optimizer updates floats"
+            )
         return _ops.zeros(p.shape, dtype=_wide(p.dtype))
 
     return tree.map_with_path(zeros, params)
@@ -70,11 +87,14 @@ def _zeros(params):
 def _check(name, **bounds):
     for what, (value, low, high) in bounds.items():
         if isinstance(value, (int, float)) and not low <= value < high:
-            raise ValueError(f"hop.optim.{name}: {what} must be at least {low} and below {high}, found {value}")
+            raise ValueError(
+                f"hop.optim.{name}: {what} must be at least {low} and below {high}, found {value}"
+            )
 
 
 def _optimizer(text, moments, rate, rule):
-    """An optimizer of a rule (p, g, moments, rate, t) -> (p, moments) for one parameter; t is the number of this update, from 1."""
+    """An optimizer of a rule (p, g, moments, rate, t) -> (p, moments) for one parameter; t is the number
+    of this update, from 1."""
 
     def init(params):
         return State(asarray(0, dtype=int32), tuple(_zeros(params) for _ in range(moments)))
@@ -82,7 +102,9 @@ def _optimizer(text, moments, rate, rule):
     def update(grads, state, params):
         where = tree.difference(tree.structure(params), tree.structure(grads))
         if where:
-            raise ValueError(f"{tree.path_text(where[0], 'grads')} has the structure {where[2]}, the parameters have {where[1]}")
+            raise ValueError(
+                f"{tree.path_text(where[0], 'grads')} has the structure {where[2]}, the parameters have {where[1]}"
+            )
         step = asarray(state.step)
         now, t = rate(step) if callable(rate) else rate, step + 1
 
@@ -156,8 +178,8 @@ def _adam(text, learning_rate, b1, b2, eps, weight_decay):
 
 
 def adam(learning_rate, b1=0.9, b2=0.999, eps=1e-8):
-    """Steps along the mean of the gradients, each element divided by the root of the mean of its squares; both means fade with b1 and b2 and are corrected for
-    having begun with zeros.
+    """Steps along the mean of the gradients, each element divided by the root of the mean of its squares;
+    both means fade with b1 and b2 and are corrected for having begun with zeros.
 
     >>> opt, p = hop.optim.adam(0.5), hop.asarray(3.0)
     >>> opt.update(hop.asarray(7.0), opt.init(p), p)[0]
@@ -175,7 +197,14 @@ def adamw(learning_rate, b1=0.9, b2=0.999, eps=1e-8, weight_decay=1e-2):
     Array(1.9, dtype=float32)
     """
     _check("adamw", b1=(b1, 0, 1), b2=(b2, 0, 1))
-    return _adam(f"adamw({learning_rate}, b1={b1}, b2={b2}, eps={eps}, weight_decay={weight_decay})", learning_rate, b1, b2, eps, weight_decay)
+    return _adam(
+        f"adamw({learning_rate}, b1={b1}, b2={b2}, eps={eps}, weight_decay={weight_decay})",
+        learning_rate,
+        b1,
+        b2,
+        eps,
+        weight_decay,
+    )
 
 
 # ---- learning rates that change ----
@@ -207,7 +236,8 @@ def linear(first, last, steps):
 
 
 def cosine(peak, steps, warmup=0, last=0.0):
-    """Up from 0 to peak within `warmup` updates, then down to last along half a wave; steps counts all of them.
+    """Up from 0 to peak within `warmup` updates, then down to last along half a wave; steps counts all of
+    them.
 
     >>> rate = hop.optim.cosine(1.0, 10, warmup=2)
     >>> rate(1), rate(2), rate(10)
@@ -217,8 +247,14 @@ def cosine(peak, steps, warmup=0, last=0.0):
         raise ValueError(f"cosine: warmup must be at least 0 and below steps, found {warmup} and {steps}")
 
     def rate(step):
-        down = last + (peak - last) * 0.5 * (1.0 + _ops.cos(math.pi * _fraction(asarray(step) - warmup, steps - warmup)))
-        return _ops.where(asarray(step) < warmup, peak * _fraction(asarray(step) + 1, warmup), down) if warmup else down
+        down = last + (peak - last) * 0.5 * (
+            1.0 + _ops.cos(math.pi * _fraction(asarray(step) - warmup, steps - warmup))
+        )
+        return (
+            _ops.where(asarray(step) < warmup, peak * _fraction(asarray(step) + 1, warmup), down)
+            if warmup
+            else down
+        )
 
     return rate
 
@@ -259,4 +295,6 @@ def clip_by_global_norm(grads, max_norm):
     """
     norm = global_norm(grads)
     scale = _ops.where(norm > max_norm, max_norm / norm, 1.0)
-    return tree.map(lambda g: astype(astype(asarray(g), _wide(asarray(g).dtype)) * scale, asarray(g).dtype), grads)
+    return tree.map(
+        lambda g: astype(astype(asarray(g), _wide(asarray(g).dtype)) * scale, asarray(g).dtype), grads
+    )

@@ -1,6 +1,8 @@
-"""Random numbers from explicit keys: the same key gives the same numbers, at once and compiled, on one thread and on many.
+"""Random numbers from explicit keys: the same key gives the same numbers, at once and compiled, on one
+thread and on many.
 
-A key is an array uint32[2]. Nothing is kept between calls: to draw again, split the key, or fold a number into it.
+A key is an array uint32[2]. Nothing is kept between calls: to draw again, split the key, or fold a number
+into it.
 
 >>> import hop
 >>> key, other = hop.random.split(hop.random.key(0))
@@ -35,7 +37,8 @@ _SEPARATE = (0x9E3779B9, 0x7F4A7C15)  # keeps what fold_in makes apart from what
 
 
 def _words(number):
-    """A number of 64 bits, a Python integer or an array of integers without axes, as two words uint32[2]: the high half, the low half."""
+    """A number of 64 bits, a Python integer or an array of integers without axes, as two words uint32[2]:
+    the high half, the low half."""
     if isinstance(number, builtins.int):
         number &= (1 << 64) - 1
         return asarray([number >> 32, number & 0xFFFFFFFF], dtype=uint32)
@@ -49,8 +52,14 @@ def _words(number):
 def _key(key, name):
     key = asarray(key)
     if key.dtype is not uint32 or key.shape != (2,):
-        hint = "; hop.vmap draws from many keys" if key.dtype is uint32 and key.ndim > 1 else ": make one with hop.random.key(seed)"
-        raise TypeError(f"hop.random.{name}: expected a key, uint32[2], found {key.dtype.name}[{', '.join(map(str, key.shape))}]{hint}")
+        hint = (
+            "; hop.vmap draws from many keys"
+            if key.dtype is uint32 and key.ndim > 1
+            else ": make one with hop.random.key(seed)"
+        )
+        raise TypeError(
+            f"hop.random.{name}: expected a key, uint32[2], found {key.dtype.name}[{', '.join(map(str, key.shape))}]{hint}"
+        )
     return key
 
 
@@ -86,7 +95,8 @@ def wrap_key_data(key_bits_array):
 
 
 def split(key, num=2):
-    """num keys, uint32[num, 2], each of which gives other numbers; num may be a shape. The key itself should not be used again.
+    """num keys, uint32[num, 2], each of which gives other numbers; num may be a shape. The key itself
+    should not be used again.
 
     >>> a, b = hop.random.split(hop.random.key(0))
     >>> hop.all(a == b)
@@ -136,7 +146,8 @@ def _compiled(body, static):
 
 
 def _draw(body, *arrays, **static):
-    """A body that rounds more than once: at once it runs compiled too, so that it rounds in the same places as within a program."""
+    """A body that rounds more than once: at once it runs compiled too, so that it rounds in the same
+    places as within a program."""
     if _core.tracing():
         return body(*arrays, **static)
     return _compiled(body, tuple(sorted(static.items())))(*arrays)
@@ -156,7 +167,8 @@ def _unit(key, dims, d):
 
 
 def uniform(key, shape=(), dtype=float32, minval=0.0, maxval=1.0):
-    """Real numbers from minval up to, but not including, maxval, all equally likely. The bounds may be arrays that broadcast to the shape.
+    """Real numbers from minval up to, but not including, maxval, all equally likely. The bounds may be
+    arrays that broadcast to the shape.
 
     >>> x = hop.random.uniform(hop.random.key(0), (1000,), minval=2.0, maxval=3.0)
     >>> hop.min(x) >= 2, hop.max(x) < 3
@@ -164,7 +176,9 @@ def uniform(key, shape=(), dtype=float32, minval=0.0, maxval=1.0):
     """
     key, dims, d = _key(key, "uniform"), _dims(shape), _float(dtype, "uniform")
     unit = _unit(key, dims, d)
-    numbers = isinstance(minval, (builtins.int, builtins.float)) and isinstance(maxval, (builtins.int, builtins.float))
+    numbers = isinstance(minval, (builtins.int, builtins.float)) and isinstance(
+        maxval, (builtins.int, builtins.float)
+    )
     if numbers and minval == 0 and maxval == 1:
         return unit
     lo, hi = [_ops.broadcast_to(asarray(b, dtype=d), dims) for b in (minval, maxval)]
@@ -194,8 +208,8 @@ def _exponential(key, *, dims, d):
 
 
 def exponential(key, shape=(), dtype=float32):
-    """Exponentially distributed numbers with mean 1. Divide by a rate for another mean. float32 unless another
-    float dtype is asked for.
+    """Exponentially distributed numbers with mean 1. Divide by a rate for another mean. float32 unless
+    another float dtype is asked for.
 
     >>> hop.all(hop.random.exponential(hop.random.key(0), (100,)) >= 0)
     Array(True, dtype=bool)
@@ -287,8 +301,9 @@ def rademacher(key, shape=(), dtype=int64):
 
 
 def _lower_quantile(p):
-    """Where the normal distribution has p, at most 1/2, below it. Newton's steps on log(Phi(x)) = log(p): Phi(x) is at most exp(-x**2 / 2) / 2 there, so they begin on the left
-    and, as log(Phi) is concave, stay there; six are enough for float64."""
+    """Where the normal distribution has p, at most 1/2, below it. Newton's steps on log(Phi(x)) = log(p):
+    Phi(x) is at most exp(-x**2 / 2) / 2 there, so they begin on the left and, as log(Phi) is concave, stay
+    there; six are enough for float64."""
     x = -_ops.sqrt(-2 * _ops.log(2 * p))
     for _ in range(6):
         below = 0.5 * _ops.erfc(-math.sqrt(0.5) * x)
@@ -298,20 +313,24 @@ def _lower_quantile(p):
 
 
 def _truncated(key, lower, upper, *, dims, d):
-    """The quantile of a number between the probabilities of the bounds, counted from the side where those are small."""
+    """The quantile of a number between the probabilities of the bounds, counted from the side where those
+    are small."""
     wide = float64
     lower, upper, turned = astype(lower, wide), astype(upper, wide), lower > 0
     lo, hi = _ops.where(turned, -upper, lower), _ops.where(turned, -lower, upper)
     below = [0.5 * _ops.erfc(-b * math.sqrt(0.5)) for b in (lo, hi)]
     p = below[0] + _unit(key, dims, wide) * (below[1] - below[0])
     p = _ops.maximum(p, _dtypes.finfo(wide).smallest_normal)
-    x = _ops.where(p <= 0.5, _lower_quantile(_ops.minimum(p, 0.5)), -_lower_quantile(_ops.minimum(1 - p, 0.5)))
+    x = _ops.where(
+        p <= 0.5, _lower_quantile(_ops.minimum(p, 0.5)), -_lower_quantile(_ops.minimum(1 - p, 0.5))
+    )
     x = _ops.where(turned, -x, x)
     return _ops.clip(astype(_ops.clip(x, lower, upper), d), astype(lower, d), astype(upper, d))
 
 
 def truncated_normal(key, lower, upper, shape=None, dtype=float32):
-    """Normally distributed numbers between two bounds, numbers or arrays; the shape is that of the bounds when none is given.
+    """Normally distributed numbers between two bounds, numbers or arrays; the shape is that of the bounds
+    when none is given.
 
     >>> hop.max(hop.abs(hop.random.truncated_normal(hop.random.key(0), -1.0, 1.0, (99,)))) <= 1
     Array(True, dtype=bool)
@@ -323,7 +342,8 @@ def truncated_normal(key, lower, upper, shape=None, dtype=float32):
 
 
 def multivariate_normal(key, mean, cov, shape=None, dtype=float32):
-    """Vectors that are normally distributed around mean with the covariance cov, [n, n]; shape: how many, by default one for each of mean and cov.
+    """Vectors that are normally distributed around mean with the covariance cov, [n, n]; shape: how many,
+    by default one for each of mean and cov.
 
     >>> hop.random.multivariate_normal(hop.random.key(0), hop.zeros(2), hop.eye(2), (5,)).shape
     (5, 2)
@@ -333,7 +353,9 @@ def multivariate_normal(key, mean, cov, shape=None, dtype=float32):
     key, d = _key(key, "multivariate_normal"), _float(dtype, "multivariate_normal")
     mean, cov = asarray(mean, dtype=d), asarray(cov, dtype=d)
     if not mean.ndim or cov.ndim < 2 or cov.shape[-2:] != (mean.shape[-1],) * 2:
-        raise ValueError(f"hop.random.multivariate_normal: expected a mean [n] and a cov [n, n], found {mean._type} and {cov._type}")
+        raise ValueError(
+            f"hop.random.multivariate_normal: expected a mean [n] and a cov [n, n], found {mean._type} and {cov._type}"
+        )
     dims = _ops.broadcast_shapes(mean.shape[:-1], cov.shape[:-2]) if shape is None else _dims(shape)
     z = normal(key, (*dims, mean.shape[-1]), d)
     return mean + _ops.einsum("...ij,...j->...i", cholesky(cov), z)
@@ -347,7 +369,8 @@ def _63_bits(key, dims):
 
 
 def _below(key, span):
-    """Integers from 0 to span - 1, an array. Of the 2**63 numbers only the largest multiple of a span is used, so that all are equally likely."""
+    """Integers from 0 to span - 1, an array. Of the 2**63 numbers only the largest multiple of a span is
+    used, so that all are equally likely."""
     from ._control import while_loop
 
     def draw(key):
@@ -366,7 +389,9 @@ def _below(key, span):
 def _randint_between(key, dims, lo, hi):
     """Integers between bounds of their own for each element."""
     shape = _ops.broadcast_shapes(lo.shape, hi.shape)
-    fits = dims is None or (len(shape) <= len(dims) and builtins.all(n in (1, m) for n, m in zip(reversed(shape), reversed(dims))))
+    fits = dims is None or (
+        len(shape) <= len(dims) and builtins.all(n in (1, m) for n, m in zip(reversed(shape), reversed(dims)))
+    )
     if not fits:
         raise ValueError(f"hop.random.randint: bounds of the shape {shape} do not broadcast to {dims}")
     lo, hi = [_ops.broadcast_to(b, shape if dims is None else dims) for b in (lo, hi)]
@@ -374,8 +399,8 @@ def _randint_between(key, dims, lo, hi):
 
 
 def _gamma(key, a, *, dims, d):
-    """Marsaglia's and Tsang's method: the cube of a normal number, drawn again where it is rejected. It is for a >= 1; below, a number for a + 1 is
-    multiplied by u**(1 / a)."""
+    """Marsaglia's and Tsang's method: the cube of a normal number, drawn again where it is rejected. It is
+    for a >= 1; below, a number for a + 1 is multiplied by u**(1 / a)."""
     from ._control import while_loop
 
     a = _ops.broadcast_to(a, dims)
@@ -394,7 +419,11 @@ def _gamma(key, a, *, dims, d):
         return _ops.where(waits & good, level * v, made), waits & ~good, keys[2]
 
     first, rest = split(key)
-    begun = (_ops.full(dims, math.nan, dtype=d), (a > 0) & _ops.isfinite(a), first)  # what has no distribution is NaN
+    begun = (
+        _ops.full(dims, math.nan, dtype=d),
+        (a > 0) & _ops.isfinite(a),
+        first,
+    )  # what has no distribution is NaN
     made = while_loop(lambda carry: _ops.any(carry[1]), again, begun)[0]
     power = _ops.exp(_ops.log1p(-_unit(rest, dims, d)) / _ops.where(small, a, 1))
     return _ops.where(small, made * power, made)
@@ -408,8 +437,9 @@ def _positive(name, what, x, dtype):
 
 
 def gamma(key, a, shape=None, dtype=float32):
-    """Numbers of the gamma distribution with the shape parameter a, a number or an array; their mean and their variance are a, which must be above 0: others
-    give NaN. The shape is that of a when none is given. Numbers have no gradient for a.
+    """Numbers of the gamma distribution with the shape parameter a, a number or an array; their mean and
+    their variance are a, which must be above 0: others give NaN. The shape is that of a when none is
+    given. Numbers have no gradient for a.
 
     >>> hop.random.gamma(hop.random.key(0), 2.5, (3,)).shape
     (3,)
@@ -420,7 +450,8 @@ def gamma(key, a, shape=None, dtype=float32):
 
 
 def beta(key, a, b, shape=None, dtype=float32):
-    """Numbers between 0 and 1 of the beta distribution with the parameters a and b, above 0; their mean is a / (a + b). The shape is that of a and b when none is given.
+    """Numbers between 0 and 1 of the beta distribution with the parameters a and b, above 0; their mean is
+    a / (a + b). The shape is that of a and b when none is given.
 
     >>> hop.random.beta(hop.random.key(0), 2.0, 3.0, (3,)).shape
     (3,)
@@ -433,8 +464,8 @@ def beta(key, a, b, shape=None, dtype=float32):
 
 
 def dirichlet(key, alpha, shape=None, dtype=float32):
-    """Vectors of positive numbers whose sum is 1, of the Dirichlet distribution with the parameters alpha, along its last axis. shape: how many, by default one for each
-    vector of alpha.
+    """Vectors of positive numbers whose sum is 1, of the Dirichlet distribution with the parameters alpha,
+    along its last axis. shape: how many, by default one for each vector of alpha.
 
     >>> hop.random.dirichlet(hop.random.key(0), hop.ones(3), (2,)).shape
     (2, 3)
@@ -449,7 +480,8 @@ def dirichlet(key, alpha, shape=None, dtype=float32):
 
 
 def chisquare(key, df, shape=None, dtype=float32):
-    """Sums of the squares of df normal numbers; df, above 0, need not be an integer. The shape is that of df when none is given.
+    """Sums of the squares of df normal numbers; df, above 0, need not be an integer. The shape is that of
+    df when none is given.
 
     >>> hop.random.chisquare(hop.random.key(0), 4, (3,)).shape
     (3,)
@@ -471,7 +503,8 @@ def t(key, df, shape=(), dtype=float32):
 
 
 def randint(key, shape, minval, maxval, dtype=int64):
-    """Integers from minval to maxval - 1, all equally likely. The bounds are integers, or arrays of them that broadcast to the shape; shape=None is the shape of the bounds.
+    """Integers from minval to maxval - 1, all equally likely. The bounds are integers, or arrays of them
+    that broadcast to the shape; shape=None is the shape of the bounds.
 
     >>> x = hop.random.randint(hop.random.key(0), (100,), 0, 3)
     >>> hop.unique_values(x)
@@ -484,18 +517,28 @@ def randint(key, shape, minval, maxval, dtype=int64):
     for name, b in (("minval", minval), ("maxval", maxval)):
         b = b if isinstance(b, builtins.int) else asarray(b)
         if not isinstance(b, builtins.int) and b.dtype.kind not in "iu":
-            raise TypeError(f"hop.random.randint: {name} must be an integer or an array of integers, found {b._type}")
+            raise TypeError(
+                f"hop.random.randint: {name} must be an integer or an array of integers, found {b._type}"
+            )
         bounds.append(b)
     if builtins.all(isinstance(b, builtins.int) for b in bounds):
         least, most = _dtypes.iinfo(d).min, _dtypes.iinfo(d).max
         if bounds[0] >= bounds[1] or bounds[0] < least or bounds[1] - 1 > most:
-            raise ValueError(f"hop.random.randint: there are no integers from {bounds[0]} to {bounds[1]} - 1 in {d}")
+            raise ValueError(
+                f"hop.random.randint: there are no integers from {bounds[0]} to {bounds[1]} - 1 in {d}"
+            )
         if bounds[1] - bounds[0] >= 1 << 63 or bounds[1] > _dtypes.iinfo(int64).max:
-            raise ValueError(f"hop.random.randint: from {bounds[0]} to {bounds[1]} - 1 are more integers than can be drawn from")
+            raise ValueError(
+                f"hop.random.randint: from {bounds[0]} to {bounds[1]} - 1 are more integers than can be drawn from"
+            )
     if builtins.any(getattr(b, "ndim", 0) for b in bounds):
         drawn = _randint_between(key, dims, *[asarray(b, dtype=int64) for b in bounds])
     else:
-        drawn = _call(_CODE["randint"], (key, *[b if isinstance(b, builtins.int) else astype(b, int64) for b in bounds]), _type(int64, dims or ()))
+        drawn = _call(
+            _CODE["randint"],
+            (key, *[b if isinstance(b, builtins.int) else astype(b, int64) for b in bounds]),
+            _type(int64, dims or ()),
+        )
     return drawn if d is int64 else astype(drawn, d)
 
 
@@ -513,8 +556,8 @@ def bernoulli(key, p=0.5, shape=None):
 
 
 def permutation(key, x, axis=0):
-    """0 to x - 1 in random order; of an array the slices along the axis. All orders are equally likely; slices
-    stay whole.
+    """0 to x - 1 in random order; of an array the slices along the axis. All orders are equally likely;
+    slices stay whole.
 
     >>> hop.sort(hop.random.permutation(hop.random.key(0), 5))
     Array([0, 1, 2, 3, 4], dtype=int64)
@@ -533,8 +576,8 @@ def _categorical(key, logits, *, dims, axis, d):
 
 
 def categorical(key, logits, axis=-1, shape=None):
-    """Positions along the axis, drawn with probabilities softmax(logits). shape is that of the result, by default the shape of logits without the axis, to which
-    that must broadcast.
+    """Positions along the axis, drawn with probabilities softmax(logits). shape is that of the result, by
+    default the shape of logits without the axis, to which that must broadcast.
 
     >>> hop.random.categorical(hop.random.key(0), hop.asarray([-hop.inf, 0.0, -hop.inf]), shape=(3,))
     Array([1, 1, 1], dtype=int64)
@@ -546,7 +589,9 @@ def categorical(key, logits, axis=-1, shape=None):
     batch, n = logits.shape[:-1], logits.shape[-1]
     out = batch if shape is None else _dims(shape)
     if len(batch) > len(out) or builtins.any(b not in (1, o) for b, o in zip(reversed(batch), reversed(out))):
-        raise ValueError(f"hop.random.categorical: the shape of the logits without the axis, {batch}, does not broadcast to {out}")
+        raise ValueError(
+            f"hop.random.categorical: the shape of the logits without the axis, {batch}, does not broadcast to {out}"
+        )
     if not n:
         raise ValueError("hop.random.categorical: there is nothing to choose from")
     d = logits.dtype if logits.dtype in (float32, float64) else float32
@@ -564,7 +609,8 @@ def _weighted_once(key, p, *, n, d):
 
 
 def choice(key, a, shape=(), replace=True, p=None, axis=0):
-    """Slices of an array along an axis, or integers below a, drawn with or without repetition; p gives them weights, which need not sum to 1.
+    """Slices of an array along an axis, or integers below a, drawn with or without repetition; p gives
+    them weights, which need not sum to 1.
 
     >>> hop.random.choice(hop.random.key(0), hop.asarray([10, 20, 30]), (3,), p=hop.asarray([0.0, 1.0, 0.0]))
     Array([20, 20, 20], dtype=int64)
@@ -584,7 +630,11 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
         if p.shape != (n,):
             raise ValueError(f"hop.random.choice: p must have one weight for each of {n}, found {p._type}")
         p = p if p.dtype in (float32, float64) else astype(p, float32)
-        at = _draw(_weighted, key, p, dims=dims, d=p.dtype) if replace else _draw(_weighted_once, key, p, n=wanted, d=p.dtype)
+        at = (
+            _draw(_weighted, key, p, dims=dims, d=p.dtype)
+            if replace
+            else _draw(_weighted_once, key, p, n=wanted, d=p.dtype)
+        )
     else:
         at = randint(key, (wanted,), 0, n) if replace and wanted else permutation(key, n)[:wanted]
     at = _ops.reshape(at, dims)

@@ -1,6 +1,8 @@
-"""Trees of arrays: tuples, lists, dicts, None, dataclasses, named tuples and registered classes, with arrays (or anything else) as leaves.
+"""Trees of arrays: tuples, lists, dicts, None, dataclasses, named tuples and registered classes, with
+arrays (or anything else) as leaves.
 
-Dicts are taken in the order of their sorted keys. A path is a tuple of keys; path_text writes it as Python does: `carry['h'][0].weight`.
+Dicts are taken in the order of their sorted keys. A path is a tuple of keys; path_text writes it as Python
+does: `carry['h'][0].weight`.
 """
 
 __all__ = [
@@ -22,8 +24,9 @@ class _Attribute(str):
 
 
 def register(cls, flatten=None, unflatten=None):
-    """Makes a class a node of trees. flatten(node) gives (children, hashable rest), unflatten(rest, children) the node again. Without functions the class
-    must be a dataclass; all fields are children then, but for those with metadata {"static": True}. Works as a decorator.
+    """Makes a class a node of trees. flatten(node) gives (children, hashable rest), unflatten(rest,
+    children) the node again. Without functions the class must be a dataclass; all fields are children
+    then, but for those with metadata {"static": True}. Works as a decorator.
 
     >>> import dataclasses
     >>> @dataclasses.dataclass
@@ -36,7 +39,9 @@ def register(cls, flatten=None, unflatten=None):
     if (flatten is None) != (unflatten is None):
         raise TypeError("register needs both functions, or none for a dataclass")
     if flatten is None and not _is_dataclass(cls):
-        raise TypeError(f"register: {cls.__name__} is no dataclass: give functions that take it apart and put it together")
+        raise TypeError(
+            f"register: {cls.__name__} is no dataclass: give functions that take it apart and put it together"
+        )
     _NODES[cls] = (flatten, unflatten, None, ()) if flatten else _dataclass_node(cls)
     return cls
 
@@ -88,19 +93,27 @@ class TreeDef:
     def __eq__(self, other):
         if self is other:
             return True
-        return isinstance(other, TreeDef) and self.kind is other.kind and _same_rest(self.kind, self.rest, other.rest) and self.children == other.children
+        return (
+            isinstance(other, TreeDef)
+            and self.kind is other.kind
+            and _same_rest(self.kind, self.rest, other.rest)
+            and self.children == other.children
+        )
 
     def __hash__(self):
         return hash((self.kind, self.num_leaves, *[c.kind for c in self.children]))
 
     @property
     def key(self):
-        """What programs for arguments of this structure are kept under: also tells dicts with the keys 1, 1.0 and True apart, which compare as equal."""
+        """What programs for arguments of this structure are kept under: also tells dicts with the keys 1,
+        1.0 and True apart, which compare as equal."""
         if self._key is None:
             try:
                 self._key = (self.kind, value_key(self.rest), *[c.key for c in self.children])
             except TypeError:
-                raise TypeError(f"what a {self.kind.__name__} keeps besides its children must be hashable: {self.rest!r}") from None
+                raise TypeError(
+                    f"what a {self.kind.__name__} keeps besides its children must be hashable: {self.rest!r}"
+                ) from None
         return self._key
 
     def __repr__(self):
@@ -125,7 +138,8 @@ class TreeDef:
 
 
 def _same_rest(kind, a, b):
-    """Whether nodes keep the same besides their children. Keys of dicts are the same when dicts say so; other things when no program can tell them apart."""
+    """Whether nodes keep the same besides their children. Keys of dicts are the same when dicts say so;
+    other things when no program can tell them apart."""
     if a is b:
         return True
     if isinstance(kind, type) and issubclass(kind, dict):
@@ -238,7 +252,9 @@ def plan(treedef):
     if kind is type(None):
         return ()
     parts = [plan(c) for c in treedef.children]
-    head = "(" if kind is tuple else "[" if kind is list else treedef.rest if kind is dict else _maker(treedef)
+    head = (
+        "(" if kind is tuple else "[" if kind is list else treedef.rest if kind is dict else _maker(treedef)
+    )
     return (head, *[None if p == () else p for p in parts])
 
 
@@ -291,8 +307,8 @@ def _with_path(x, path, out, is_leaf):
 
 
 def leaves_with_path(tree, is_leaf=None):
-    """[(path, leaf), …] A path is a tuple of keys, positions and names of fields; hop.tree.path_text writes it
-    as Python does.
+    """[(path, leaf), …] A path is a tuple of keys, positions and names of fields; hop.tree.path_text
+    writes it as Python does.
 
     >>> hop.tree.leaves_with_path([{"a": 5}])
     [((0, 'a'), 5)]
@@ -336,7 +352,8 @@ def path_text(path, root=""):
 
 
 def difference(a, b, path=()):
-    """Where two structures differ, as (path, what a has there, what b has there); None when they are equal."""
+    """Where two structures differ, as (path, what a has there, what b has there); None when they are
+    equal."""
     if a == b:
         return None
     if a.kind is not b.kind or not _same_rest(a.kind, a.rest, b.rest) or len(a.children) != len(b.children):
@@ -350,7 +367,8 @@ def difference(a, b, path=()):
 
 
 def compare(a, b):
-    """([(path, what a has there, what b has there) where the structures differ], [(path, leaf number in a, in b) where both have a leaf]). None: nothing is there."""
+    """([(path, what a has there, what b has there) where the structures differ], [(path, leaf number in a,
+    in b) where both have a leaf]). None: nothing is there."""
     apart, together = [], []
 
     def children(x, first):
@@ -378,7 +396,13 @@ def compare(a, b):
             if key in left and key in right:
                 walk(left[key][0], right[key][0], here, left[key][1], right[key][1])
             else:
-                apart.append((here, left[key][0]._text() if key in left else None, right[key][0]._text() if key in right else None))
+                apart.append(
+                    (
+                        here,
+                        left[key][0]._text() if key in left else None,
+                        right[key][0]._text() if key in right else None,
+                    )
+                )
         if keyed and x.rest != y.rest and set(x.rest) == set(y.rest):  # an OrderedDict
             apart.append((path, f"the keys {list(x.rest)}", f"the keys {list(y.rest)}"))
 
@@ -414,8 +438,8 @@ def map(f, tree, *rest, is_leaf=None):
 
 
 def map_with_path(f, tree, *rest, is_leaf=None):
-    """f(path, leaf, …) on every leaf. For what depends on the place: other learning rates for biases, names in
-    messages.
+    """f(path, leaf, …) on every leaf. For what depends on the place: other learning rates for biases,
+    names in messages.
 
     >>> hop.tree.map_with_path(lambda path, x: hop.tree.path_text(path, "p"), {"w": [1, 2]})
     {'w': ["p['w'][0]", "p['w'][1]"]}
@@ -435,8 +459,15 @@ def _leaves_up_to(treedef, tree, number):
             out.append(x)
             return
         node = (type(None), None, (), ()) if x is None else _apart(x)
-        if node is None or node[0] is not t.kind or not _same_rest(t.kind, node[1], t.rest) or len(node[2]) != len(t.children):
-            raise ValueError(f"tree {number} has another structure at {path_text(path) or 'its root'}: expected {t._text()}, found {structure(x)._text()}")
+        if (
+            node is None
+            or node[0] is not t.kind
+            or not _same_rest(t.kind, node[1], t.rest)
+            or len(node[2]) != len(t.children)
+        ):
+            raise ValueError(
+                f"tree {number} has another structure at {path_text(path) or 'its root'}: expected {t._text()}, found {structure(x)._text()}"
+            )
         for key, c, child in zip(node[3], t.children, node[2]):
             walk(c, child, (*path, key))
 
@@ -445,7 +476,8 @@ def _leaves_up_to(treedef, tree, number):
 
 
 def prefix_leaves(prefix, tree, what):
-    """A leaf of the prefix for each leaf of the tree: where the prefix has a leaf (None is one), it counts for the whole tree there."""
+    """A leaf of the prefix for each leaf of the tree: where the prefix has a leaf (None is one), it counts
+    for the whole tree there."""
     out = []
 
     def walk(p, t, path):
@@ -453,8 +485,15 @@ def prefix_leaves(prefix, tree, what):
         if node is None:
             out.extend([p] * t.num_leaves)
             return
-        if t.kind is None or len(node[2]) != len(t.children) or (t.kind is dict) != (node[0] is dict) or (t.kind is dict and node[1] != t.rest):
-            raise ValueError(f"{what}{path_text(path)}: expected {'one number or None for an array' if t.kind is None else f'something for {t._text()}'}, found {p!r}")
+        if (
+            t.kind is None
+            or len(node[2]) != len(t.children)
+            or (t.kind is dict) != (node[0] is dict)
+            or (t.kind is dict and node[1] != t.rest)
+        ):
+            raise ValueError(
+                f"{what}{path_text(path)}: expected {'one number or None for an array' if t.kind is None else f'something for {t._text()}'}, found {p!r}"
+            )
         for key, child, c in zip(node[3], node[2], t.children):
             walk(child, c, (*path, key))
 
@@ -466,7 +505,8 @@ _NOTHING = object()
 
 
 def reduce(function, tree, initializer=_NOTHING, is_leaf=None):
-    """function(function(first leaf, second), third) and so on; it begins with the initializer where there is one.
+    """function(function(first leaf, second), third) and so on; it begins with the initializer where there
+    is one.
 
     >>> hop.tree.reduce(lambda a, b: a + b, {"a": 1, "b": [2, 3]})
     6
@@ -485,7 +525,8 @@ def all(tree, *, is_leaf=None):
 
 
 def transpose(outer, inner, tree):
-    """A tree of structure `outer` whose leaves have the structure `inner`, turned inside out. Without an inner structure (None) it is that of the first leaf.
+    """A tree of structure `outer` whose leaves have the structure `inner`, turned inside out. Without an
+    inner structure (None) it is that of the first leaf.
 
     >>> pairs = {"a": (1, 2), "b": (3, 4)}
     >>> hop.tree.transpose(hop.tree.structure({"a": 0, "b": 0}), hop.tree.structure((0, 0)), pairs)

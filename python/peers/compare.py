@@ -3,10 +3,13 @@
     python compare.py [COUNT [FIRST]] [--jobs N]     600 programs from seed 0 on
     python compare.py --seed N                       one program, with its source in both libraries
 
-Each program (programs.py) is written for both libraries and transformed in the same ways in both; results are compared leaf by leaf: structure, dtype, shape, elements. JAX
-computes with float64 where hop computes with float32. Where JAX has no reverse mode, through while_loop and fori_loop with traced bounds, hop's reverse mode is held against JAX's
-forward mode and against differences. Programs run in processes of their own, so that one that crashes or does not end is a disagreement, not the end. A disagreement
-prints the seed, the program for both libraries and the values, and the exit code is 1. The last line is a JSON object.
+Each program (programs.py) is written for both libraries and transformed in the same ways in both; results
+are compared leaf by leaf: structure, dtype, shape, elements. JAX computes with float64 where hop computes
+with float32. Where JAX has no reverse mode, through while_loop and fori_loop with traced bounds, hop's
+reverse mode is held against JAX's forward mode and against differences. Programs run in processes of their
+own, so that one that crashes or does not end is a disagreement, not the end. A disagreement prints the
+seed, the program for both libraries and the values, and the exit code is 1. The last line is a JSON
+object.
 """
 
 import argparse
@@ -68,12 +71,21 @@ def claims(side, case):
         "grad": (gradient, (x, p, k)),
         "vjp": (side.vjp, (x, p, k, c)),
         "jvp": (lambda x, p, k, tx, tp: push(values, k)(x, p, tx, tp), (x, p, k, tx, tp)),
-        "linearize": (lambda x, p, k, tx, tp: lib.linearize(lambda x, p: values(x, p, k), x, p)[1](tx, tp), (x, p, k, tx, tp)),
+        "linearize": (
+            lambda x, p, k, tx, tp: lib.linearize(lambda x, p: values(x, p, k), x, p)[1](tx, tp),
+            (x, p, k, tx, tp),
+        ),
         "jacfwd": (lambda x, p, k: lib.jacfwd(lambda x: values(x, p, k)[0])(x), (x, p, k)),
-        "jacrev": (lambda x, p, k: (lib.jacfwd if side.forward else lib.jacrev)(lambda x: values(x, p, k)[0])(x), (x, p, k)),
+        "jacrev": (
+            lambda x, p, k: (lib.jacfwd if side.forward else lib.jacrev)(lambda x: values(x, p, k)[0])(x),
+            (x, p, k),
+        ),
         "vmap": (lanes(program, out), (bx, bp, bk)),
         "vmap of grad": (lanes(gradient), (bx, bp, bk)),
-        "vmap of jvp": (lanes(lambda x, p, k: push(values, k)(x, p, lib.tree.map(side.sin, x), p)), (bx, bp, bk)),
+        "vmap of jvp": (
+            lanes(lambda x, p, k: push(values, k)(x, p, lib.tree.map(side.sin, x), p)),
+            (bx, bp, bk),
+        ),
         "grad of vmap": (side.grad(lambda x, p, k: side.sum(lanes(loss)(x, p, k)), both), (bx, bp, bk)),
         "jvp of grad": (lambda x, p, k, tx, tp: push(gradient, k)(x, p, tx, tp)[1], (x, p, k, tx, tp)),
         "grad of grad": (side.grad(square, both), (x, p, k)),
@@ -83,7 +95,16 @@ def claims(side, case):
 
 
 ALWAYS = ("value", "grad", "jvp", "vmap")
-TURNS = (("vmap of grad", "vjp"), ("grad of vmap", "jacrev"), ("jvp of grad",), ("vmap of jvp", "linearize"), ("hessian",), ("vmap of grad", "jacfwd"), ("grad of grad",), ("vmap of vmap", "grad of vmap"))
+TURNS = (
+    ("vmap of grad", "vjp"),
+    ("grad of vmap", "jacrev"),
+    ("jvp of grad",),
+    ("vmap of jvp", "linearize"),
+    ("hessian",),
+    ("vmap of grad", "jacfwd"),
+    ("grad of grad",),
+    ("vmap of vmap", "grad of vmap"),
+)
 SECOND = ("jvp of grad", "grad of grad", "hessian")
 
 
@@ -94,7 +115,9 @@ def _map(f, *trees):
 def make_case(program, exact_rng):
     """Arguments, directions, cotangents and batches as NumPy arrays, floats as float64."""
     np, rng = _np, exact_rng
-    x, p, k = program.arguments(lambda numbers, dtype: np.asarray(numbers, dtype="float64" if dtype.startswith("float") else dtype))
+    x, p, k = program.arguments(
+        lambda numbers, dtype: np.asarray(numbers, dtype="float64" if dtype.startswith("float") else dtype)
+    )
     noise = lambda a: np.asarray(rng.uniform(-1, 1, np.shape(a)), dtype="float32").astype("float64")  # noqa: E731
     case = {"x": x, "p": p, "k": k, "tx": noise(x), "tp": _map(noise, p)}
     n = int(rng.choice([1, 2, 3]))
@@ -102,7 +125,14 @@ def make_case(program, exact_rng):
     def lane(a, axis):
         if axis is None:
             return a
-        rows = [a] + [noise(a) if a.dtype == np.float64 else rng.permutation(a.reshape(-1)).reshape(a.shape) if a.ndim else a + a.dtype.type(i + 1) for i in range(n - 1)]
+        rows = [a] + [
+            noise(a)
+            if a.dtype == np.float64
+            else rng.permutation(a.reshape(-1)).reshape(a.shape)
+            if a.ndim
+            else a + a.dtype.type(i + 1)
+            for i in range(n - 1)
+        ]
         if a.dtype == bool and not a.ndim:
             rows = [a ^ bool(i % 2) for i in range(n)]
         return np.stack(rows, axis=axis)
@@ -111,8 +141,16 @@ def make_case(program, exact_rng):
     pattern = int(rng.integers(0, 5))
     # x alone; all; x along any axis and p leaf by leaf; integers alone; p and one of the integers
     ax = (some(x), None, some(x), None, None)[pattern] if pattern != 1 else 0
-    ap = 0 if pattern in (1, 4) else _map(lambda a: some(a) if rng.random() < 0.6 else -1, p) if pattern == 2 else None
-    ak = (None, 0, None, {"n": 0, "i": 0, "m": None, "t": -1}, {"n": 0, "i": None, "m": -1, "t": None})[pattern]
+    ap = (
+        0
+        if pattern in (1, 4)
+        else _map(lambda a: some(a) if rng.random() < 0.6 else -1, p)
+        if pattern == 2
+        else None
+    )
+    ak = (None, 0, None, {"n": 0, "i": 0, "m": None, "t": -1}, {"n": 0, "i": None, "m": -1, "t": None})[
+        pattern
+    ]
     if pattern == 2:
         keep = ap
         case["bp"] = _map(lambda a, i: a if i == -1 else lane(a, i), p, keep)
@@ -143,7 +181,12 @@ def _prefix(tree):
 def typed(case, make, name, exact, skip=("axes", "out")):
     """The case with arrays of a library."""
     real = "float64" if exact else name
-    return {key: v if key in skip else _map(lambda a: make(_np.asarray(a, real if a.dtype == _np.float64 else a.dtype)), v) for key, v in case.items()}
+    return {
+        key: v
+        if key in skip
+        else _map(lambda a: make(_np.asarray(a, real if a.dtype == _np.float64 else a.dtype)), v)
+        for key, v in case.items()
+    }
 
 
 def to_numpy(tree):
@@ -161,7 +204,16 @@ class Run:
         self.case = make_case(self.p, self.rng)
         out = _jax.eval_shape(Side("jax", _jax, self.p, True).values, *[self.case[n] for n in "xpk"])
         self.case["c"] = _map(lambda a: self.rng.uniform(-1, 1, a.shape), out)
-        self.report = {"seed": seed, "compared": collections.Counter(), "sensitive": 0, "failures": [], "refused": 0, "differences": 0, "skipped": 0, "kind": self.p.kind}
+        self.report = {
+            "seed": seed,
+            "compared": collections.Counter(),
+            "sensitive": 0,
+            "failures": [],
+            "refused": 0,
+            "differences": 0,
+            "skipped": 0,
+            "kind": self.p.kind,
+        }
 
     def side(self, name, exact):
         lib = _hop if name == "hop" else _jax
@@ -210,14 +262,19 @@ class Run:
                 self.fail(what, f"leaf {i}: hop {u.dtype}{u.shape}, JAX {t.dtype}{v.shape}")
                 return
             wrong = _distance(u, v)
-            scale = max(1.0, float(_np.max(_np.abs(v[_np.isfinite(v)]), initial=0.0)) if v.dtype.kind == "f" else 1.0)
+            scale = max(
+                1.0, float(_np.max(_np.abs(v[_np.isfinite(v)]), initial=0.0)) if v.dtype.kind == "f" else 1.0
+            )
             if wrong <= tolerance * scale:
                 continue
             moved = self.sensitivity(name, i)
             if 16 * moved >= wrong:
                 self.report["sensitive"] += 1
                 return
-            self.fail(what, f"leaf {i}: they differ by {wrong:.3g}, and {moved:.3g} when arguments move in their last digits\nhop: {u!r}\nJAX: {v!r}")
+            self.fail(
+                what,
+                f"leaf {i}: they differ by {wrong:.3g}, and {moved:.3g} when arguments move in their last digits\nhop: {u!r}\nJAX: {v!r}",
+            )
             return
 
     def sensitivity(self, name, leaf):
@@ -227,7 +284,12 @@ class Run:
             g, most, step = _jax.jit(f), None, 2.0**-23 if self.single else 2.0**-50
             before = [_np.asarray(a) for a in _jax.tree.leaves(g(*args))]
             for _ in range(8):
-                other = _map(lambda a: a * (1 + step * self.rng.uniform(-1, 1, a.shape)) if a.dtype == _np.float64 else a, args)
+                other = _map(
+                    lambda a: (
+                        a * (1 + step * self.rng.uniform(-1, 1, a.shape)) if a.dtype == _np.float64 else a
+                    ),
+                    args,
+                )
                 after = [_np.asarray(a) for a in _jax.tree.leaves(g(*other))]
                 now = [_distance(a, b) for a, b in zip(after, before)]
                 most = now if most is None else [max(m, n) for m, n in zip(most, now)]
@@ -249,24 +311,35 @@ class Run:
         loss, gradient = _hop.jit(side.loss), _hop.jit(_hop.grad(side.loss, (0, 1)))
         x, p, k = case["x"], case["p"], _map(_hop.asarray, case["k"])
         moved = lambda a, t, h: _hop.asarray(_np.asarray(a + h * t))  # noqa: E731: a NumPy scalar would become float32
-        at = lambda h: float(loss(moved(x, case["tx"], h), _map(lambda a, t: moved(a, t, h), p, case["tp"]), k))  # noqa: E731
+        at = lambda h: float(
+            loss(moved(x, case["tx"], h), _map(lambda a, t: moved(a, t, h), p, case["tp"]), k)
+        )  # noqa: E731
         g = to_numpy(gradient(_hop.asarray(x), _map(_hop.asarray, p), k))
-        slope = sum(float(_np.sum(a * b)) for a, b in zip(_jax.tree.leaves(g), _jax.tree.leaves((case["tx"], case["tp"]))))
+        slope = sum(
+            float(_np.sum(a * b))
+            for a, b in zip(_jax.tree.leaves(g), _jax.tree.leaves((case["tx"], case["tp"])))
+        )
         self.report["differences"] += 1
         steps = (1e-4, 1e-5)
         central = [(at(h) - at(-h)) / (2 * h) for h in steps]
         allowed = 1e-6 * max(1.0, abs(slope)) + 4 * abs(central[0] - central[1])
-        if min(abs(slope - c) for c in central) <= allowed and abs(central[0] - central[1]) <= 1e-3 * max(1.0, abs(slope)):
+        if min(abs(slope - c) for c in central) <= allowed and abs(central[0] - central[1]) <= 1e-3 * max(
+            1.0, abs(slope)
+        ):
             return
         sides = [(at(h) - at(0.0)) / h - (at(0.0) - at(-h)) / h for h in (1e-5, 1e-6)]
         if min(map(abs, sides)) > 1e-3 * max(1.0, abs(slope)):  # a kink stays one however near
             self.report["skipped"] += 1
             return
-        self.fail("grad against differences", f"along a direction hop's gradient gives {slope!r}, differences {central[0]!r} and {central[1]!r}")
+        self.fail(
+            "grad against differences",
+            f"along a direction hop's gradient gives {slope!r}, differences {central[0]!r} and {central[1]!r}",
+        )
 
 
 def _distance(a, b):
-    """The largest difference of elements; infinite where one is finite and the other not, or integers differ."""
+    """The largest difference of elements; infinite where one is finite and the other not, or integers
+    differ."""
     if a.dtype.kind != "f":
         return 0.0 if _np.array_equal(a, b) else _np.inf
     a, b = a.astype("float64"), b.astype("float64")
@@ -280,7 +353,10 @@ def worker(first, count):
     global _hop, _jax, _jnp, _np
     os.environ.setdefault("HOP_CACHE", "off")
     # What counts here is how quickly JAX compiles; results are the same.
-    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    os.environ["XLA_FLAGS"] = (
+        os.environ.get("XLA_FLAGS", "")
+        + " --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    )
     os.environ["JAX_PLATFORMS"] = "cpu"
     import jax
     import jax.numpy
@@ -297,9 +373,29 @@ def worker(first, count):
         except Exception as error:
             import traceback
 
-            report = {"seed": seed, "compared": {}, "failures": [{"claim": "the comparison itself", "why": f"{type(error).__name__}: {error}\n{traceback.format_exc()}"}]}
+            report = {
+                "seed": seed,
+                "compared": {},
+                "failures": [
+                    {
+                        "claim": "the comparison itself",
+                        "why": f"{type(error).__name__}: {error}\n{traceback.format_exc()}",
+                    }
+                ],
+            }
         p = programs.make(seed)
-        print(json.dumps({**report, "used": sorted(p.used), "pairs": sorted(p.pairs), "kind": p.kind, "reversible": p.reversible}), flush=True)
+        print(
+            json.dumps(
+                {
+                    **report,
+                    "used": sorted(p.used),
+                    "pairs": sorted(p.pairs),
+                    "kind": p.kind,
+                    "reversible": p.reversible,
+                }
+            ),
+            flush=True,
+        )
         if (seed - first) % 10 == 9:
             jax.clear_caches()
 
@@ -331,7 +427,10 @@ class Summary:
                 self.failed.append(report["seed"])
                 show_failure(report)
             if self.programs % 50 == 0:
-                print(f"{self.programs} programs, {self.counts['comparisons']} comparisons, {len(self.failed)} programs disagree", flush=True)
+                print(
+                    f"{self.programs} programs, {self.counts['comparisons']} comparisons, {len(self.failed)} programs disagree",
+                    flush=True,
+                )
 
 
 def show_failure(report, most=2):
@@ -349,7 +448,8 @@ def show_failure(report, most=2):
 
 
 def supervise(seeds, summary):
-    """Runs ranges of seeds in processes, one after the other; a process that dies or hangs costs the program it was at."""
+    """Runs ranges of seeds in processes, one after the other; a process that dies or hangs costs the
+    program it was at."""
     while True:
         with summary.lock:
             if not seeds:
@@ -378,26 +478,46 @@ def supervise(seeds, summary):
         reader.join()
         if done < first + count:
             lost = at if at is not None else done
-            why = "it took longer than it may" if process.returncode == -9 else f"the process ended with code {process.returncode}"
-            summary.add({"seed": lost, "compared": {}, "failures": [{"claim": "running at all", "why": why + "\n" + "".join(errors)[-2000:]}]})
+            why = (
+                "it took longer than it may"
+                if process.returncode == -9
+                else f"the process ended with code {process.returncode}"
+            )
+            summary.add(
+                {
+                    "seed": lost,
+                    "compared": {},
+                    "failures": [{"claim": "running at all", "why": why + "\n" + "".join(errors)[-2000:]}],
+                }
+            )
             with summary.lock:
                 if lost + 1 < first + count:
                     seeds.insert(0, (lost + 1, first + count - lost - 1))
 
 
 def tell(summary, first, count, seconds):
-    print(f"\n{summary.programs} programs (seeds {first} to {first + count - 1}), {summary.counts['comparisons']} comparisons, {seconds:.0f} s")
+    print(
+        f"\n{summary.programs} programs (seeds {first} to {first + count - 1}), {summary.counts['comparisons']} comparisons, {seconds:.0f} s"
+    )
     print("  floats:      " + ", ".join(f"{k} {n}" for k, n in sorted(summary.kinds.items())))
     print("  comparisons: " + ", ".join(f"{k} {n}" for k, n in sorted(summary.claims.items())))
     print("  programs with: " + ", ".join(f"{k} {n}" for k, n in sorted(summary.operators.items())))
     print("  comparisons of programs in which one operator (row) has another (column) in a body:")
     names = [n for n in programs.HIGHER]
-    short = [n.replace("associative_scan", "assoc").replace("fori_loop_traced", "fori_t").replace("_loop", "").replace("checkpoint", "ckpt") for n in names]
+    short = [
+        n.replace("associative_scan", "assoc")
+        .replace("fori_loop_traced", "fori_t")
+        .replace("_loop", "")
+        .replace("checkpoint", "ckpt")
+        for n in names
+    ]
     print(" " * 12 + "".join(f"{s:>7}" for s in short))
     for outer, s in zip(names, short):
         print(f"    {s:<8}" + "".join(f"{summary.pairs[(outer, inner)]:>7}" for inner in names))
     c = summary.counts
-    print(f"  JAX has no reverse mode for {c['refused']} programs; {c['differences']} gradients against differences, {c['skipped']} skipped at kinks")
+    print(
+        f"  JAX has no reverse mode for {c['refused']} programs; {c['differences']} gradients against differences, {c['skipped']} skipped at kinks"
+    )
     print(f"  {c['sensitive']} comparisons in which the last digits of the arguments decide")
     possible = programs.PAIRS
     missing = [p for p in possible if not summary.pairs[p]]
@@ -408,7 +528,10 @@ def tell(summary, first, count, seconds):
         too_many.append("too many comparisons that the last digits decide")
     for text in too_many:
         print(f"  {text}")
-    print(f"  {len(summary.failed)} programs disagree" + (f": seeds {sorted(summary.failed)}" if summary.failed else ""))
+    print(
+        f"  {len(summary.failed)} programs disagree"
+        + (f": seeds {sorted(summary.failed)}" if summary.failed else "")
+    )
     print(json.dumps({"programs": summary.programs, "first": first, "comparisons": c["comparisons"], "disagree": sorted(summary.failed), "sensitive": c["sensitive"], "refused_by_jax": c["refused"],
                       "differences": c["differences"], "kinks_skipped": c["skipped"], "pairs": len(possible) - len(missing), "pairs_missing": len(missing), "seconds": round(seconds, 1)}))  # fmt: skip
     return bool(summary.failed or too_many)

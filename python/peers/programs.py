@@ -1,11 +1,14 @@
-"""Random programs with control flow over trees of arrays, as Python source that can be written for hop and for JAX.
+"""Random programs with control flow over trees of arrays, as Python source that can be written for hop and
+for JAX.
 
-make(seed) gives a Program: a description in one vocabulary (`o.scan`, `o.cond`, …), arguments, and what it contains. source(library) writes it with the names of
-that library, functions(library) runs that source. Nothing here needs JAX; the arguments are nested lists, so nothing needs NumPy either.
+make(seed) gives a Program: a description in one vocabulary (`o.scan`, `o.cond`, …), arguments, and what it
+contains. source(library) writes it with the names of that library, functions(library) runs that source.
+Nothing here needs JAX; the arguments are nested lists, so nothing needs NumPy either.
 
-A program is a function of (x, p, k): x a float array, p a tree of float arrays, k a dict of integers and bools. Each value in it has a known dtype, shape and bound, and
-bodies see the values around them, so programs are well typed and moderate by construction. Floats are F, and in some programs H besides, which is shorter. Integers are I
-(int32) and N, another integer dtype, which each program draws.
+A program is a function of (x, p, k): x a float array, p a tree of float arrays, k a dict of integers and
+bools. Each value in it has a known dtype, shape and bound, and bodies see the values around them, so
+programs are well typed and moderate by construction. Floats are F, and in some programs H besides, which
+is shorter. Integers are I (int32) and N, another integer dtype, which each program draws.
 """
 
 import dataclasses
@@ -26,7 +29,7 @@ _JAX = {
 }  # fmt: skip
 _PRELUDE = {
     "hop": "import hop\n",
-    "jax": '''import jax
+    "jax": """import jax
 import jax.numpy as jnp
 
 def associative_scan(f, elems, reverse=False, axis=0):
@@ -34,18 +37,35 @@ def associative_scan(f, elems, reverse=False, axis=0):
 
 def linear_recurrence(a, b, axis=0, reverse=False):
     return associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, b), reverse, axis)[1]
-''',
+""",
 }
 
-HIGHER = ("cond", "switch", "while_loop", "fori_loop", "fori_loop_traced", "scan", "associative_scan", "map", "checkpoint", "jit", "grad", "vmap", "jvp")
+HIGHER = (
+    "cond",
+    "switch",
+    "while_loop",
+    "fori_loop",
+    "fori_loop_traced",
+    "scan",
+    "associative_scan",
+    "map",
+    "checkpoint",
+    "jit",
+    "grad",
+    "vmap",
+    "jvp",
+)
 UNREVERSIBLE = ("while_loop", "fori_loop_traced")  # JAX has no reverse mode for them
-PAIRS = [(outer, inner) for outer in HIGHER for inner in HIGHER if outer != "grad" or inner not in UNREVERSIBLE]
+PAIRS = [
+    (outer, inner) for outer in HIGHER for inner in HIGHER if outer != "grad" or inner not in UNREVERSIBLE
+]
 SCHEDULES = (None, None, "recompute", "sqrt", "every 2")
 NARROW = ("int8", "int16", "uint8", "uint16", "uint32", "int64")
 
 
 def write(text, library, floats):
-    """The source in the names of a library. ‹a|b› is a for hop and b for JAX; floats says what F and H are."""
+    """The source in the names of a library. ‹a|b› is a for hop and b for JAX; floats says what F and H
+    are."""
     text = re.sub("‹([^|›]*)\\|([^›]*)›", lambda m: m[1 if library == "hop" else 2], text)
 
     def name(match):
@@ -74,7 +94,11 @@ class Program:
 
     def floats(self, exact=False):
         """What F, H and N are; exact: F and H are float64 both."""
-        return {"F": "float32" if self.kind == "f32" and not exact else "float64", "H": "float64" if exact else "float32", "N": self.narrow}
+        return {
+            "F": "float32" if self.kind == "f32" and not exact else "float64",
+            "H": "float64" if exact else "float32",
+            "N": self.narrow,
+        }
 
     def source(self, library, exact=False):
         return _PRELUDE[library] + "\n" + write(self.text, library, self.floats(exact))
@@ -193,10 +217,14 @@ class Maker:
         self.narrow_dtype = self.rng.choice(NARROW)
         self.unreversible = False
         self.room = 60  # statements left
-        self.wish = PAIRS[seed % len(PAIRS)] if seed % 4 else None  # operators of which one shall stand in a body of the other
+        self.wish = (
+            PAIRS[seed % len(PAIRS)] if seed % 4 else None
+        )  # operators of which one shall stand in a body of the other
         if self.wish and set(self.wish) & set(UNREVERSIBLE):
             self.only_reversible = False
-        self.differences = not self.only_reversible  # its gradients are held against differences, which do not see stop_gradient
+        self.differences = (
+            not self.only_reversible
+        )  # its gradients are held against differences, which do not see stop_gradient
         self.granted = False
 
     # -- text --
@@ -231,7 +259,11 @@ class Maker:
 
     def lower(self, expression, most):
         if most == float("inf") or self.chance(0.5):
-            return f"o.tanh({expression})" if most < 6 else f"o.tanh({min(1.0, round(4 / most, 4)) if most < 1e6 else 0.2} * ({expression}))"
+            return (
+                f"o.tanh({expression})"
+                if most < 6
+                else f"o.tanh({min(1.0, round(4 / most, 4)) if most < 1e6 else 0.2} * ({expression}))"
+            )
         return f"{round(1 / most, 6)} * ({expression})"
 
     def take(self, value):
@@ -240,7 +272,11 @@ class Maker:
 
     def find(self, dtype, shape=None, where=None):
         """A value in scope of this type; those not used yet and the late ones rather than others."""
-        found = [v for v in self.scope if v.dtype == dtype and (shape is None or v.shape == tuple(shape)) and (where is None or where(v))]
+        found = [
+            v
+            for v in self.scope
+            if v.dtype == dtype and (shape is None or v.shape == tuple(shape)) and (where is None or where(v))
+        ]
         if not found:
             return None
         weights = [(1 + i) * (1 if v.used else 6) for i, v in enumerate(found)]
@@ -286,7 +322,13 @@ class Maker:
             return f"o.mean({name}, axis={_tuple(map(str, range(len(have) - len(shape))))})"
         if size_of(have) == size_of(shape):
             return f"o.reshape({name}, {shape})"
-        scalar = self.rng.choice([f"o.mean({name})", f"o.max({name})", f"{name}[{', '.join(str(self.rng.randrange(n)) for n in have)}]" if have else name])
+        scalar = self.rng.choice(
+            [
+                f"o.mean({name})",
+                f"o.max({name})",
+                f"{name}[{', '.join(str(self.rng.randrange(n)) for n in have)}]" if have else name,
+            ]
+        )
         return scalar if shape == () else f"o.broadcast_to({scalar}, {shape})"
 
     def integers(self, shape):
@@ -318,7 +360,9 @@ class Maker:
         if exact is not None and self.chance(0.4):
             return self.take(exact)
         if self.chance(0.1):
-            return f"({self.narrow(shape)} {self.rng.choice(['<', '>=', '==', '!='])} {self.rng.randrange(4)})"
+            return (
+                f"({self.narrow(shape)} {self.rng.choice(['<', '>=', '==', '!='])} {self.rng.randrange(4)})"
+            )
         kind = self.rng.randrange(4)
         if kind == 0:
             return f"({self.integers(shape)} {self.rng.choice(['<', '>=', '==', '!='])} {self.rng.randrange(-1, 3)})"
@@ -327,7 +371,9 @@ class Maker:
             if wide is not None:
                 return f"o.{self.rng.choice(['any', 'all'])}({self.take(wide)} {self.rng.choice('<>')} {self.number()})"
         a, b = self.want("F", shape), self.want("F", shape) if self.chance(0.4) else self.number()
-        return f"({a} {self.rng.choice(['<', '>', '<=', '>='])} {b})" if a != b else f"({a} > {self.number()})"
+        return (
+            f"({a} {self.rng.choice(['<', '>', '<=', '>='])} {b})" if a != b else f"({a} > {self.number()})"
+        )
 
     def index(self, n):
         """A traced integer scalar in 0 … n-1."""
@@ -379,7 +425,12 @@ class Maker:
         found = self.find(dtype, None, lambda v: len(v.shape) >= rank and size_of(v.shape) > 0)
         if found is None:
             shape = (3,) if rank == 1 else (2, 3)
-            found = self.let(f"o.sin(o.reshape(o.arange({size_of(shape)}, dtype=o.{dtype}), {shape}) + {self.want(dtype, ())})", dtype, shape, 1)
+            found = self.let(
+                f"o.sin(o.reshape(o.arange({size_of(shape)}, dtype=o.{dtype}), {shape}) + {self.want(dtype, ())})",
+                dtype,
+                shape,
+                1,
+            )
         return found
 
     def reduction(self):
@@ -390,9 +441,26 @@ class Maker:
         keep = axis is not None and self.chance(0.3)
         n = size_of(shape) if axis is None else shape[axis]
         rest = () if axis is None else shape[:axis] + ((1,) if keep else ()) + shape[axis + 1 :]
-        more = "" if axis is None else f", axis={axis - len(shape) if self.chance(0.3) else axis}" + (", keepdims=True" if keep else "")
+        more = (
+            ""
+            if axis is None
+            else f", axis={axis - len(shape) if self.chance(0.3) else axis}"
+            + (", keepdims=True" if keep else "")
+        )
         m = value.most
-        name, most = self.rng.choice([("sum", n * m), ("sum", n * m), ("mean", m), ("max", m), ("min", m), ("logsumexp", m + 2.5), ("var", m * m), ("prod", m**n), ("std", m)])
+        name, most = self.rng.choice(
+            [
+                ("sum", n * m),
+                ("sum", n * m),
+                ("mean", m),
+                ("max", m),
+                ("min", m),
+                ("logsumexp", m + 2.5),
+                ("var", m * m),
+                ("prod", m**n),
+                ("std", m),
+            ]
+        )
         if name == "std":
             return self.let(f"o.sqrt(0.1 + o.var({v}{more}))", "F", rest, most + 1)
         return self.let(f"o.{name}({v}{more})", "F", rest, most)
@@ -424,12 +492,21 @@ class Maker:
         if kind == 3:
             return self.let(f"o.vecdot({self.want(d, (3,))}, {self.want(d, (3,))})", d, (), 27)
         if kind == 4:
-            return self.let(f'o.einsum("ij,kj->ki", {self.want(d, (2, 3))}, {self.want(d, (3, 3))})', d, (3, 2), 27)
+            return self.let(
+                f'o.einsum("ij,kj->ki", {self.want(d, (2, 3))}, {self.want(d, (3, 3))})', d, (3, 2), 27
+            )
         if kind == 5:
             return self.let(f"o.outer({self.want(d, (3,))}, {self.want(d, (2,))})", d, (3, 2), 9)
         if kind == 6:
-            return self.let(f"o.tensordot({self.want(d, (3, 3))}, {self.want(d, (3, 2))}, axes=1)", d, (3, 2), 27)
-        return self.let(f'o.einsum("ij,jk,k->i", {self.want(d, (2, 3))}, {self.want(d, (3, 3))}, {self.want(d, (3,))})', d, (2,), 243)
+            return self.let(
+                f"o.tensordot({self.want(d, (3, 3))}, {self.want(d, (3, 2))}, axes=1)", d, (3, 2), 27
+            )
+        return self.let(
+            f'o.einsum("ij,jk,k->i", {self.want(d, (2, 3))}, {self.want(d, (3, 3))}, {self.want(d, (3,))})',
+            d,
+            (2,),
+            243,
+        )
 
     def shaping(self):
         value = self.wide()
@@ -442,7 +519,14 @@ class Maker:
             (f"{v}[{self.rng.randrange(-shape[0], shape[0])}]", shape[1:]), (f"{v}[..., {self.rng.randrange(last)}]", shape[:-1]), (f"o.squeeze({v}[..., :1], axis=-1)", shape[:-1]),
         ]  # fmt: skip
         if len(shape) == 2:
-            rows += [(f"{v}.T", shape[::-1]), (f"o.transpose({v}, (1, 0))", shape[::-1]), (f"o.reshape({v}, (-1,))", (size_of(shape),)), (f"o.tril({v}) - o.triu({v}, k=1)", shape), (f"o.swapaxes({v}, 0, 1)", shape[::-1]), (f"{v}[:, None, :][:, 0]", shape)]
+            rows += [
+                (f"{v}.T", shape[::-1]),
+                (f"o.transpose({v}, (1, 0))", shape[::-1]),
+                (f"o.reshape({v}, (-1,))", (size_of(shape),)),
+                (f"o.tril({v}) - o.triu({v}, k=1)", shape),
+                (f"o.swapaxes({v}, 0, 1)", shape[::-1]),
+                (f"{v}[:, None, :][:, 0]", shape),
+            ]
             if shape[0] == shape[1]:
                 rows += [(f"o.diagonal({v})", shape[:1]), (f"o.trace({v}) + {v}", shape)]
                 m = 4 * m if rows[-1] else m
@@ -461,7 +545,11 @@ class Maker:
             (f"{v}[..., o.asarray([{shape[-1] - 1}, 0])]", shape[:-1] + (2,)),
         ]  # fmt: skip
         if len(shape) == 2:
-            rows += [(f"{v}[{self.index(n)}, {self.index(shape[1])}]", ()), (f"{v}[:, {self.index(shape[1])}]", shape[:1]), (f"{v}[{self.positions((2,), n)}, {self.positions((2,), shape[1])}]", (2,))]
+            rows += [
+                (f"{v}[{self.index(n)}, {self.index(shape[1])}]", ()),
+                (f"{v}[:, {self.index(shape[1])}]", shape[:1]),
+                (f"{v}[{self.positions((2,), n)}, {self.positions((2,), shape[1])}]", (2,)),
+            ]
         text, made = self.rng.choice(rows)
         return self.let(text, "F", made, m)
 
@@ -488,19 +576,41 @@ class Maker:
         if wide is not None and self.chance(0.5):
             axis = self.rng.randrange(len(wide.shape))
             op = self.rng.choice(["argmax", "argmin"])
-            return self.let(f"o.astype(o.{op}({self.take(wide)}, axis={axis}), o.I)", "I", wide.shape[:axis] + wide.shape[axis + 1 :])
+            return self.let(
+                f"o.astype(o.{op}({self.take(wide)}, axis={axis}), o.I)",
+                "I",
+                wide.shape[:axis] + wide.shape[axis + 1 :],
+            )
         if self.chance(0.2):
-            return self.let(f"o.astype(o.searchsorted(o.sort({self.want('F', (3,))}), {self.want('F', ())}), o.I)", "I", ())
+            return self.let(
+                f"o.astype(o.searchsorted(o.sort({self.want('F', (3,))}), {self.want('F', ())}), o.I)",
+                "I",
+                (),
+            )
         if self.chance(0.2):
             return self.let(f"o.astype(o.sum({self.integers((3,))}), o.I)", "I", ())
         if self.chance(0.2):
-            return self.let(f"o.sort({self.integers((3,))}).at[{self.index(3)}].max({self.integers(())})", "I", (3,))
+            return self.let(
+                f"o.sort({self.integers((3,))}).at[{self.index(3)}].max({self.integers(())})", "I", (3,)
+            )
         return self.let(self.rng.choice(choices), "I", shape)
 
     def mask(self):
         shape = self.rng.choice([(), (3,), (2, 3)])
         a, b = self.truth(shape), self.truth(shape)
-        return self.let(self.rng.choice([f"o.logical_and({a}, {b})", f"o.logical_or({a}, {b})", f"~{a}", f"o.logical_xor({a}, {b})", f"{a} & {b}"]), "B", shape)
+        return self.let(
+            self.rng.choice(
+                [
+                    f"o.logical_and({a}, {b})",
+                    f"o.logical_or({a}, {b})",
+                    f"~{a}",
+                    f"o.logical_xor({a}, {b})",
+                    f"{a} & {b}",
+                ]
+            ),
+            "B",
+            shape,
+        )
 
     def conversion(self):
         if self.kind == "mixed" and self.chance(0.7):
@@ -511,7 +621,12 @@ class Maker:
             shape = self.rng.choice([(), (3,)])
             return self.let(f"0.3 * o.astype({self.integers(shape)}, o.F)", "F", shape, 100)
         shape = self.rng.choice([(), (3,)])
-        return self.let(f"o.one_hot({self.positions(shape, 3)}, 3, dtype=o.F) * {self.want('F', (3,))}", "F", shape + (3,), _LIMIT)
+        return self.let(
+            f"o.one_hot({self.positions(shape, 3)}, 3, dtype=o.F) * {self.want('F', (3,))}",
+            "F",
+            shape + (3,),
+            _LIMIT,
+        )
 
     def narrow_integer(self):
         shape = self.rng.choice([(), (), (3,), (2,)])
@@ -550,9 +665,20 @@ class Maker:
         """Loops that begin with Python numbers, which take the dtype that the body gives."""
         d = self.dtype()
         v, start = self.want(d, ()), self.number()
-        rows = [("fori_loop", f"o.fori_loop(0, {self.rng.randrange(1, 4)}, lambda i, s: o.sin(s + {v}), {start})"), ("scan", f"o.scan(lambda s, u: (s * u, s + u), {start}, o.stack([{v}, o.cos({v})]))[0]")]
+        rows = [
+            (
+                "fori_loop",
+                f"o.fori_loop(0, {self.rng.randrange(1, 4)}, lambda i, s: o.sin(s + {v}), {start})",
+            ),
+            ("scan", f"o.scan(lambda s, u: (s * u, s + u), {start}, o.stack([{v}, o.cos({v})]))[0]"),
+        ]
         if not self.only_reversible:
-            rows.append(("while_loop", f"o.while_loop(lambda s: s[1] < 3, lambda s: (o.cos(s[0] * {v}), s[1] + 1), ({start}, {self.rng.randrange(3)}))[0]"))
+            rows.append(
+                (
+                    "while_loop",
+                    f"o.while_loop(lambda s: s[1] < 3, lambda s: (o.cos(s[0] * {v}), s[1] + 1), ({start}, {self.rng.randrange(3)}))[0]",
+                )
+            )
         operator, text = self.rng.choice(rows)
         self.note(operator, self.outer)
         return self.let(text, d, (), 10)
@@ -567,7 +693,24 @@ class Maker:
         ]  # fmt: skip
         self.emit(f"{self.fresh('z')} = {self.rng.choice(rows)}")
 
-    FIRST = [("narrow_integer", 2), ("unbounded", 2), ("number_carried", 1), ("idle", 1), ("unary", 8), ("binary", 8), ("select", 3), ("reduction", 4), ("along", 4), ("product", 4), ("shaping", 3), ("indexing", 3), ("update", 3), ("integer", 2), ("mask", 1), ("conversion", 2)]
+    FIRST = [
+        ("narrow_integer", 2),
+        ("unbounded", 2),
+        ("number_carried", 1),
+        ("idle", 1),
+        ("unary", 8),
+        ("binary", 8),
+        ("select", 3),
+        ("reduction", 4),
+        ("along", 4),
+        ("product", 4),
+        ("shaping", 3),
+        ("indexing", 3),
+        ("update", 3),
+        ("integer", 2),
+        ("mask", 1),
+        ("conversion", 2),
+    ]
 
     # -- bodies --
 
@@ -581,8 +724,9 @@ class Maker:
                 getattr(self, self.rng.choices(names, weights)[0])()
 
     def body(self, operator, name, params, types, depth, finish, n=None):
-        """def name(params): some statements, then return finish(expressions of these types). params: the values that the parameters are, bound by opening(): a list of
-        (text of a parameter, {expression: (dtype, shape)})."""
+        """def name(params): some statements, then return finish(expressions of these types). params: the
+        values that the parameters are, bound by opening(): a list of (text of a parameter, {expression:
+        (dtype, shape)})."""
         mark, room = len(self.scope), self.indent
         self.emit(f"def {name}({', '.join(text for text, _ in params)}):")
         self.indent += 1
@@ -607,7 +751,11 @@ class Maker:
                 extra = " + ".join(self.folded(v, d) for v in unused)
                 texts[i] = f"o.tanh({texts[i]} + {extra})"
                 break
-            if d in "FH" and operator in ("while_loop", "fori_loop", "fori_loop_traced", "scan") and self.chance(0.5):
+            if (
+                d in "FH"
+                and operator in ("while_loop", "fori_loop", "fori_loop_traced", "scan")
+                and self.chance(0.5)
+            ):
                 texts[i] = f"o.{self.rng.choice(['tanh', 'sin'])}({texts[i]})"
         self.emit("return " + finish(texts))
         self.outer.pop()
@@ -633,7 +781,20 @@ class Maker:
             self.let(text, d, s, _LIMIT)
 
     def higher(self, depth, operator=None):
-        operators = ["cond", "switch", "fori_loop", "scan", "scan", "associative_scan", "map", "checkpoint", "jit", "grad", "vmap", "jvp"]
+        operators = [
+            "cond",
+            "switch",
+            "fori_loop",
+            "scan",
+            "scan",
+            "associative_scan",
+            "map",
+            "checkpoint",
+            "jit",
+            "grad",
+            "vmap",
+            "jvp",
+        ]
         if not self.only_reversible:
             operators += ["while_loop"] * 3 + ["fori_loop_traced"] * 2
         operator = operator or self.rng.choice(operators)
@@ -649,7 +810,9 @@ class Maker:
         """Values in scope as operands: (texts, parameters of a function for them)."""
         picked = [self.find("F") if self.chance(0.8) else self.rng.choice(self.scope) for _ in range(n)]
         names = [self.fresh("a") for _ in picked]
-        return [self.take(v) for v in picked], [(name, {name: (v.dtype, v.shape)}) for name, v in zip(names, picked)]
+        return [self.take(v) for v in picked], [
+            (name, {name: (v.dtype, v.shape)}) for name, v in zip(names, picked)
+        ]
 
     def renamed(self, params):
         out = []
@@ -680,7 +843,9 @@ class Maker:
             branches.append(self.fresh("branch"))
             self.body("switch", branches[-1], self.renamed(params), types, depth, lambda t: pack(tree, t), 1)
         name = self.fresh("r")
-        self.emit(f"{name} = o.switch({', '.join([self.narrow(()) if self.chance(0.3) else self.integers(()), _tuple(branches), *texts])})")
+        self.emit(
+            f"{name} = o.switch({', '.join([self.narrow(()) if self.chance(0.3) else self.integers(()), _tuple(branches), *texts])})"
+        )
         self.results(name, tree, types)
 
     def make_jit(self, depth, operator="jit"):
@@ -697,7 +862,10 @@ class Maker:
 
     def carried(self, counter=False):
         """(types, initial texts, structure) of a carry."""
-        types = [(self.dtype(), self.rng.choice([(), (3,), (3,), (2, 3)])) for _ in range(self.rng.choice([1, 1, 2, 3]))]
+        types = [
+            (self.dtype(), self.rng.choice([(), (3,), (3,), (2, 3)]))
+            for _ in range(self.rng.choice([1, 1, 2, 3]))
+        ]
         if self.chance(0.25):
             types.append(self.rng.choice([("I", ()), ("I", (3,)), ("B", ()), ("N", ()), ("N", (3,))]))
         texts = [self.want(d, s) for d, s in types]
@@ -710,7 +878,9 @@ class Maker:
         types, texts, tree = self.carried(counter=True)
         count = len(types) - 1
         test, body, name, c = self.fresh("test"), self.fresh("body"), self.fresh("r"), self.fresh("s")
-        limit = self.rng.choice([f"o.full((), {self.rng.randrange(6)}, dtype=o.I)", f"o.astype({self.index(4)} + 1, o.I)"])
+        limit = self.rng.choice(
+            [f"o.full((), {self.rng.randrange(6)}, dtype=o.I)", f"o.astype({self.index(4)} + 1, o.I)"]
+        )
         limit_name = self.let(limit, "I", ()).name
         leaves = unpack(tree, c)
         self.emit(f"def {test}({c}):")
@@ -738,13 +908,20 @@ class Maker:
         high = str(self.rng.choice([0, 1, 2, 3, 4]))
         if operator == "fori_loop_traced":
             bounds = self.rng.choice("IIN")  # JAX wants one dtype for both
-            high = self.let(f"o.astype({self.index(4)} + {self.rng.randrange(2)}, o.{bounds})", bounds, ()).name
+            high = self.let(
+                f"o.astype({self.index(4)} + {self.rng.randrange(2)}, o.{bounds})", bounds, ()
+            ).name
             low = f"o.full((), {self.rng.randrange(2)}, dtype=o.N)" if bounds == "N" else low
             if self.chance(0.3):
                 low = self.let(f"o.astype({self.index(2)}, o.{bounds})", bounds, ()).name
-        params = [(i, {f"o.astype({i}, o.I)": ("I", ())}), (c, {text: types[k] for k, text in unpack(tree, c).items()})]
+        params = [
+            (i, {f"o.astype({i}, o.I)": ("I", ())}),
+            (c, {text: types[k] for k, text in unpack(tree, c).items()}),
+        ]
         self.body(operator, body, params, types, depth, lambda t: pack(tree, t))
-        self.emit(f"{name} = o.fori_loop({low}, {high}, {body}, {pack(tree, texts)}{self.schedule() if operator == 'fori_loop' else ''})")
+        self.emit(
+            f"{name} = o.fori_loop({low}, {high}, {body}, {pack(tree, texts)}{self.schedule() if operator == 'fori_loop' else ''})"
+        )
         self.results(name, tree, types)
 
     def make_fori_loop_traced(self, depth):
@@ -758,10 +935,20 @@ class Maker:
             texts, types = [self.take(found)], [("F", found.shape[1:])]
         else:
             length = self.rng.choice([0, 1, 1, 2, 3, 4, 5]) if length is None else length
-            texts, types = [f"o.sin(o.arange({length}, dtype=o.F)[:, None] + {self.want('F', (3,))})"], [("F", (3,))]
+            texts, types = (
+                [f"o.sin(o.arange({length}, dtype=o.F)[:, None] + {self.want('F', (3,))})"],
+                [("F", (3,))],
+            )
         if self.chance(0.4):
             kind = self.rng.randrange(4)
-            texts.append([f"o.arange({length}, dtype=o.I)", f"o.arange({length}, dtype=o.F) * {self.want('F', ())}", f"o.arange({length}) % 2 == 0", f"o.arange({length}, dtype=o.N)"][kind])
+            texts.append(
+                [
+                    f"o.arange({length}, dtype=o.I)",
+                    f"o.arange({length}, dtype=o.F) * {self.want('F', ())}",
+                    f"o.arange({length}) % 2 == 0",
+                    f"o.arange({length}, dtype=o.N)",
+                ][kind]
+            )
             types.append([("I", ()), ("F", ()), ("B", ()), ("N", ())][kind])
         return length, texts, types
 
@@ -779,7 +966,14 @@ class Maker:
             xs_tree = structure(self.rng, len(over))
             params.append((u, {text: each[k] for k, text in unpack(xs_tree, u).items()}))
         n = len(types)
-        self.body("scan", body, params, types + outs, depth, lambda t: f"{pack(tree, t[:n])}, {pack(out_tree, t[n:]) if outs else None}")
+        self.body(
+            "scan",
+            body,
+            params,
+            types + outs,
+            depth,
+            lambda t: f"{pack(tree, t[:n])}, {pack(out_tree, t[n:]) if outs else None}",
+        )
         xs = f"None, length={length}" if over is None else pack(xs_tree, over)
         reverse = ", reverse=True" if self.chance(0.35) else ""
         self.emit(f"{name} = o.scan({body}, {pack(tree, texts)}, {xs}{reverse}{self.schedule()})")
@@ -793,8 +987,17 @@ class Maker:
         outs = self.types(self.rng.choice([1, 1, 2]))
         tree = structure(self.rng, len(outs))
         body, name = self.fresh("f"), self.fresh("r")
-        self.body("map", body, [(u, {text: each[k] for k, text in unpack(xs_tree, u).items()})], outs, depth, lambda t: pack(tree, t))
-        self.emit(f"{name} = o.map({body}, {pack(xs_tree, over)}{'‹, sequential=True|›' if self.chance(0.3) else ''})")
+        self.body(
+            "map",
+            body,
+            [(u, {text: each[k] for k, text in unpack(xs_tree, u).items()})],
+            outs,
+            depth,
+            lambda t: pack(tree, t),
+        )
+        self.emit(
+            f"{name} = o.map({body}, {pack(xs_tree, over)}{'‹, sequential=True|›' if self.chance(0.3) else ''})"
+        )
         self.results(name, tree, [(d, (length, *s)) for d, s in outs])
 
     def make_grad(self, depth):
@@ -837,11 +1040,22 @@ class Maker:
         shape = self.rng.choice([(), (3,), (2, 3)])
         self.body("vmap", f, params, [("F", shape)], depth, lambda t: t[0])
         out = self.rng.randrange(len(shape) + 1)
-        self.let(f"o.vmap({f}, in_axes={tuple(axes)}, out_axes={out})({', '.join(texts)})", "F", shape[:out] + (n,) + shape[out:], _LIMIT)
+        self.let(
+            f"o.vmap({f}, in_axes={tuple(axes)}, out_axes={out})({', '.join(texts)})",
+            "F",
+            shape[:out] + (n,) + shape[out:],
+            _LIMIT,
+        )
 
     def make_associative_scan(self, depth):
-        kind = self.rng.choice(["sum", "affine", "affine", "matrix", "max", "product", "inner", "inner"] if depth > 1 else ["sum", "affine", "matrix", "max", "product"])
-        wished = self.wish[1] if self.wish and self.wish[0] == "associative_scan" and not self.granted else None
+        kind = self.rng.choice(
+            ["sum", "affine", "affine", "matrix", "max", "product", "inner", "inner"]
+            if depth > 1
+            else ["sum", "affine", "matrix", "max", "product"]
+        )
+        wished = (
+            self.wish[1] if self.wish and self.wish[0] == "associative_scan" and not self.granted else None
+        )
         if wished:
             self.granted, kind = True, "inner"
         length = self.rng.choice([1, 2, 3, 5])
@@ -857,12 +1071,22 @@ class Maker:
                 axis = 1
             self.emit(f"def {f}({p}, {q}):")
             self.emit(f"    return {body}")
-            self.let(f"o.associative_scan({f}, {elems}{reverse}, axis={axis})", "F", whole, {"sum": 3 * (length + 3), "max": 3, "product": 3**5}[kind])
+            self.let(
+                f"o.associative_scan({f}, {elems}{reverse}, axis={axis})",
+                "F",
+                whole,
+                {"sum": 3 * (length + 3), "max": 3, "product": 3**5}[kind],
+            )
             return
         if kind == "matrix":
             self.emit(f"def {f}({p}, {q}):")
             self.emit(f"    return 0.5 * {q} @ {p}")
-            self.let(f"o.associative_scan({f}, o.sin({base}[:, None, None] + {self.want('F', (3, 3))}){reverse})", "F", (length, 3, 3), 27)
+            self.let(
+                f"o.associative_scan({f}, o.sin({base}[:, None, None] + {self.want('F', (3, 3))}){reverse})",
+                "F",
+                (length, 3, 3),
+                27,
+            )
             return
         self.emit(f"def {f}({p}, {q}):")
         if kind == "affine":
@@ -879,8 +1103,11 @@ class Maker:
         self.let(f'{out}["m"]', "F", (length, 3), 1)
 
     def roundabout(self, m, b, d, name, inner=None):
-        """name = m * b + d, vectors of three, by way of another higher-order operator, so that the combination stays associative."""
-        inner = inner or self.rng.choice([n for n in HIGHER if n not in UNREVERSIBLE or not self.only_reversible])
+        """name = m * b + d, vectors of three, by way of another higher-order operator, so that the
+        combination stays associative."""
+        inner = inner or self.rng.choice(
+            [n for n in HIGHER if n not in UNREVERSIBLE or not self.only_reversible]
+        )
         self.note(inner, {*self.outer, "associative_scan"})
         text = {
             "cond": f"o.cond(o.sum({d}) > 0.1, lambda: {m} * {b} + {d}, lambda: {d} + {b} * {m})",
@@ -919,7 +1146,12 @@ class Maker:
         x_shape = self.rng.choice([(3,), (3,), (2, 3), (3, 3), ()])
         p_shapes = [self.rng.choice([(), (3,), (3, 3), (2, 3)]) for _ in range(self.rng.choice([1, 2, 3]))]
         p_tree = structure(self.rng, len(p_shapes))
-        k = {"n": self.leaf("I", ()), "i": self.leaf("I", (3,)), "m": self.leaf("B", (3,)), "t": self.leaf("N", (3,))}
+        k = {
+            "n": self.leaf("I", ()),
+            "i": self.leaf("I", (3,)),
+            "m": self.leaf("B", (3,)),
+            "t": self.leaf("N", (3,)),
+        }
         self.emit("def program(x, p, k):")
         self.indent = 1
         self.bind("x", "F", x_shape, 1.0)
@@ -959,7 +1191,18 @@ class Maker:
             return type(node)(fill(child) for child in node)
 
         reversible = not self.unreversible
-        return Program(seed, "\n".join(self.lines) + "\n", self.kind, self.narrow_dtype, reversible, self.leaf("F", x_shape), fill(p_tree), k, self.used, self.pairs)
+        return Program(
+            seed,
+            "\n".join(self.lines) + "\n",
+            self.kind,
+            self.narrow_dtype,
+            reversible,
+            self.leaf("F", x_shape),
+            fill(p_tree),
+            k,
+            self.used,
+            self.pairs,
+        )
 
 
 def make(seed):

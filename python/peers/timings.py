@@ -1,10 +1,14 @@
-"""hop and JAX side by side: the benchmark cases that both can express, in one process, one JSON object a line.
+"""hop and JAX side by side: the benchmark cases that both can express, in one process, one JSON object a
+line.
 
     python timings.py [CASE…] [--quick]
 
-first is the first call of a jitted function, capture and compilation included, in a process in which each library has compiled something trivial before and no cache on disk is
-used; the other times are medians of later calls, which alternate between the libraries. ratio_jax = jax_ms / hop_ms and first_ratio = jax_first_ms / hop_first_ms: above 1 hop is the
-quicker one. Each line also says by how much the results differ, relative to the largest element (error); a case whose results differ by more than its bound ends the program with code 1.
+first is the first call of a jitted function, capture and compilation included, in a process in which each
+library has compiled something trivial before and no cache on disk is used; the other times are medians of
+later calls, which alternate between the libraries. ratio_jax = jax_ms / hop_ms and first_ratio =
+jax_first_ms / hop_first_ms: above 1 hop is the quicker one. Each line also says by how much the results
+differ, relative to the largest element (error); a case whose results differ by more than its bound ends
+the program with code 1.
 """
 
 import json
@@ -34,9 +38,17 @@ class Hop:
 
 class Jax:
     lib, np_ = jax, jnp
-    scan, cond, while_loop, softmax, sigmoid = jax.lax.scan, jax.lax.cond, jax.lax.while_loop, jax.nn.softmax, jax.nn.sigmoid
+    scan, cond, while_loop, softmax, sigmoid = (
+        jax.lax.scan,
+        jax.lax.cond,
+        jax.lax.while_loop,
+        jax.nn.softmax,
+        jax.nn.sigmoid,
+    )
     asarray = staticmethod(jnp.asarray)
-    associative_scan = staticmethod(jax.lax.associative_scan)  # elementwise combinations look the same with the axis and without
+    associative_scan = staticmethod(
+        jax.lax.associative_scan
+    )  # elementwise combinations look the same with the axis and without
     permute = staticmethod(jnp.transpose)
     wait = staticmethod(jax.block_until_ready)
 
@@ -49,7 +61,12 @@ def noise(rng, *shape, scale=1.0):
 
 
 def rnn(o, rng):
-    h0, xs, w, u = np.zeros(64, "float32"), noise(rng, 1000, 64), noise(rng, 64, 64, scale=0.4), noise(rng, 64, 64, scale=0.4)
+    h0, xs, w, u = (
+        np.zeros(64, "float32"),
+        noise(rng, 1000, 64),
+        noise(rng, 64, 64, scale=0.4),
+        noise(rng, 64, 64, scale=0.4),
+    )
 
     def total(h0, xs, w, u):
         def step(h, x):
@@ -109,7 +126,10 @@ def _then(a, b):
 
 
 def assoc_scan(o, rng):
-    return lambda a, b: o.associative_scan(_then, (a, b)), (noise(rng, 65536, 16) + np.float32(0.5), noise(rng, 65536, 16))
+    return lambda a, b: o.associative_scan(_then, (a, b)), (
+        noise(rng, 65536, 16) + np.float32(0.5),
+        noise(rng, 65536, 16),
+    )
 
 
 def assoc_grad(o, rng):
@@ -125,7 +145,9 @@ def cond(o, rng):
 
 
 def elem16M(o, rng):
-    return lambda a, b, c, d: o.np_.tanh(a * b + c) * o.sigmoid(d), tuple(noise(rng, 1 << 24) for _ in range(4))
+    return lambda a, b, c, d: o.np_.tanh(a * b + c) * o.sigmoid(d), tuple(
+        noise(rng, 1 << 24) for _ in range(4)
+    )
 
 
 WIDTH, HEADS, SEQUENCE, BATCH = 128, 4, 64, 2
@@ -153,10 +175,22 @@ def block(o, h, w):
 
 
 def _weights(rng, layers):
-    shapes = {"q": (WIDTH, WIDTH), "k": (WIDTH, WIDTH), "v": (WIDTH, WIDTH), "o": (WIDTH, WIDTH), "up": (WIDTH, 4 * WIDTH), "down": (4 * WIDTH, WIDTH), "up_bias": (4 * WIDTH,), "down_bias": (WIDTH,)}
+    shapes = {
+        "q": (WIDTH, WIDTH),
+        "k": (WIDTH, WIDTH),
+        "v": (WIDTH, WIDTH),
+        "o": (WIDTH, WIDTH),
+        "up": (WIDTH, 4 * WIDTH),
+        "down": (4 * WIDTH, WIDTH),
+        "up_bias": (4 * WIDTH,),
+        "down_bias": (WIDTH,),
+    }
     out = {name: noise(rng, layers, *shape, scale=0.15) for name, shape in shapes.items()}
     for i in "12":
-        out["scale" + i], out["shift" + i] = np.ones((layers, WIDTH), "float32"), np.zeros((layers, WIDTH), "float32")
+        out["scale" + i], out["shift" + i] = (
+            np.ones((layers, WIDTH), "float32"),
+            np.zeros((layers, WIDTH), "float32"),
+        )
     return out
 
 
@@ -166,7 +200,10 @@ def transformer(layers):
             h, _ = o.scan(lambda h, w: (block(o, h, w), None), x, w)
             return o.np_.mean(h * h)
 
-        return o.lib.value_and_grad(loss), (_weights(rng, layers), noise(rng, BATCH, SEQUENCE, WIDTH, scale=2.0))
+        return o.lib.value_and_grad(loss), (
+            _weights(rng, layers),
+            noise(rng, BATCH, SEQUENCE, WIDTH, scale=2.0),
+        )
 
     return case
 
@@ -178,7 +215,10 @@ def unrolled(layers):
                 x = block(o, x, {name: a[i] for name, a in w.items()})
             return o.np_.mean(x * x)
 
-        return o.lib.value_and_grad(loss), (_weights(rng, layers), noise(rng, BATCH, SEQUENCE, WIDTH, scale=2.0))
+        return o.lib.value_and_grad(loss), (
+            _weights(rng, layers),
+            noise(rng, BATCH, SEQUENCE, WIDTH, scale=2.0),
+        )
 
     return case
 
@@ -209,7 +249,10 @@ def leaves(o, out):
 def difference(found, expected):
     worst = 0.0
     for a, b in zip(found, expected, strict=True):
-        worst = max(worst, float(np.max(np.abs(a - b), initial=0.0)) / max(1e-30, float(np.max(np.abs(b), initial=0.0))))
+        worst = max(
+            worst,
+            float(np.max(np.abs(a - b), initial=0.0)) / max(1e-30, float(np.max(np.abs(b), initial=0.0))),
+        )
     return worst
 
 
@@ -246,13 +289,21 @@ def overhead(quick):
     """Microseconds of a call that computes next to nothing."""
     x = {"hop": hop.ones(16), "jax": jnp.ones(16)}
     f = {"hop": hop.jit(lambda x: x + 1), "jax": jax.jit(lambda x: x + 1)}
-    for name, calls in (("call_overhead", {k: (lambda g=f[k], v=x[k]: g(v)) for k in x}), ("eager_add", {k: (lambda v=x[k]: v + v) for k in x})):
+    for name, calls in (
+        ("call_overhead", {k: (lambda g=f[k], v=x[k]: g(v)) for k in x}),
+        ("eager_add", {k: (lambda v=x[k]: v + v) for k in x}),
+    ):
         times = {"hop": [], "jax": []}
         for _ in range(5 if quick else 31):
             for key, call in calls.items():
                 times[key].append(clock(call, 2000) * 1e3)
         h, j = middle(times["hop"]), middle(times["jax"])
-        print(json.dumps({"case": name, "hop_us": round(h, 3), "jax_us": round(j, 3), "ratio_jax": round(j / h, 2)}), flush=True)
+        print(
+            json.dumps(
+                {"case": name, "hop_us": round(h, 3), "jax_us": round(j, 3), "ratio_jax": round(j / h, 2)}
+            ),
+            flush=True,
+        )
 
 
 def main():

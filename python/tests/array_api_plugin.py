@@ -1,8 +1,9 @@
 """A pytest plugin with which the public array-API suite runs for a namespace without complex numbers.
 
-run_array_api.py loads it. The suite skips the dtypes that ARRAY_API_TESTS_SKIP_DTYPES names, but takes the widest
-complex one when it is imported, and stops where there is none. Here its module of dtypes is imported with a maximum
-that has an answer for nothing; the special values of complex numbers, which need that dtype, are skipped.
+run_array_api.py loads it. The suite skips the dtypes that ARRAY_API_TESTS_SKIP_DTYPES names, but takes the
+widest complex one when it is imported, and stops where there is none. Here its module of dtypes is
+imported with a maximum that has an answer for nothing; the special values of complex numbers, which need
+that dtype, are skipped.
 """
 
 import builtins

@@ -1,7 +1,9 @@
-"""Runs the tests with the Python that runs this, several files at once, each in a process of its own: run.py [--numpy | --bare] [--jobs N] [FILE…].
+"""Runs the tests with the Python that runs this, several files at once, each in a process of its own:
+run.py [--numpy | --bare] [--jobs N] [FILE…].
 
-Out: what failed, what was skipped and why, a line per file, and at the end `N passed, M failed`. With --numpy NumPy must be there; with --bare it must not.
-A file whose process crashes, hangs or says nothing is one failure.
+Out: what failed, what was skipped and why, a line per file, and at the end `N passed, M failed`. With
+--numpy NumPy must be there; with --bare it must not. A file whose process crashes, hangs or says nothing
+is one failure.
 """
 
 import argparse
@@ -38,12 +40,22 @@ def run_one(name):
     sys.path.insert(0, str(HERE))
     result = Result()
     unittest.defaultTestLoader.loadTestsFromName(name).run(result)
-    bad = [*result.failures, *result.errors, *[(t, "succeeded, though expected to fail") for t in result.unexpectedSuccesses]]
+    bad = [
+        *result.failures,
+        *result.errors,
+        *[(t, "succeeded, though expected to fail") for t in result.unexpectedSuccesses],
+    ]
     for test, text in bad:
         print(f"FAILED {test.id()}\n{text}")
     failed = len({getattr(test, "test_case", test).id() for test, _ in bad})
     skipped = [(test.id(), reason) for test, reason in result.skipped]
-    print(MARK + json.dumps({"passed": max(0, result.ended - failed - len(skipped)), "failed": failed, "skipped": skipped}), flush=True)
+    print(
+        MARK
+        + json.dumps(
+            {"passed": max(0, result.ended - failed - len(skipped)), "failed": failed, "skipped": skipped}
+        ),
+        flush=True,
+    )
     return 1 if failed else 0
 
 
@@ -51,10 +63,20 @@ def run_file(name):
     """(name, passed, failed, skipped, seconds, what it printed)"""
     begun = time.monotonic()
     try:
-        done = subprocess.run([sys.executable, "-B", str(HERE / "run.py"), "--one", name], cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT, check=False)
+        done = subprocess.run(
+            [sys.executable, "-B", str(HERE / "run.py"), "--one", name],
+            cwd=HERE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=LIMIT,
+            check=False,
+        )
         text, code = done.stdout.decode(errors="replace"), done.returncode
     except subprocess.TimeoutExpired as error:
-        text, code = (error.stdout or b"").decode(errors="replace") + f"\n{name} took more than {LIMIT} seconds", -1
+        text, code = (
+            (error.stdout or b"").decode(errors="replace") + f"\n{name} took more than {LIMIT} seconds",
+            -1,
+        )
     lines = text.splitlines()
     found = [json.loads(line[len(MARK) :]) for line in lines if line.startswith(MARK)]
     text = "\n".join(line for line in lines if not line.startswith(MARK))
@@ -98,7 +120,10 @@ def main():
                         text += f"\n{test} was skipped: {reason}"
             if bad:
                 print(text)
-            print(f"{name:24} {good:5} passed {bad:4} failed {len(skipped):4} skipped {seconds:6.1f} s", flush=True)
+            print(
+                f"{name:24} {good:5} passed {bad:4} failed {len(skipped):4} skipped {seconds:6.1f} s",
+                flush=True,
+            )
             passed, failed = passed + good, failed + bad
             for _, reason in skipped:
                 reasons[reason] = reasons.get(reason, 0) + 1
@@ -109,5 +134,7 @@ def main():
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores it, and its children would, too
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a run in the background ignores it, and its children would, too
     sys.exit(main())

@@ -1,8 +1,10 @@
-"""Runs the public conformance suite of the array-API standard (array-api-tests) against an installed hop: make test-array-api.
+"""Runs the public conformance suite of the array-API standard (array-api-tests) against an installed hop:
+make test-array-api.
 
-In: where the suite is (a folder, or a git address with @revision behind it), a wheel of hop, a folder to work in. Out: the suite's own report, and the share of all
-collected tests that pass. Exit status 0: every failure is one that array-api-xfails.txt lists, with its reason, and every
-test listed there is there and fails.
+In: where the suite is (a folder, or a git address with @revision behind it), a wheel of hop, a folder to
+work in. Out: the suite's own report, and the share of all collected tests that pass. Exit status 0: every
+failure is one that array-api-xfails.txt lists, with its reason, and every test listed there is there and
+fails.
 """
 
 import json
@@ -23,7 +25,11 @@ def suite_folder(source, work):
     if os.path.isdir(source):
         folder = os.path.abspath(source)
     else:
-        address, _, revision = source.removeprefix("git+").rpartition("@") if "@" in source.rpartition("/")[2] else (source.removeprefix("git+"), "", "")
+        address, _, revision = (
+            source.removeprefix("git+").rpartition("@")
+            if "@" in source.rpartition("/")[2]
+            else (source.removeprefix("git+"), "", "")
+        )
         folder = os.path.join(work, "array-api-tests")
         if not os.path.isdir(os.path.join(folder, ".git")):
             steps = [["git", "clone", "--quiet", address, folder]]
@@ -53,7 +59,17 @@ def environment(work, wheel, folder):
         subprocess.run([sys.executable, "-m", "venv", os.path.join(work, "venv")], check=True)
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     requirements = os.path.join(folder, "requirements.txt")
-    if subprocess.run([*pip, *(["-r", requirements] if os.path.exists(requirements) else []), "pytest", "pytest-json-report", "hypothesis", "ndindex"], check=False).returncode:
+    if subprocess.run(
+        [
+            *pip,
+            *(["-r", requirements] if os.path.exists(requirements) else []),
+            "pytest",
+            "pytest-json-report",
+            "hypothesis",
+            "ndindex",
+        ],
+        check=False,
+    ).returncode:
         stop("the suite's requirements could not be installed with pip")
     subprocess.run([*pip, "--force-reinstall", "--no-deps", wheel], check=True)
     return python
@@ -88,7 +104,17 @@ def main(source, wheel, work, *arguments):
     }
     if os.path.exists(report):
         os.remove(report)
-    pytest = [python, "-m", "pytest", "array_api_tests", "-q", "-p", "array_api_plugin", "-p", "no:cacheprovider"]
+    pytest = [
+        python,
+        "-m",
+        "pytest",
+        "array_api_tests",
+        "-q",
+        "-p",
+        "array_api_plugin",
+        "-p",
+        "no:cacheprovider",
+    ]
     pytest += ["-o", "xfail_strict=true", f"--xfails-file={XFAILS}"]
     pytest += ["--json-report", "--json-report-file", report, "--json-report-omit", "log", "streams"]
     pytest += ["--rootdir", folder]  # names of tests begin at the suite's folder
@@ -100,7 +126,9 @@ def main(source, wheel, work, *arguments):
     counts = found["summary"]
     names = ("total", "passed", "skipped", "xfailed", "failed", "error")
     total, passed, skipped, expected_to, failed, errors = (counts.get(name, 0) for name in names)
-    print(f"passed {passed}, expected to fail {expected_to}, failed {failed}, errors {errors}, skipped {skipped}")
+    print(
+        f"passed {passed}, expected to fail {expected_to}, failed {failed}, errors {errors}, skipped {skipped}"
+    )
     for what, n in (("collected tests", total), ("those not skipped", total - skipped)):
         print(f"{passed} / {n} of {what} pass: {100 * passed / n if n else 0:.1f} %")
     there = {item["nodeid"] for collector in found.get("collectors", ()) for item in collector["result"]}

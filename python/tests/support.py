@@ -53,5 +53,8 @@ def differences(f, x, step=1e-3):
         up, down = x.tolist(), x.tolist()
         up[i] += step
         down[i] -= step
-        out.append((f(hop.asarray(up, dtype=hop.float64)).item() - f(hop.asarray(down, dtype=hop.float64)).item()) / (2 * step))
+        out.append(
+            (f(hop.asarray(up, dtype=hop.float64)).item() - f(hop.asarray(down, dtype=hop.float64)).item())
+            / (2 * step)
+        )
     return out

@@ -1,4 +1,5 @@
-"""The array-API standard: its names, its signatures, its special values, its dtypes and its set functions. The public suite checks more: make test-array-api."""
+"""The array-API standard: its names, its signatures, its special values, its dtypes and its set functions.
+The public suite checks more: make test-array-api."""
 
 import inspect
 import itertools
@@ -8,7 +9,8 @@ import unittest
 import hop
 from support import Case, needs_numpy, numpy
 
-# The parameters that the standard (2024.12) gives to functions, to methods of arrays and to what __array_namespace_info__ returns. A unary function of elements
+# The parameters that the standard (2024.12) gives to functions, to methods of arrays and to what
+# __array_namespace_info__ returns. A unary function of elements
 # is name(x, /), a binary one name(x1, x2, /).
 SIGNATURES = """
 arange(start, /, stop=None, step=1, *, dtype=None, device=None); asarray(obj, /, *, dtype=None, device=None, copy=None)
@@ -64,13 +66,31 @@ INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uin
 
 def found(name):
     start, _, last = name.rpartition(".")
-    owners = {"": hop, "linalg": hop.linalg, "array": hop.ones((1, 1)), "info": hop.__array_namespace_info__()}
+    owners = {
+        "": hop,
+        "linalg": hop.linalg,
+        "array": hop.ones((1, 1)),
+        "info": hop.__array_namespace_info__(),
+    }
     return getattr(owners[start], last)
 
 
 class Names(Case):
     def test_names(self):
-        for name in [*UNARY, *BINARY, "e", "inf", "nan", "newaxis", "pi", "bool", *FLOATS, *INTEGERS, "__array_namespace_info__", "__array_api_version__"]:
+        for name in [
+            *UNARY,
+            *BINARY,
+            "e",
+            "inf",
+            "nan",
+            "newaxis",
+            "pi",
+            "bool",
+            *FLOATS,
+            *INTEGERS,
+            "__array_namespace_info__",
+            "__array_api_version__",
+        ]:
             self.assertTrue(hasattr(hop, name), name)
         for name in METHODS:
             self.assertTrue(hasattr(hop.ones((1, 1)), name), name)
@@ -86,22 +106,36 @@ class Names(Case):
                 self.accepts(inspect.signature(found(name)), standard, name.startswith("array.__"))
 
     def accepts(self, ours, standard, special):
-        """The standard's parameters, of the same kinds, with the same defaults; those that it wants by name may be given by position, too. Others have defaults."""
+        """The standard's parameters, of the same kinds, with the same defaults; those that it wants by
+        name may be given by position, too. Others have defaults."""
         given, wanted = dict(ours.parameters), standard.parameters
         for place, (name, parameter) in enumerate(wanted.items()):
-            if special and parameter.kind is inspect.Parameter.POSITIONAL_ONLY:  # Python's own methods name them differently
+            if (
+                special and parameter.kind is inspect.Parameter.POSITIONAL_ONLY
+            ):  # Python's own methods name them differently
                 name = list(ours.parameters)[place]
             self.assertIn(name, given)
             found_ = given.pop(name)
-            kinds = [parameter.kind, inspect.Parameter.POSITIONAL_OR_KEYWORD] if parameter.kind is inspect.Parameter.KEYWORD_ONLY else [parameter.kind]
+            kinds = (
+                [parameter.kind, inspect.Parameter.POSITIONAL_OR_KEYWORD]
+                if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+                else [parameter.kind]
+            )
             self.assertIn(found_.kind, kinds)
             if parameter.kind not in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL):
                 self.assertEqual(list(ours.parameters).index(name), place)
             if parameter.default is not inspect.Parameter.empty:
-                self.assertEqual((found_.default, type(found_.default)), (parameter.default, type(parameter.default)))
+                self.assertEqual(
+                    (found_.default, type(found_.default)), (parameter.default, type(parameter.default))
+                )
         for name, parameter in given.items():
             self.assertIsNot(parameter.default, inspect.Parameter.empty, name)
-            self.assertTrue(special or parameter.kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD), name)
+            self.assertTrue(
+                special
+                or parameter.kind
+                in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD),
+                name,
+            )
 
     def test_as_many_axes_as_there_can_be(self):
         most = hop.__array_namespace_info__().capabilities()["max dimensions"]
@@ -110,11 +144,18 @@ class Names(Case):
         for f in (lambda v: hop.reshape(v, shape), lambda v: hop.jit(lambda u: hop.reshape(u, shape))(v)):
             y = f(x)
             self.assertEqual(y.shape, shape)
-            self.equal(hop.permute_dims(y, tuple(reversed(range(most)))).reshape((-1,)), hop.permute_dims(x.reshape((2, 3, 2)), (2, 1, 0)).reshape((-1,)).tolist())
+            self.equal(
+                hop.permute_dims(y, tuple(reversed(range(most)))).reshape((-1,)),
+                hop.permute_dims(x.reshape((2, 3, 2)), (2, 1, 0)).reshape((-1,)).tolist(),
+            )
             self.equal(hop.sum(y), 66.0)
             self.equal(hop.sum(y, axis=tuple(range(most - 1))), [30.0, 36.0])
-            self.equal(hop.max(y * 2 + y, axis=0, keepdims=True).reshape((-1,)), [18.0, 21.0, 24.0, 27.0, 30.0, 33.0])
-            self.equal(hop.flip(y, axis=most - 1)[(1,) + (0,) * (most - 3)], [[7.0, 6.0], [9.0, 8.0], [11.0, 10.0]])
+            self.equal(
+                hop.max(y * 2 + y, axis=0, keepdims=True).reshape((-1,)), [18.0, 21.0, 24.0, 27.0, 30.0, 33.0]
+            )
+            self.equal(
+                hop.flip(y, axis=most - 1)[(1,) + (0,) * (most - 3)], [[7.0, 6.0], [9.0, 8.0], [11.0, 10.0]]
+            )
         self.equal(hop.grad(lambda v: hop.sum(hop.reshape(v, shape) ** 2))(x), [2.0 * i for i in range(12)])
         nested = x.reshape((*shape[:-1], 2)).tolist()
         self.assertEqual(hop.asarray(nested).shape, shape)
@@ -144,8 +185,16 @@ class SpecialValues(Case):
         with numpy.errstate(all="ignore"):
             expected = getattr(numpy, self.THEIRS.get(name, name))(*arrays)
             if name == "floor_divide":  # at infinities the standard has the quotient, NumPy what Python has
-                expected = numpy.where(numpy.isinf(arrays[0]) | numpy.isinf(arrays[1]), arrays[0] / arrays[1], expected)
-        tolerance = (3e-6 if arrays[0].dtype == "f4" else 1e-13) if name == "pow" else 6e-7 if arrays[0].dtype == "f4" else 4e-15
+                expected = numpy.where(
+                    numpy.isinf(arrays[0]) | numpy.isinf(arrays[1]), arrays[0] / arrays[1], expected
+                )
+        tolerance = (
+            (3e-6 if arrays[0].dtype == "f4" else 1e-13)
+            if name == "pow"
+            else 6e-7
+            if arrays[0].dtype == "f4"
+            else 4e-15
+        )
         function = getattr(hop, name)
         for how in (function, hop.jit(function)):
             x = numpy.asarray(how(*map(hop.asarray, arrays)))
@@ -157,7 +206,11 @@ class SpecialValues(Case):
                 elif x.dtype == bool or b == 0 or math.isinf(b):
                     self.assertEqual((float(a), math.copysign(1, a)), (float(b), math.copysign(1, b)), at)
                 else:
-                    self.assertTrue(abs(a - b) <= tolerance * abs(b) or abs(a - b) <= numpy.finfo(x.dtype).smallest_subnormal, f"{at}: {a} against {b}")
+                    self.assertTrue(
+                        abs(a - b) <= tolerance * abs(b)
+                        or abs(a - b) <= numpy.finfo(x.dtype).smallest_subnormal,
+                        f"{at}: {a} against {b}",
+                    )
 
     def test_against_numpy(self):
         for dtype in ("f4", "f8"):
@@ -174,16 +227,37 @@ class SpecialValues(Case):
     def test_neighbours(self):
         for dtype in ("f2", "f4", "f8"):
             info = numpy.finfo(dtype)
-            sizes = [0.0, info.smallest_subnormal, 2 * info.smallest_subnormal, info.tiny / 2, info.tiny, numpy.nextafter(info.tiny, info.dtype.type(0)), 1.0, 1 + info.eps, 1 - info.epsneg, 3.0, info.max / 2, info.max, math.inf]
+            sizes = [
+                0.0,
+                info.smallest_subnormal,
+                2 * info.smallest_subnormal,
+                info.tiny / 2,
+                info.tiny,
+                numpy.nextafter(info.tiny, info.dtype.type(0)),
+                1.0,
+                1 + info.eps,
+                1 - info.epsneg,
+                3.0,
+                info.max / 2,
+                info.max,
+                math.inf,
+            ]
             v = numpy.array([s * x for x in sizes for s in (1, -1)], dtype=dtype)
             a, b = numpy.array(list(itertools.product(v, [*v, math.nan])), dtype=dtype).T.copy()
             with numpy.errstate(all="ignore"):
                 expected = numpy.nextafter(a, b)
             for x in (hop.nextafter(a, b), hop.jit(hop.nextafter)(a, b)):
                 self.same(x, expected)
-                told = ~numpy.isnan(expected) & ((a != b) | (dtype != "f2"))  # NumPy's half precision gives a, not b, for zeros of different sign
+                told = ~numpy.isnan(expected) & (
+                    (a != b) | (dtype != "f2")
+                )  # NumPy's half precision gives a, not b, for zeros of different sign
                 self.assertTrue((numpy.signbit(numpy.asarray(x)) == numpy.signbit(expected))[told].all())
-        self.equal(hop.nextafter(hop.asarray([1.0, 1.0], dtype=hop.bfloat16), hop.asarray([2.0, 0.0], dtype=hop.bfloat16)), [1.0078125, 0.99609375])
+        self.equal(
+            hop.nextafter(
+                hop.asarray([1.0, 1.0], dtype=hop.bfloat16), hop.asarray([2.0, 0.0], dtype=hop.bfloat16)
+            ),
+            [1.0078125, 0.99609375],
+        )
         self.equal(hop.grad(lambda x: hop.nextafter(x, 9.0))(3.0), 1.0)
         self.equal(hop.vmap(lambda x: hop.nextafter(x, 2.0))(hop.asarray([2.0])), [2.0])
 
@@ -193,8 +267,12 @@ class SpecialValues(Case):
             for found_ in (getattr(hop, name)(x), hop.jit(getattr(hop, name))(x)):
                 self.close(found_, getattr(numpy, name)(x.astype("f8")), 2e-6)
         self.assertEqual(math.copysign(1, hop.jit(hop.sin)(hop.asarray([-0.0]))[0].item()), -1)
-        # nearest to odd multiples of pi/2: 16367173·2^72 among f32, 6381956970095103·2^797 among f64 (Muller and others, Handbook of Floating-Point Arithmetic)
-        for x, dtype, cosine in ((16367173 * 2.0**72, hop.float32, -1.6147697982476212e-09), (6381956970095103 * 2.0**797, hop.float64, -4.6871659242546276e-19)):
+        # nearest to odd multiples of pi/2: 16367173·2^72 among f32, 6381956970095103·2^797 among f64 (Muller
+        # and others, Handbook of Floating-Point Arithmetic)
+        for x, dtype, cosine in (
+            (16367173 * 2.0**72, hop.float32, -1.6147697982476212e-09),
+            (6381956970095103 * 2.0**797, hop.float64, -4.6871659242546276e-19),
+        ):
             x = hop.asarray([0.5, x, 1.5], dtype=dtype)
             for strict in (False, True):
                 out = [hop.jit(f, strict=strict)(x)[1].item() for f in (hop.sin, hop.cos, hop.tan)]
@@ -212,7 +290,10 @@ class Logarithms(Case):
             for f in (hop.log10, hop.jit(hop.log10)):
                 self.equal(f(x), [float(k) for k in range(most)], d)
             ends = hop.jit(hop.log10)(hop.asarray([0.0, math.inf, -1.0, math.nan], dtype=d)).tolist()
-            self.assertEqual((str(ends), hop.grad(hop.log10)(hop.asarray(0.0, dtype=d)).item()), ("[-inf, inf, nan, nan]", math.inf))
+            self.assertEqual(
+                (str(ends), hop.grad(hop.log10)(hop.asarray(0.0, dtype=d)).item()),
+                ("[-inf, inf, nan, nan]", math.inf),
+            )
             self.close(hop.grad(hop.log10)(hop.asarray(4.0, dtype=d)), 0.25 / math.log(10), 1e-6)
         self.close(hop.log10(hop.asarray([100.0], dtype=hop.float16)), [2.0], 2e-3)
         self.close(hop.log10(1000), 3.0)
@@ -246,16 +327,32 @@ class Dtypes(Case):
         for d in INTEGERS:
             wide = hop.int64 if d[0] == "i" else hop.uint64
             x = hop.ones((2, 2), dtype=d)
-            for value in (hop.sum(x), hop.prod(x), hop.cumulative_sum(x, axis=0), hop.cumulative_prod(x, axis=0), hop.trace(x)):
+            for value in (
+                hop.sum(x),
+                hop.prod(x),
+                hop.cumulative_sum(x, axis=0),
+                hop.cumulative_prod(x, axis=0),
+                hop.trace(x),
+            ):
                 self.assertIs(value.dtype, wide)
         for d in FLOATS:
             x = hop.ones((2, 2), dtype=d)
-            for value in (hop.sum(x), hop.prod(x), hop.mean(x), hop.var(x), hop.cumulative_sum(x, axis=0), hop.trace(x)):
+            for value in (
+                hop.sum(x),
+                hop.prod(x),
+                hop.mean(x),
+                hop.var(x),
+                hop.cumulative_sum(x, axis=0),
+                hop.trace(x),
+            ):
                 self.assertEqual(value.dtype, d)
 
     def test_without_elements(self):
         none = hop.zeros((0,))
-        self.assertEqual((hop.sum(none).item(), hop.prod(none).item(), hop.any(none).item(), hop.all(none).item()), (0.0, 1.0, False, True))
+        self.assertEqual(
+            (hop.sum(none).item(), hop.prod(none).item(), hop.any(none).item(), hop.all(none).item()),
+            (0.0, 1.0, False, True),
+        )
         for function in (hop.mean, hop.var, hop.std):
             self.assertTrue(math.isnan(function(none).item()))
         self.assertEqual([x.shape for x in hop.unique_all(none)], [(0,)] * 4)
@@ -267,7 +364,11 @@ class Dtypes(Case):
         self.equal(hop.diff(hop.asarray([1, 4]), n=0, append=hop.asarray([9])), [1, 4])
         self.close(hop.linspace(-1.5e308, 1.5e308, 3, dtype=hop.float64), [-1.5e308, 0.0, 1.5e308])
         self.assertEqual(hop.ones((3, 2))[hop.zeros((0,), dtype=hop.bool)].shape, (0, 2))
-        for bad in (lambda: hop.meshgrid(hop.ones(2), indexing="yx"), lambda: hop.vecdot(hop.ones(1), hop.ones(3)), lambda: hop.ones((3, 2))[hop.zeros((2,), dtype=hop.bool)]):
+        for bad in (
+            lambda: hop.meshgrid(hop.ones(2), indexing="yx"),
+            lambda: hop.vecdot(hop.ones(1), hop.ones(3)),
+            lambda: hop.ones((3, 2))[hop.zeros((2,), dtype=hop.bool)],
+        ):
             with self.assertRaises((ValueError, IndexError)):
                 bad()
         x = hop.asarray([[1.0, 2.0], [3.0, 4.0]])
@@ -319,7 +420,9 @@ class Sets(Case):
         for n in (1, 7, 300):
             a = rng.integers(0, 20, n)
             found_ = hop.unique_all(a)
-            for x, expected in zip(found_, numpy.unique(a, return_index=True, return_inverse=True, return_counts=True)):
+            for x, expected in zip(
+                found_, numpy.unique(a, return_index=True, return_inverse=True, return_counts=True)
+            ):
                 self.same(x, expected)
 
 

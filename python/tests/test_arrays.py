@@ -47,7 +47,10 @@ class Making(Case):
 
     def test_attributes(self):
         x = hop.zeros((2, 3), dtype=hop.float64)
-        self.assertEqual((x.shape, x.ndim, x.size, x.dtype, x.nbytes, len(x), x.device), ((2, 3), 2, 6, hop.float64, 48, 2, "cpu"))
+        self.assertEqual(
+            (x.shape, x.ndim, x.size, x.dtype, x.nbytes, len(x), x.device),
+            ((2, 3), 2, 6, hop.float64, 48, 2, "cpu"),
+        )
         self.assertEqual(x.T.shape, (3, 2))
         self.assertIs(x.__array_namespace__(), hop)
         with self.assertRaises(TypeError):
@@ -56,18 +59,37 @@ class Making(Case):
             hop.Array()
 
     def test_python_numbers(self):
-        self.assertEqual((int(hop.asarray(3.7)), float(hop.asarray(2)), bool(hop.asarray(0)), [10, 20, 30][hop.asarray(1)]), (3, 2.0, False, 20))
+        self.assertEqual(
+            (
+                int(hop.asarray(3.7)),
+                float(hop.asarray(2)),
+                bool(hop.asarray(0)),
+                [10, 20, 30][hop.asarray(1)],
+            ),
+            (3, 2.0, False, 20),
+        )
         self.assertEqual(f"{hop.asarray(1.5):.2f}", "1.50")
-        for bad in (lambda: bool(hop.ones(2)), lambda: float(hop.ones(2)), lambda: [1][hop.asarray(0.0)], lambda: len(hop.asarray(1))):
+        for bad in (
+            lambda: bool(hop.ones(2)),
+            lambda: float(hop.ones(2)),
+            lambda: [1][hop.asarray(0.0)],
+            lambda: len(hop.asarray(1)),
+        ):
             with self.assertRaises((TypeError, ValueError)):
                 bad()
 
     def test_half_precision(self):
-        self.equal(hop.asarray([1.0, 65504.0, 1e-8, 0.1], dtype=hop.float16), [1.0, 65504.0, 0.0, 0.0999755859375])
+        self.equal(
+            hop.asarray([1.0, 65504.0, 1e-8, 0.1], dtype=hop.float16), [1.0, 65504.0, 0.0, 0.0999755859375]
+        )
         self.equal(hop.asarray([1.0, 3.140625, 257.0], dtype=hop.bfloat16), [1.0, 3.140625, 256.0])
         self.assertTrue(math.isnan(hop.asarray(math.nan, dtype=hop.bfloat16).item()))
         self.assertEqual(hop.asarray(-math.inf, dtype=hop.float16).item(), -math.inf)
-        self.equal(hop.asarray([1.5], dtype=hop.bfloat16) + hop.asarray([1.5], dtype=hop.bfloat16), [3.0], hop.bfloat16)
+        self.equal(
+            hop.asarray([1.5], dtype=hop.bfloat16) + hop.asarray([1.5], dtype=hop.bfloat16),
+            [3.0],
+            hop.bfloat16,
+        )
 
     def test_show(self):
         self.assertEqual(repr(hop.asarray([1.0, -2.5])), "Array([ 1. , -2.5], dtype=float32)")
@@ -93,18 +115,32 @@ class Making(Case):
         self.assertEqual(hop.result_type(hop.ones(1, dtype=hop.float16), 2.0), hop.float16)
         self.assertEqual(hop.result_type(hop.int8, hop.uint8), hop.int16)
         self.assertEqual(hop.result_type(hop.bfloat16, hop.float16), hop.float32)
-        self.assertTrue(hop.isdtype(hop.int8, "integral") and hop.isdtype(hop.float32, ("bool", hop.float32)) and not hop.isdtype(hop.bool, "numeric"))
+        self.assertTrue(
+            hop.isdtype(hop.int8, "integral")
+            and hop.isdtype(hop.float32, ("bool", hop.float32))
+            and not hop.isdtype(hop.bool, "numeric")
+        )
         self.assertEqual(hop.float32, "float32")
         self.assertNotEqual(hop.float32, "no dtype")
-        self.assertEqual((hop.iinfo(hop.int8).min, hop.iinfo(hop.uint16).max, hop.finfo(hop.float32).bits), (-128, 65535, 32))
+        self.assertEqual(
+            (hop.iinfo(hop.int8).min, hop.iinfo(hop.uint16).max, hop.finfo(hop.float32).bits),
+            (-128, 65535, 32),
+        )
         self.assertTrue(hop.can_cast(hop.int8, hop.int16) and hop.can_cast(hop.int64, hop.float32))
-        self.assertFalse(hop.can_cast(hop.float32, hop.int64) or hop.can_cast(hop.uint64, hop.int64) or hop.can_cast(hop.int8, hop.uint64) or hop.can_cast(hop.float16, hop.bfloat16))
+        self.assertFalse(
+            hop.can_cast(hop.float32, hop.int64)
+            or hop.can_cast(hop.uint64, hop.int64)
+            or hop.can_cast(hop.int8, hop.uint64)
+            or hop.can_cast(hop.float16, hop.bfloat16)
+        )
         with self.assertRaises(TypeError):
             hop.zeros(1, dtype="complex64")
         for a in hop._dtypes.ALL:  # the table is the library's own
             for b in hop._dtypes.ALL:
                 if {a, b} & {hop.uint64} and {a, b} & {hop.int8, hop.int16, hop.int32, hop.int64}:
-                    with self.assertRaisesRegex(hop.InvalidError, r"uint64 and int\d+: .*x\.astype\(hop\.int64\)"):
+                    with self.assertRaisesRegex(
+                        hop.InvalidError, r"uint64 and int\d+: .*x\.astype\(hop\.int64\)"
+                    ):
                         hop.promote_types(a, b)
                 elif a is not hop.bool or b is not hop.bool:
                     found = hop.where(hop.asarray([True]), hop.ones(1, dtype=a), hop.ones(1, dtype=b)).dtype
@@ -141,7 +177,12 @@ class Memory(Case):
         self.same(hop.asarray(numpy.broadcast_to(a, (2, 3))), numpy.broadcast_to(a, (2, 3)))
         fields = numpy.zeros(3, dtype=[("a", "i1"), ("b", "f8")])["b"]
         self.same(hop.asarray(fields), fields)
-        for bad in (numpy.zeros(2, dtype=">f8"), numpy.zeros(2, dtype=complex), numpy.array(["a"]), numpy.array([None])):
+        for bad in (
+            numpy.zeros(2, dtype=">f8"),
+            numpy.zeros(2, dtype=complex),
+            numpy.array(["a"]),
+            numpy.array([None]),
+        ):
             with self.assertRaises(TypeError):
                 hop.asarray(bad)
         with self.assertRaises(ValueError):
@@ -216,8 +257,28 @@ class Indexing(Case):
         rng = random.Random(1)
         a = numpy.arange(24.0).reshape(2, 3, 4)
         i = numpy.array([0, 2, -1])
-        keys = [0, (0, 1), (Ellipsis, 2), slice(1, None), (slice(None), slice(None, None, -2)), (1, slice(0, 2), -1), (slice(None), i), (0, i), (slice(None), slice(0, 2), i), (abs(i) // 2, Ellipsis, i), a > 11, a[:, :, 0] > 3, (None, 1)]
-        updates = {"set": None, "add": numpy.add, "mul": numpy.multiply, "min": numpy.minimum, "max": numpy.maximum}
+        keys = [
+            0,
+            (0, 1),
+            (Ellipsis, 2),
+            slice(1, None),
+            (slice(None), slice(None, None, -2)),
+            (1, slice(0, 2), -1),
+            (slice(None), i),
+            (0, i),
+            (slice(None), slice(0, 2), i),
+            (abs(i) // 2, Ellipsis, i),
+            a > 11,
+            a[:, :, 0] > 3,
+            (None, 1),
+        ]
+        updates = {
+            "set": None,
+            "add": numpy.add,
+            "mul": numpy.multiply,
+            "min": numpy.minimum,
+            "max": numpy.maximum,
+        }
         for key in keys:
             for mode, combine in updates.items():
                 value = rng.choice([7.0, 2, numpy.asarray(a[key]) * 0 + 3.5])
@@ -227,7 +288,12 @@ class Indexing(Case):
                 else:
                     combine.at(expected, key, value)
                 self.same(getattr(hop.asarray(a).at[key], mode)(value), expected)
-                self.same(hop.jit(lambda v, key=key, mode=mode, value=value: getattr(v.at[key], mode)(value))(hop.asarray(a)), expected)
+                self.same(
+                    hop.jit(lambda v, key=key, mode=mode, value=value: getattr(v.at[key], mode)(value))(
+                        hop.asarray(a)
+                    ),
+                    expected,
+                )
         self.same(hop.asarray(a), a)
 
     def test_assignment(self):
@@ -297,14 +363,35 @@ class Files(Case):
 
 class Numbers(Case):
     def test_alone(self):
-        """A Python number alone is float32 where a real number comes out, whole or not: x / hop.sqrt(d) stays what x is."""
-        for f in (hop.sqrt, hop.exp, hop.log, hop.log10, hop.tanh, hop.sigmoid, hop.rsqrt, lambda x: hop.divide(x, 3), lambda x: hop.hypot(x, 3), lambda x: hop.atan2(x, 3)):
+        """A Python number alone is float32 where a real number comes out, whole or not: x / hop.sqrt(d)
+        stays what x is."""
+        for f in (
+            hop.sqrt,
+            hop.exp,
+            hop.log,
+            hop.log10,
+            hop.tanh,
+            hop.sigmoid,
+            hop.rsqrt,
+            lambda x: hop.divide(x, 3),
+            lambda x: hop.hypot(x, 3),
+            lambda x: hop.atan2(x, 3),
+        ):
             for g in (f, lambda x, f=f: hop.jit(lambda: f(x))()):
                 self.assertEqual(g(2).dtype, hop.float32)
                 self.equal(g(2), f(2.0).item())
         self.assertEqual((hop.ones(2) / hop.sqrt(64)).dtype, hop.float32)
         yes = hop.asarray(True)
-        for f in (lambda: hop.maximum(0.5, 2), lambda: hop.add(1, 0.5), lambda: hop.where(yes, 0.5, 1), lambda: hop.where(yes, 1, 0.5), lambda: hop.where(True, 1, 0.5), lambda: hop.fma(2, 0.5, 1), lambda: hop.pow(2, 0.5), lambda: hop.clip(0.5, 0, 1)):
+        for f in (
+            lambda: hop.maximum(0.5, 2),
+            lambda: hop.add(1, 0.5),
+            lambda: hop.where(yes, 0.5, 1),
+            lambda: hop.where(yes, 1, 0.5),
+            lambda: hop.where(True, 1, 0.5),
+            lambda: hop.fma(2, 0.5, 1),
+            lambda: hop.pow(2, 0.5),
+            lambda: hop.clip(0.5, 0, 1),
+        ):
             self.assertEqual((f().dtype, hop.jit(f)().dtype), (hop.float32, hop.float32))
             self.equal(hop.jit(f)(), f().item())
         self.assertEqual(hop.sqrt(hop.asarray(64)).dtype, hop.float32)

@@ -69,7 +69,12 @@ class Calls(unittest.TestCase):
                 hop.debug_callback(self.note, c)
                 return c / 2
 
-            return hop.fori_loop(0, 2, lambda i, c: (hop.debug_callback(self.note, i), c)[1], hop.while_loop(lambda c: c > 2.0, body, c))
+            return hop.fori_loop(
+                0,
+                2,
+                lambda i, c: (hop.debug_callback(self.note, i), c)[1],
+                hop.while_loop(lambda c: c > 2.0, body, c),
+            )
 
         self.assertEqual(f(hop.asarray([1.0, 2.0, 3.0])).item(), 1.5)
         self.assertEqual(self.seen, [(0.0, 1.0), (1.0, 2.0), (3.0, 3.0), (6.0,), (3.0,), (0,), (1,)])
@@ -84,7 +89,13 @@ class Calls(unittest.TestCase):
             hop.debug_callback(self.note, y)
             return y * y
 
-        for transformed, expected in ((hop.grad(f), 32.0), (hop.jit(hop.grad(f)), 32.0), (hop.grad(hop.jit(f)), 32.0), (hop.grad(hop.checkpoint(f)), 32.0), (hop.grad(hop.grad(f)), 48.0)):
+        for transformed, expected in (
+            (hop.grad(f), 32.0),
+            (hop.jit(hop.grad(f)), 32.0),
+            (hop.grad(hop.jit(f)), 32.0),
+            (hop.grad(hop.checkpoint(f)), 32.0),
+            (hop.grad(hop.grad(f)), 48.0),
+        ):
             self.seen.clear()
             self.assertEqual(transformed(2.0).item(), expected)
             self.assertEqual(self.seen, [(4.0,)])
@@ -147,7 +158,10 @@ class Calls(unittest.TestCase):
             got.clear()
             call(hop.asarray(1.0))
             (tree, word, scale) = got[0]
-            self.assertEqual((tree["a"][0].item(), tree["a"][1][0].item(), tree["a"][1][1], word, scale.item()), (1.0, 2.0, None, "loss", 2.0))
+            self.assertEqual(
+                (tree["a"][0].item(), tree["a"][1][0].item(), tree["a"][1][1], word, scale.item()),
+                (1.0, 2.0, None, "loss", 2.0),
+            )
             self.assertIsInstance(scale, hop.Array)
 
     def test_arrays_may_be_kept(self):
@@ -155,7 +169,9 @@ class Calls(unittest.TestCase):
 
         @hop.jit
         def f(xs):
-            return hop.scan(lambda c, x: (hop.debug_callback(kept.append, c), (c + x, None))[1], hop.zeros(1000), xs)[0]
+            return hop.scan(
+                lambda c, x: (hop.debug_callback(kept.append, c), (c + x, None))[1], hop.zeros(1000), xs
+            )[0]
 
         f(hop.ones((50, 1000)))
         f(hop.zeros((50, 1000)))
@@ -184,7 +200,11 @@ class Calls(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "debug_callback takes a function, found int"):
             hop.debug_callback(3)
         with self.assertRaisesRegex(hop.InvalidError, "predicate has effects"):
-            hop.jit(lambda x: hop.while_loop(lambda c: (hop.debug_callback(self.note, c), c < 3.0)[1], lambda c: c + 1, x))(0.0)
+            hop.jit(
+                lambda x: hop.while_loop(
+                    lambda c: (hop.debug_callback(self.note, c), c < 3.0)[1], lambda c: c + 1, x
+                )
+            )(0.0)
 
 
 class Nested(unittest.TestCase):
@@ -253,7 +273,9 @@ class Exceptions(unittest.TestCase):
             self.seen.append(x.item())
 
         self.seen, self.bad, self.error = [], 2.0, Trouble("two")
-        self.run_ = hop.jit(lambda x: hop.fori_loop(0, 5, lambda i, c: (hop.debug_callback(back, c), c + 1)[1], x))
+        self.run_ = hop.jit(
+            lambda x: hop.fori_loop(0, 5, lambda i, c: (hop.debug_callback(back, c), c + 1)[1], x)
+        )
 
     def test_comes_out_as_it_is(self):
         try:
@@ -312,7 +334,19 @@ class Exceptions(unittest.TestCase):
         seen, handled = [], []
         before = signal.signal(signal.SIGINT, lambda *_: handled.append(1))
         try:
-            f = hop.jit(lambda x: hop.fori_loop(0, 4, lambda i, c: (hop.debug_callback(lambda v: (seen.append(v.item()), os.kill(os.getpid(), signal.SIGINT)), c), c + 1)[1], x))
+            f = hop.jit(
+                lambda x: hop.fori_loop(
+                    0,
+                    4,
+                    lambda i, c: (
+                        hop.debug_callback(
+                            lambda v: (seen.append(v.item()), os.kill(os.getpid(), signal.SIGINT)), c
+                        ),
+                        c + 1,
+                    )[1],
+                    x,
+                )
+            )
             self.assertEqual(f(0.0).item(), 4.0)
         finally:
             signal.signal(signal.SIGINT, before)
@@ -457,7 +491,9 @@ class Threads(unittest.TestCase):
             with lock:
                 seen.setdefault(i.item(), []).append(x.item())
 
-        f = hop.jit(lambda i, x: hop.fori_loop(0, 20, lambda k, c: (hop.debug_callback(back, i, c), c + 1)[1], x))
+        f = hop.jit(
+            lambda i, x: hop.fori_loop(0, 20, lambda k, c: (hop.debug_callback(back, i, c), c + 1)[1], x)
+        )
         f(-1, 0)
         errors = []
 
@@ -479,7 +515,12 @@ class Threads(unittest.TestCase):
 
     def test_called_on_the_thread_that_runs(self):
         seen = []
-        f = hop.jit(lambda x: (hop.debug_callback(lambda v: seen.append(threading.get_ident()), hop.sum(x)), hop.exp(x))[1])
+        f = hop.jit(
+            lambda x: (
+                hop.debug_callback(lambda v: seen.append(threading.get_ident()), hop.sum(x)),
+                hop.exp(x),
+            )[1]
+        )
         f(hop.ones(300000))
         self.assertEqual(seen, [threading.get_ident()])
 
@@ -515,7 +556,13 @@ print(hop._core.cache_statistics()["disk_hits"])
 """
 
     def run_program(self, text, **environment):
-        return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env={**os.environ, **environment}, cwd=os.path.dirname(os.path.dirname(hop.__file__)))
+        return subprocess.run(
+            [sys.executable, "-c", text],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **environment},
+            cwd=os.path.dirname(os.path.dirname(hop.__file__)),
+        )
 
     def test_code_from_disk_calls_this_process(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -526,13 +573,24 @@ print(hop._core.cache_statistics()["disk_hits"])
         self.assertEqual(second.stdout.split()[:3], ["got", "2.0", "3.0"], second.stderr)
 
     def test_the_end_of_the_process(self):
-        done = self.run_program(self.PROGRAM + "\nkept = [f, back]\nclass C:\n    def __del__(self):\n        f(3.0)\nc = C()\n", HOP_CACHE="off")
+        done = self.run_program(
+            self.PROGRAM + "\nkept = [f, back]\nclass C:\n    def __del__(self):\n        f(3.0)\nc = C()\n",
+            HOP_CACHE="off",
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class Errors(unittest.TestCase):
     def test_names_of_errors(self):
-        for error in (hop.Error, hop.InvalidError, hop.CheckError, hop.TracerError, hop.UnavailableError, hop.FileError, hop.InternalError):
+        for error in (
+            hop.Error,
+            hop.InvalidError,
+            hop.CheckError,
+            hop.TracerError,
+            hop.UnavailableError,
+            hop.FileError,
+            hop.InternalError,
+        ):
             self.assertEqual((error.__module__, getattr(hop, error.__qualname__)), ("hop", error))
         try:
             hop.jit(lambda x: float(x))(1.0)

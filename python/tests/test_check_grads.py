@@ -1,4 +1,5 @@
-"""check_grads: right derivatives pass, wrong ones are found and named, in every mode and order, through loops, branches and lanes."""
+"""check_grads: right derivatives pass, wrong ones are found and named, in every mode and order, through
+loops, branches and lanes."""
 
 import re
 import unittest
@@ -18,7 +19,10 @@ def wrong_square(x):
 
 def wrong_second(x):
     """Has the value x³ and its derivative 3x², and the second derivative 3x."""
-    return x * hop.stop_gradient(x * x) + (hop.stop_gradient(2 * x) * wrong_square(x) - hop.stop_gradient(2 * x * x * x)) * 1.0
+    return (
+        x * hop.stop_gradient(x * x)
+        + (hop.stop_gradient(2 * x) * wrong_square(x) - hop.stop_gradient(2 * x * x * x)) * 1.0
+    )
 
 
 class Right(Case):
@@ -31,7 +35,11 @@ class Right(Case):
     def test_trees_and_what_is_no_float(self):
         def f(p, n, mode):
             self.assertIs(type(n), int)  # as it was given
-            return {"y": p["w"] ** n, "count": p["k"] + 1, "more": [hop.cos(p["w"]), None, 5]} if mode == "power" else None
+            return (
+                {"y": p["w"] ** n, "count": p["k"] + 1, "more": [hop.cos(p["w"]), None, 5]}
+                if mode == "power"
+                else None
+            )
 
         hop.check_grads(f, ({"w": asarray([1.0, 2.0]), "k": hop.asarray([1, 2])}, 3, "power"), order=2)
 
@@ -42,7 +50,9 @@ class Right(Case):
         hop.check_grads(scan, (0.5, asarray([1.0, -1.0, 0.5])), order=2)
         hop.check_grads(lambda x: hop.while_loop(lambda c: c < 50.0, lambda c: c * c + c, x), (1.5,), order=2)
         hop.check_grads(lambda x: hop.fori_loop(0, 4, lambda i, c: hop.sin(c) * x, x), (0.9,), order=2)
-        hop.check_grads(lambda x: hop.associative_scan(lambda a, b: a * b, x), (asarray([1.5, 0.5, 2.0]),), order=2)
+        hop.check_grads(
+            lambda x: hop.associative_scan(lambda a, b: a * b, x), (asarray([1.5, 0.5, 2.0]),), order=2
+        )
 
     def test_branches_and_lanes(self):
         def f(p, x):
@@ -51,13 +61,23 @@ class Right(Case):
         for p in (True, False):
             hop.check_grads(lambda x: f(hop.asarray(p), x), (1.3,), order=2)
         hop.check_grads(hop.vmap(lambda x: f(x > 1, x)), (asarray([0.5, 1.5, 2.0]),), order=2)
-        hop.check_grads(hop.vmap(hop.grad(lambda x: hop.sum(hop.sin(x) * x))), (asarray([[0.5, 1.5], [2.0, 1.0]]),), order=1)
+        hop.check_grads(
+            hop.vmap(hop.grad(lambda x: hop.sum(hop.sin(x) * x))),
+            (asarray([[0.5, 1.5], [2.0, 1.0]]),),
+            order=1,
+        )
 
     def test_dtypes(self):
         for dtype in (hop.float32, hop.float16, hop.bfloat16):
             with self.subTest(dtype=dtype):
-                hop.check_grads(lambda x: hop.sum(hop.sin(x)), (hop.asarray([0.5, 1.0], dtype=dtype),))  # in float64
-                hop.check_grads(lambda x: hop.sum(hop.sin(x.astype(dtype))), (hop.asarray([0.5, 1.0], dtype=dtype),), order=1)  # which it does not allow
+                hop.check_grads(
+                    lambda x: hop.sum(hop.sin(x)), (hop.asarray([0.5, 1.0], dtype=dtype),)
+                )  # in float64
+                hop.check_grads(
+                    lambda x: hop.sum(hop.sin(x.astype(dtype))),
+                    (hop.asarray([0.5, 1.0], dtype=dtype),),
+                    order=1,
+                )  # which it does not allow
 
         def narrow(x):
             if x.dtype is not hop.float32:
@@ -105,14 +125,18 @@ class Wrong(Case):
 
     def test_loops_branches_and_lanes(self):
         xs = asarray([1.0, -1.0, 0.5])
-        self.fails(lambda w: hop.scan(lambda h, x: (hop.tanh(wrong_square(w) * h + x), None), 0.1, xs)[0], (0.5,))
+        self.fails(
+            lambda w: hop.scan(lambda h, x: (hop.tanh(wrong_square(w) * h + x), None), 0.1, xs)[0], (0.5,)
+        )
         self.fails(lambda x: hop.while_loop(lambda c: c < 50.0, lambda c: wrong_square(c) + 1, x), (1.5,))
         self.fails(lambda x: hop.cond(hop.asarray(True), wrong_square, lambda x: x, x), (1.3,))
         self.fails(hop.vmap(wrong_square), (xs,))
 
     def test_kinks(self):
         e = self.fails(lambda x: hop.where(x > 0, 3 * x, x), (0.0,), order=1)
-        ahead_and_behind = sorted(abs(float(x)) for x in re.search(r"sides are (\S+) and (\S+):", str(e)).groups())
+        ahead_and_behind = sorted(
+            abs(float(x)) for x in re.search(r"sides are (\S+) and (\S+):", str(e)).groups()
+        )
         self.assertAlmostEqual(ahead_and_behind[1] / ahead_and_behind[0], 3, 4)
         e = self.fails(hop.abs, (0.0,), order=2)
         self.assertEqual(e.order, 2)

@@ -1,4 +1,5 @@
-"""Branches and loops, at once and captured, with gradients, trees and closures; errors that name the place in the tree."""
+"""Branches and loops, at once and captured, with gradients, trees and closures; errors that name the place
+in the tree."""
 
 import math
 import os
@@ -36,9 +37,21 @@ class Branches(Case):
     def test_errors(self):
         p, x = hop.asarray(True), vector(1, 2)
         cases = [
-            (lambda v: {"h": [v]}, lambda v: {"h": [v[0]]}, r"result\['h'\]\[0\]: false_fun gives f64\[\], true_fun gives f64\[2\]"),
-            (lambda v: {"h": v}, lambda v: {"g": v}, r"result\['g'\]: true_fun has nothing there, expected \*\n  result\['h'\]: true_fun has the structure \*, expected nothing"),
-            (lambda v: v, lambda v: v.astype(hop.float32), r"false_fun gives f32\[2\], true_fun gives f64\[2\]"),
+            (
+                lambda v: {"h": [v]},
+                lambda v: {"h": [v[0]]},
+                r"result\['h'\]\[0\]: false_fun gives f64\[\], true_fun gives f64\[2\]",
+            ),
+            (
+                lambda v: {"h": v},
+                lambda v: {"g": v},
+                r"result\['g'\]: true_fun has nothing there, expected \*\n  result\['h'\]: true_fun has the structure \*, expected nothing",
+            ),
+            (
+                lambda v: v,
+                lambda v: v.astype(hop.float32),
+                r"false_fun gives f32\[2\], true_fun gives f64\[2\]",
+            ),
         ]
         for a, b, text in cases:
             with self.assertRaisesRegex(hop.Error, text):
@@ -51,7 +64,11 @@ class Branches(Case):
 
 class Loops(Case):
     def test_while(self):
-        collatz = lambda n: hop.while_loop(lambda c: c["n"] != 1, lambda c: {"n": hop.where(c["n"] % 2 == 0, c["n"] // 2, 3 * c["n"] + 1), "steps": c["steps"] + 1}, {"n": n, "steps": 0})["steps"]  # noqa: E731
+        collatz = lambda n: hop.while_loop(
+            lambda c: c["n"] != 1,
+            lambda c: {"n": hop.where(c["n"] % 2 == 0, c["n"] // 2, 3 * c["n"] + 1), "steps": c["steps"] + 1},
+            {"n": n, "steps": 0},
+        )["steps"]  # noqa: E731
         self.equal(collatz(27), 111)
         self.equal(hop.jit(collatz)(hop.asarray(27)), 111)
         self.equal(hop.vmap(collatz)(hop.asarray([1, 7, 27])), [0, 16, 111])
@@ -74,7 +91,11 @@ class Loops(Case):
         self.equal(all_["before"], [0, 1, 3])
         self.equal(hop.scan(lambda c, x: (c + x, c), 0.0, xs, reverse=True)[1], [5, 3, 0])
         self.equal(hop.scan(lambda c, _: (c * 2, None), 1, length=5)[0], 32)
-        last, ys = hop.scan(lambda c, x: ((c[0] + x["a"], c[1]), x["b"]), (vector(0), None), {"a": hop.asarray([[1.0], [2.0]], dtype=hop.float64), "b": hop.arange(2)})
+        last, ys = hop.scan(
+            lambda c, x: ((c[0] + x["a"], c[1]), x["b"]),
+            (vector(0), None),
+            {"a": hop.asarray([[1.0], [2.0]], dtype=hop.float64), "b": hop.arange(2)},
+        )
         self.assertEqual((last[0].tolist(), last[1], ys.tolist()), ([3], None, [0, 1]))
         for schedule in (None, "recompute", "sqrt", "every 2"):
             g = hop.grad(lambda v: hop.scan(lambda c, x: (c * x, None), 1.0, v, schedule=schedule)[0])
@@ -108,7 +129,9 @@ class Loops(Case):
         self.equal(hop.associative_scan(lambda a, b: a + b, x, reverse=True), [10, 9, 7, 4])
         pairs = hop.associative_scan(lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]), (x * 0 + 0.5, x))
         self.close(pairs[1], [1, 2.5, 4.25, 6.125])
-        self.equal(hop.grad(lambda v: hop.sum(hop.associative_scan(lambda a, b: a * b, v)))(x), [33, 16, 10, 6])
+        self.equal(
+            hop.grad(lambda v: hop.sum(hop.associative_scan(lambda a, b: a * b, v)))(x), [33, 16, 10, 6]
+        )
         self.equal(hop.map(lambda t: t["x"] * 2 + t["y"], {"x": x, "y": x}), [3, 6, 9, 12])
         self.equal(hop.grad(lambda v: hop.sum(hop.map(lambda e: e**2, v)))(x), [2, 4, 6, 8])
 
@@ -131,7 +154,14 @@ class Loops(Case):
         self.close(f(vector(*x)), plain(x))
         self.close(hop.jit(f)(vector(*x)), plain(x))
         step = 1e-6
-        expected = [(plain([v + step * (i == k) for i, v in enumerate(x)]) - plain([v - step * (i == k) for i, v in enumerate(x)])) / (2 * step) for k in range(3)]
+        expected = [
+            (
+                plain([v + step * (i == k) for i, v in enumerate(x)])
+                - plain([v - step * (i == k) for i, v in enumerate(x)])
+            )
+            / (2 * step)
+            for k in range(3)
+        ]
         self.close(hop.grad(f)(vector(*x)), expected, 1e-5)
 
     def test_python_numbers(self):
@@ -147,7 +177,9 @@ class Loops(Case):
         ]:  # fmt: skip
             with self.assertRaisesRegex(hop.InvalidError, text):
                 call()
-        self.equal(hop.jit(lambda k: hop.switch(k, [lambda: 2, lambda: 3.5, lambda: hop.asarray(4.0)]))(1), 3.5)
+        self.equal(
+            hop.jit(lambda k: hop.switch(k, [lambda: 2, lambda: 3.5, lambda: hop.asarray(4.0)]))(1), 3.5
+        )
         self.equal(hop.fori_loop(0, 1, lambda i, c: 0.5, 2), 0.5, hop.float32)
         self.equal(hop.scan(lambda c, x: (3, c), vector(2)[0], vector(0, 0))[1], [2, 3], hop.float64)
 
@@ -176,8 +208,13 @@ class WhatJaxTakes(Case):
         for how in (lambda f: f, hop.jit):
             self.equal(how(lambda x: hop.cond(x > 0, negated, abs, operand=x))(hop.asarray(2.0)), -2.0)
             self.equal(how(lambda x: hop.switch(9, [abs, negated], operand=x))(hop.asarray(2.0)), -2.0)
-            self.equal(how(lambda x: hop.cond(x > 0, lambda _: x, lambda _: -x, operand=None))(hop.asarray(2.0)), 2.0)
-        for call in (lambda: hop.cond(True, abs, abs, 1, operand=2), lambda: hop.switch(0, [abs], 1, operand=2)):
+            self.equal(
+                how(lambda x: hop.cond(x > 0, lambda _: x, lambda _: -x, operand=None))(hop.asarray(2.0)), 2.0
+            )
+        for call in (
+            lambda: hop.cond(True, abs, abs, 1, operand=2),
+            lambda: hop.switch(0, [abs], 1, operand=2),
+        ):
             with self.assertRaisesRegex(hop.InvalidError, "there are operands, and one given as operand="):
                 call()
 
@@ -231,7 +268,14 @@ class WhatJaxTakes(Case):
         self.equal(trips, [4, 1])
         with self.assertRaises(hop.CheckError):
             powers(3.0, max_trips=3)
-        rows = hop.while_loop(lambda c: hop.sum(c) < 9, lambda c: c + 1, hop.zeros((2,)), stack=True, max_trips=6, schedule="sqrt")
+        rows = hop.while_loop(
+            lambda c: hop.sum(c) < 9,
+            lambda c: c + 1,
+            hop.zeros((2,)),
+            stack=True,
+            max_trips=6,
+            schedule="sqrt",
+        )
         self.equal(rows[1], [[1, 1], [2, 2], [3, 3], [4, 4], [5, 5], [0, 0]])
 
     def test_bounds_that_are_no_integers(self):
@@ -243,7 +287,9 @@ class WhatJaxTakes(Case):
             self.equal(total(a, b), expected, hop.float32)
             self.equal(hop.jit(total)(a, b), expected)
         self.equal(hop.grad(total)(0.5, 3.2), 3.0)  # of three trips each begins at the first bound
-        with self.assertRaisesRegex(hop.InvalidError, "fori_loop: upper: expected a number of steps that can be counted, found inf"):
+        with self.assertRaisesRegex(
+            hop.InvalidError, "fori_loop: upper: expected a number of steps that can be counted, found inf"
+        ):
             total(0.0, math.inf)
 
     def test_other_axes(self):
@@ -254,7 +300,10 @@ class WhatJaxTakes(Case):
                 last, seen = how(lambda v: hop.scan(step, zero, v, dim=dim))(m)
                 self.equal(last, [3, 12])
                 self.equal(seen, [[0, 0], [0, 3], [1, 7]])
-                self.equal(how(lambda v: hop.scan(step, zero, v, dim=dim, reverse=True)[1])(m), [[3, 9], [2, 5], [0, 0]])
+                self.equal(
+                    how(lambda v: hop.scan(step, zero, v, dim=dim, reverse=True)[1])(m),
+                    [[3, 9], [2, 5], [0, 0]],
+                )
         g = hop.grad(lambda v: hop.sum(hop.scan(lambda c, x: (c * x, None), hop.ones(2), v, dim=1)[0]))
         self.equal(g(hop.asarray([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])), [[6, 3, 2], [30, 24, 20]])
         with self.assertRaisesRegex(hop.InvalidError, r"scan: xs\[1\] has type i64\[3\], there is no axis 1"):
@@ -270,7 +319,9 @@ class WhatJaxTakes(Case):
                 self.equal(out["double"], [0, 2, 4, 6, 8, 10, 12])
                 self.equal(out["one"], [1] * 7)
                 self.equal(out["n"], [0, 2, 4, 6, 8, 10, 12])
-        self.equal(hop.grad(lambda v: hop.sum(hop.map(hop.square, v, batch_size=2)))(vector(1, 2, 3)), [2, 4, 6])
+        self.equal(
+            hop.grad(lambda v: hop.sum(hop.map(hop.square, v, batch_size=2)))(vector(1, 2, 3)), [2, 4, 6]
+        )
         self.assertEqual(hop.map(hop.square, hop.zeros((0, 2)), batch_size=3).shape, (0, 2))
         for bad in (0, -1, 1.5, "2"):
             with self.assertRaisesRegex(hop.InvalidError, "map: batch_size: expected a number of slices"):
@@ -306,7 +357,9 @@ class WithoutJit(Case):
         code = "import hop; print(hop.jit(lambda x: isinstance(x, hop.Tracer))(hop.ones(1)))"
         for value, expected in (("1", "False"), ("0", "True")):
             environment = {**os.environ, "HOP_DISABLE_JIT": value}
-            done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+            done = subprocess.run(
+                [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+            )
             self.assertEqual(done.stdout.strip(), expected)
 
     def test_loops(self):

@@ -1,5 +1,5 @@
-"""Every example in the pages of docs/python gives what the page says, and every program in examples/python, copied to an empty folder, runs there, passes its own
-checks and draws its picture."""
+"""Every example in the pages of docs/python gives what the page says, and every program in
+examples/python, copied to an empty folder, runs there, passes its own checks and draws its picture."""
 
 import contextlib
 import doctest
@@ -25,7 +25,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run_page(path):
-    """(examples that failed, examples, what doctest has to say) of the blocks of a page; they share their names, and run in an empty folder."""
+    """(examples that failed, examples, what doctest has to say) of the blocks of a page; they share their
+    names, and run in an empty folder."""
     text = re.sub(r"^```.*$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     test = doctest.DocTestParser().get_doctest(text, {"__name__": "page"}, path.name, str(path), 0)
     said = []
@@ -42,7 +43,11 @@ def run_page(path):
 
 class Docs(unittest.TestCase):
     def test_pages(self):
-        pages = [*sorted((ROOT / "docs" / "python").glob("*.md")), ROOT / "docs" / "emit.md", ROOT / "docs" / "files.md"]
+        pages = [
+            *sorted((ROOT / "docs" / "python").glob("*.md")),
+            ROOT / "docs" / "emit.md",
+            ROOT / "docs" / "files.md",
+        ]
         self.assertTrue(pages)
         for page in pages:
             with self.subTest(page=page.name):
@@ -77,7 +82,11 @@ class Docs(unittest.TestCase):
 
     @staticmethod
     def programs():
-        return [p for p in map(pathlib.Path, sorted(glob.glob(str(ROOT / "examples" / "python" / "*.py")))) if p.name != "plot.py"]
+        return [
+            p
+            for p in map(pathlib.Path, sorted(glob.glob(str(ROOT / "examples" / "python" / "*.py"))))
+            if p.name != "plot.py"
+        ]
 
     def test_programs(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -85,7 +94,13 @@ class Docs(unittest.TestCase):
                 shutil.copy(path, folder)
             for path in self.programs():
                 with self.subTest(program=path.name):
-                    done = subprocess.run([sys.executable, "-B", path.name], cwd=folder, capture_output=True, text=True, timeout=300)
+                    done = subprocess.run(
+                        [sys.executable, "-B", path.name],
+                        cwd=folder,
+                        capture_output=True,
+                        text=True,
+                        timeout=300,
+                    )
                     self.assertEqual((done.returncode, done.stderr), (0, ""))
                     self.assertTrue(done.stdout)
                     root = xml.etree.ElementTree.parse(pathlib.Path(folder, path.stem + ".svg")).getroot()

@@ -1,4 +1,5 @@
-"""Memory in and out: what shares memory, what is copied, what is refused, who keeps whom alive. NumPy, the buffer protocol, DLPack in both of its forms."""
+"""Memory in and out: what shares memory, what is copied, what is refused, who keeps whom alive. NumPy, the
+buffer protocol, DLPack in both of its forms."""
 
 import array
 import ctypes
@@ -39,7 +40,14 @@ class NumPy(Case):
             self.assertFalse(numpy.from_dlpack(y).flags.writeable)
             with self.assertRaises((BufferError, TypeError)):
                 ctypes.c_char.from_buffer(y)
-        for y in (x + 0, hop.asarray(a, copy=True), x._copy(), hop.jit(lambda v: v)(a), hop.array(x), numpy.asarray(x).copy()):
+        for y in (
+            x + 0,
+            hop.asarray(a, copy=True),
+            x._copy(),
+            hop.jit(lambda v: v)(a),
+            hop.array(x),
+            numpy.asarray(x).copy(),
+        ):
             self.assertTrue(numpy.asarray(y).flags.writeable)
         f = hop.jit(lambda v: v * 2, donate_argnums=0)
         for _ in range(3):
@@ -55,7 +63,19 @@ class NumPy(Case):
 
     def test_strides(self):
         a = numpy.arange(24, dtype="i4").reshape(2, 3, 4)
-        for view in (a.T, a[:, ::-1], a[::-1, :, ::-2], a[:, 1], a[..., 0], numpy.asfortranarray(a), a.transpose(1, 0, 2), a[:0], a[:, :, :1], numpy.broadcast_to(a[0], (5, 3, 4)), numpy.lib.stride_tricks.sliding_window_view(a, 2, axis=2)):
+        for view in (
+            a.T,
+            a[:, ::-1],
+            a[::-1, :, ::-2],
+            a[:, 1],
+            a[..., 0],
+            numpy.asfortranarray(a),
+            a.transpose(1, 0, 2),
+            a[:0],
+            a[:, :, :1],
+            numpy.broadcast_to(a[0], (5, 3, 4)),
+            numpy.lib.stride_tricks.sliding_window_view(a, 2, axis=2),
+        ):
             x = hop.asarray(view)
             if view.size:
                 self.assertEqual(x._pointer, view.ctypes.data)
@@ -73,7 +93,13 @@ class NumPy(Case):
         x = hop.ones(2)
         for dtype, text in cases.items():
             bad = numpy.zeros(2, dtype=dtype)
-            for use in (hop.asarray, hop.jit(lambda v: v), lambda b: hop.asarray([b]), lambda b: hop.sum(b), lambda b: hop.vmap(lambda v: v)(b)):
+            for use in (
+                hop.asarray,
+                hop.jit(lambda v: v),
+                lambda b: hop.asarray([b]),
+                lambda b: hop.sum(b),
+                lambda b: hop.vmap(lambda v: v)(b),
+            ):
                 with self.assertRaises(TypeError) as caught:
                     use(bad)
                 self.assertIn(text, str(caught.exception))
@@ -102,7 +128,25 @@ class NumPy(Case):
         self.assertEqual(numpy.asarray(x[:, 1]).ctypes.data, x._pointer + 4)
         self.assertNotEqual(numpy.array(x).ctypes.data, x._pointer)
         self.assertEqual(numpy.asarray(x, dtype="f8").dtype, "f8")
-        for f in (numpy.sum, numpy.mean, numpy.std, numpy.var, numpy.max, numpy.min, numpy.prod, numpy.argmax, numpy.ndim, numpy.shape, numpy.size, numpy.sort, numpy.cumsum, numpy.ravel, numpy.transpose, numpy.any, numpy.all):
+        for f in (
+            numpy.sum,
+            numpy.mean,
+            numpy.std,
+            numpy.var,
+            numpy.max,
+            numpy.min,
+            numpy.prod,
+            numpy.argmax,
+            numpy.ndim,
+            numpy.shape,
+            numpy.size,
+            numpy.sort,
+            numpy.cumsum,
+            numpy.ravel,
+            numpy.transpose,
+            numpy.any,
+            numpy.all,
+        ):
             numpy.testing.assert_allclose(f(x), f(numpy.asarray(x)), rtol=1e-6, err_msg=f.__name__)
         self.assertEqual(numpy.stack([x, x]).shape, (2, 2, 2))
         numpy.testing.assert_array_equal(x, [[1, 2], [3, 4]])
@@ -137,7 +181,16 @@ class NumPy(Case):
         a, alive = lend()
         x = hop.asarray(a)
         del a
-        parts = [x[1:], x.reshape((2, 2)), numpy.asarray(x), memoryview(x), hop.from_dlpack(x), x.__dlpack__(), numpy.from_dlpack(x), +x]
+        parts = [
+            x[1:],
+            x.reshape((2, 2)),
+            numpy.asarray(x),
+            memoryview(x),
+            hop.from_dlpack(x),
+            x.__dlpack__(),
+            numpy.from_dlpack(x),
+            +x,
+        ]
         del x
         while parts:
             gc.collect()
@@ -187,7 +240,8 @@ class DLPack(Case):
         here, asked = hop.ones(3), []
 
         class Elsewhere:
-            """An array on a device, whose library copies it when it is asked for one in the memory of the CPU."""
+            """An array on a device, whose library copies it when it is asked for one in the memory of the
+            CPU."""
 
             def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
                 asked.append((dl_device, copy))
@@ -268,10 +322,24 @@ class Buffers(Case):
         del x
         gc.collect()
         numbers.append(4)
-        for code, d in (("b", hop.int8), ("B", hop.uint8), ("h", hop.int16), ("H", hop.uint16), ("i", hop.int32), ("I", hop.uint32), ("l", hop.int64), ("L", hop.uint64), ("q", hop.int64), ("Q", hop.uint64), ("f", hop.float32)):
+        for code, d in (
+            ("b", hop.int8),
+            ("B", hop.uint8),
+            ("h", hop.int16),
+            ("H", hop.uint16),
+            ("i", hop.int32),
+            ("I", hop.uint32),
+            ("l", hop.int64),
+            ("L", hop.uint64),
+            ("q", hop.int64),
+            ("Q", hop.uint64),
+            ("f", hop.float32),
+        ):
             self.equal(hop.asarray(array.array(code, [0, 1])), [0, 1], d)
         self.equal(hop.asarray((ctypes.c_int32 * 3)(1, 2, 3)), [1, 2, 3], hop.int32)
-        self.equal(hop.asarray(memoryview(bytearray(range(6))).cast("B", (2, 3))), [[0, 1, 2], [3, 4, 5]], hop.uint8)
+        self.equal(
+            hop.asarray(memoryview(bytearray(range(6))).cast("B", (2, 3))), [[0, 1, 2], [3, 4, 5]], hop.uint8
+        )
         self.equal(hop.asarray(memoryview(b"abcdef")[::-2]), [102, 100, 98], hop.uint8)
         with self.assertRaises(TypeError):
             hop.asarray(array.array("u", "ab"))

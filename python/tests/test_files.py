@@ -1,5 +1,5 @@
-"""Files of trees: what is saved comes back as it was; other programs read the arrays by their paths; what a file
-says is not believed."""
+"""Files of trees: what is saved comes back as it was; other programs read the arrays by their paths; what
+a file says is not believed."""
 
 import collections
 import dataclasses

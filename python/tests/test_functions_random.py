@@ -1,7 +1,7 @@
 """Random calls of the array functions against NumPy's: dtypes, shapes with sizes of 0, axes, options.
 
-A seed makes one call of every function; HOP_TEST_SEED=N runs that one alone, HOP_TEST_SEEDS=N that many. Every
-call is made at once and inside of jit; where NumPy refuses, hop must refuse as well.
+A seed makes one call of every function; HOP_TEST_SEED=N runs that one alone, HOP_TEST_SEEDS=N that many.
+Every call is made at once and inside of jit; where NumPy refuses, hop must refuse as well.
 """
 
 import itertools
@@ -97,7 +97,8 @@ def rounding(*arrays):
 
 
 class Call:
-    """Arrays, a function of hop's and one of NumPy's, and how far off results may be: a share of the largest."""
+    """Arrays, a function of hop's and one of NumPy's, and how far off results may be: a share of the
+    largest."""
 
     def __init__(self, arrays, ours, theirs, tolerance=0.0, said=""):
         self.arrays, self.ours, self.theirs, self.tolerance, self.said = arrays, ours, theirs, tolerance, said

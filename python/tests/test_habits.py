@@ -1,5 +1,5 @@
-"""NumPy's habits: arguments by position where NumPy takes them so, and what is said of arguments that hop does not
-have."""
+"""NumPy's habits: arguments by position where NumPy takes them so, and what is said of arguments that hop
+does not have."""
 
 import inspect
 import re
@@ -175,7 +175,10 @@ class Arguments(Case):
             (lambda: hop.where(), "condition and x1 and x2 are missing"),
             (lambda: hop.interp(1.0, x[0], x[0], left=0), r"use hop\.where\(x < xp\[0\], left"),
             (lambda: hop.unique(x, axis=0), "whole slices are not compared"),
-            (lambda: hop.where(x > 0), r"x1 and x2 are missing \(hop.nonzero\(condition\) says where it holds\)"),
+            (
+                lambda: hop.where(x > 0),
+                r"x1 and x2 are missing \(hop.nonzero\(condition\) says where it holds\)",
+            ),
             (lambda: hop.sum(x, ddof=1), "those given by name are axis"),
             (lambda: hop.scan(lambda c, y: (c, y), 0.0, x, nothing=1), "no argument 'nothing'"),
             (lambda: hop.linspace(0.0, 1.0, num=3, num_=2), "did you mean 'num'"),

@@ -1,4 +1,5 @@
-"""Random indexing expressions and updates against NumPy's. A seed makes one expression; HOP_TEST_SEED=N runs that one alone, HOP_TEST_SEEDS=N that many."""
+"""Random indexing expressions and updates against NumPy's. A seed makes one expression; HOP_TEST_SEED=N
+runs that one alone, HOP_TEST_SEEDS=N that many."""
 
 import os
 import random
@@ -19,12 +20,17 @@ def a_slice(rng, n):
 
 def an_array(rng, n, shape):
     """Positions along an axis of size n, some negative, as NumPy array, list or hop array."""
-    numbers = numpy.array([rng.randrange(-n, n) for _ in range(int(numpy.prod(shape, dtype=int)))], dtype=rng.choice(["i8", "i4", "i2"])).reshape(shape)
+    numbers = numpy.array(
+        [rng.randrange(-n, n) for _ in range(int(numpy.prod(shape, dtype=int)))],
+        dtype=rng.choice(["i8", "i4", "i2"]),
+    ).reshape(shape)
     return rng.choice([numbers, numbers, numbers.tolist() if numbers.ndim and numbers.size else numbers])
 
 
 def a_mask(rng, shape):
-    return numpy.array([rng.random() < 0.5 for _ in range(int(numpy.prod(shape, dtype=int)))], dtype=bool).reshape(shape)
+    return numpy.array(
+        [rng.random() < 0.5 for _ in range(int(numpy.prod(shape, dtype=int)))], dtype=bool
+    ).reshape(shape)
 
 
 def a_key(rng, shape):
@@ -34,7 +40,18 @@ def a_key(rng, shape):
     arrays = rng.random() < 0.5  # NumPy has rules of its own for keys with arrays: half of the keys have none
     while axis < len(shape):
         n = shape[axis]
-        kind = rng.choice(["int", "slice", "slice", "slice", "new", "stop", "ellipsis", *(["array", "array", "mask"] if arrays else [])])
+        kind = rng.choice(
+            [
+                "int",
+                "slice",
+                "slice",
+                "slice",
+                "new",
+                "stop",
+                "ellipsis",
+                *(["array", "array", "mask"] if arrays else []),
+            ]
+        )
         if kind == "stop":
             break
         if kind == "new":
@@ -77,13 +94,23 @@ def duplicates(shape, key):
     return len(set(picked.tolist())) < picked.size
 
 
-UPDATES = {"set": None, "add": "add", "subtract": "subtract", "mul": "multiply", "min": "minimum", "max": "maximum"}
+UPDATES = {
+    "set": None,
+    "add": "add",
+    "subtract": "subtract",
+    "mul": "multiply",
+    "min": "minimum",
+    "max": "maximum",
+}
 
 
 class Random(Case):
     def attempt(self, seed):
         rng = random.Random(seed)
-        shape = tuple(rng.choice([0, 1, 2, 3, 4, 5]) if rng.random() < 0.5 else rng.randint(2, 5) for _ in range(rng.choice([1, 1, 2, 2, 2, 3, 3, 4])))
+        shape = tuple(
+            rng.choice([0, 1, 2, 3, 4, 5]) if rng.random() < 0.5 else rng.randint(2, 5)
+            for _ in range(rng.choice([1, 1, 2, 2, 2, 3, 3, 4]))
+        )
         dtype = rng.choice(["f8", "f4", "i8", "i4", "u1"])
         a = numpy.arange(int(numpy.prod(shape, dtype=int)), dtype=dtype).reshape(shape)
         if rng.random() < 0.3:  # memory that is not row-major

@@ -68,7 +68,9 @@ class Caching(Case):
 
     def test_arguments(self):
         f = hop.jit(lambda a, b=2.0, *, c=3.0: a + b * c)
-        self.assertEqual([f(1.0).item(), f(1.0, 1.0).item(), f(1.0, c=1.0).item(), f(a=1.0, b=0.0).item()], [7, 4, 3, 1])
+        self.assertEqual(
+            [f(1.0).item(), f(1.0, 1.0).item(), f(1.0, c=1.0).item(), f(a=1.0, b=0.0).item()], [7, 4, 3, 1]
+        )
         self.equal(hop.jit(lambda x: x)(3), 3, hop.int64)
         self.assertEqual(hop.jit(lambda: (hop.ones(1), None))()[1], None)
         self.assertEqual(hop.jit(lambda x: ())(1), ())
@@ -106,10 +108,16 @@ class Caching(Case):
         f = Counted(lambda x, n, mode="up": x * n if mode == "up" else x / n)
         g = hop.jit(f, static_argnums=1, static_argnames="mode")
         x = hop.ones(1)
-        self.assertEqual([g(x, 2).item(), g(x, 2).item(), g(x, 4, mode="down").item(), g(x, 4).item()], [2, 2, 0.25, 4])
+        self.assertEqual(
+            [g(x, 2).item(), g(x, 2).item(), g(x, 4, mode="down").item(), g(x, 4).item()], [2, 2, 0.25, 4]
+        )
         self.assertEqual(f.runs, 3)
-        h = hop.jit(lambda x, n, mode: x * n if mode == "up" else x / n, static_argnums=1, static_argnames="mode")
-        self.assertEqual([h(x, 2, "up").item(), h(x, n=4, mode="down").item(), h(x, 4, "down").item()], [2, 0.25, 0.25])
+        h = hop.jit(
+            lambda x, n, mode: x * n if mode == "up" else x / n, static_argnums=1, static_argnames="mode"
+        )
+        self.assertEqual(
+            [h(x, 2, "up").item(), h(x, n=4, mode="down").item(), h(x, 4, "down").item()], [2, 0.25, 0.25]
+        )
         with self.assertRaises(TypeError):
             hop.jit(lambda x: x, static_argnums="x")
         with self.assertRaisesRegex(TypeError, "hashable"):
@@ -159,7 +167,9 @@ class Caching(Case):
         self.assertFalse(x._donated)  # wrong arguments take nothing
         with self.assertRaises(hop.CheckError):
             failing(x)
-        with self.assertRaisesRegex(RuntimeError, "donated"):  # a call that fails has its memory all the same: it may have been overwritten
+        with self.assertRaisesRegex(
+            RuntimeError, "donated"
+        ):  # a call that fails has its memory all the same: it may have been overwritten
             failing(x)
         self.assertEqual(x.shape, (100,))
 
@@ -231,12 +241,21 @@ class Tracers(Case):
 
         with self.assertRaisesRegex(hop.TracerError, "test_jit.py:[0-9]+.*hop.cond"):
             f(1.0)
-        for use in (float, int, lambda x: [1, 2][x], lambda x: x.item(), lambda x: x.tolist(), lambda x: range(x), lambda x: memoryview(x)):
+        for use in (
+            float,
+            int,
+            lambda x: [1, 2][x],
+            lambda x: x.item(),
+            lambda x: x.tolist(),
+            lambda x: range(x),
+            lambda x: memoryview(x),
+        ):
             with self.assertRaises((hop.TracerError, TypeError)):
                 hop.jit(use)(hop.asarray(1))
 
     def test_quick_calls(self):
-        """Trees of every kind, keywords and static values: the second call with the same types runs no Python code of the function."""
+        """Trees of every kind, keywords and static values: the second call with the same types runs no
+        Python code of the function."""
 
         @dataclasses.dataclass
         class Layer:
@@ -259,7 +278,12 @@ class Tracers(Case):
             return hop.tree.map(lambda x: x * factor + (mode == "b"), (tree, named))
 
         g = hop.jit(f, static_argnums=1, static_argnames="mode")
-        make = lambda v: [Layer(hop.full((2,), v)), Pair(v, Layer(v, "b")), Box({"k": (v, None)}, "label"), collections.OrderedDict(z=v, a=v)]  # noqa: E731
+        make = lambda v: [
+            Layer(hop.full((2,), v)),
+            Pair(v, Layer(v, "b")),
+            Box({"k": (v, None)}, "label"),
+            collections.OrderedDict(z=v, a=v),
+        ]  # noqa: E731
         for quick in (make(1.0), make(1.0)[:3]):
             runs.clear()
             for v in (1.0, 2.0, 3.0):
@@ -271,10 +295,24 @@ class Tracers(Case):
                 self.assertEqual([type(x) for x in tree], [type(x) for x in quick])
             self.assertEqual(runs, ["b"])
         runs.clear()
-        for factor, dtype in ((2, "int64"), (2.0, "float32"), (True, "int64"), (2, "int64"), (2.0, "float32")):
+        for factor, dtype in (
+            (2, "int64"),
+            (2.0, "float32"),
+            (True, "int64"),
+            (2, "int64"),
+            (2.0, "float32"),
+        ):
             self.assertEqual(g(1 if dtype == "int64" else 1.0, factor)[0].dtype, dtype)
         self.assertEqual(len(runs), 3)
-        for other in (Layer(1.0, "c"), Box(1.0, "other"), Box(1.0, frozenset([1])), Box(1.0, frozenset([1])), Pair(1.0, 2.0), (1.0, 2.0), [1.0, 2.0]):
+        for other in (
+            Layer(1.0, "c"),
+            Box(1.0, "other"),
+            Box(1.0, frozenset([1])),
+            Box(1.0, frozenset([1])),
+            Pair(1.0, 2.0),
+            (1.0, 2.0),
+            [1.0, 2.0],
+        ):
             made = g(other, 2)[0]
             self.assertIs(type(made), type(other))
             self.assertEqual(getattr(made, "label", None), getattr(other, "label", None))
@@ -291,7 +329,11 @@ class Tracers(Case):
     def test_leaks(self):
         kept = []
         hop.jit(lambda x: kept.append(x * 2) or x)(hop.ones(1))
-        for use in (lambda: kept[0] + 1, lambda: hop.jit(lambda x: x + kept[0])(hop.ones(1)), lambda: hop.grad(lambda x: x * kept[0][0])(1.0)):
+        for use in (
+            lambda: kept[0] + 1,
+            lambda: hop.jit(lambda x: x + kept[0])(hop.ones(1)),
+            lambda: hop.grad(lambda x: x * kept[0][0])(1.0),
+        ):
             with self.assertRaisesRegex(hop.TracerError, "test_jit.py:[0-9]+.*test_jit.py:[0-9]+"):
                 use()
         inner = []

@@ -1,4 +1,5 @@
-"""What programs are kept under: values that Python takes for equal but programs can tell apart are different programs; values that are the same are one."""
+"""What programs are kept under: values that Python takes for equal but programs can tell apart are
+different programs; values that are the same are one."""
 
 import collections
 import dataclasses
@@ -78,7 +79,15 @@ APART = [
     ["a", Text.A],
     [0j, complex(-0.0, 0.0), complex(0.0, -0.0)],
     [range(0, 3, 2), range(0, 4, 2)],
-    [Settings(0.0), Settings(-0.0), Settings(0), Settings((0.0,)), Settings((-0.0,)), Settings(Settings(0.0)), Settings(Settings(-0.0))],
+    [
+        Settings(0.0),
+        Settings(-0.0),
+        Settings(0),
+        Settings((0.0,)),
+        Settings((-0.0,)),
+        Settings(Settings(0.0)),
+        Settings(Settings(-0.0)),
+    ],
     [Named("a"), Renamed("a")],
     [NAN, -NAN, OTHER_NAN],
 ]
@@ -111,7 +120,8 @@ def told(value):
 
 
 class Programs(Case):
-    """A function that counts its captures and gives back a number for each value that it was captured with."""
+    """A function that counts its captures and gives back a number for each value that it was captured
+    with."""
 
     def counted(self, **options):
         seen = []
@@ -128,7 +138,9 @@ class Programs(Case):
             for value in values:
                 got = call(value)
                 text = told(value)
-                self.assertEqual(numbers.setdefault(text, got), got, f"{value!r} ran a program of another value")
+                self.assertEqual(
+                    numbers.setdefault(text, got), got, f"{value!r} ran a program of another value"
+                )
                 self.assertEqual(seen[got - 1], text)
         self.assertEqual(len(seen), len(set(map(told, values))))
 
@@ -169,7 +181,13 @@ class Programs(Case):
         ]
         for row in rows:
             kinds = {}
-            f = hop.jit(lambda x, s: kinds.setdefault((type(s), bytes(memoryview(numpy.asarray(s)).cast("B"))), 0) or x + len(kinds), static_argnums=1)
+            f = hop.jit(
+                lambda x, s: (
+                    kinds.setdefault((type(s), bytes(memoryview(numpy.asarray(s)).cast("B"))), 0)
+                    or x + len(kinds)
+                ),
+                static_argnums=1,
+            )
             for _ in range(2):
                 got = [int(f(hop.asarray(0), s)) for s in row]
                 self.assertEqual(got, list(range(1, len(row) + 1)))
@@ -210,7 +228,8 @@ class Programs(Case):
             self.assertEqual([f(x).item() for _ in range(3)], [math.copysign(1, k)] * 3)
 
     def test_a_closure_of_equal_numbers_is_quick(self):
-        """A number that is computed anew is another object each time: the program is found by its value, and remembered under the new object."""
+        """A number that is computed anew is another object each time: the program is found by its value,
+        and remembered under the new object."""
         RUNS.clear()
 
         def make(k):

@@ -18,7 +18,8 @@ def positive(n, seed, shape=()):
 
 
 def gradient_agrees(case, f, a, tolerance=1e-6):
-    """The gradient of a scalar function of a matrix, and the gradient of a function of it, against differences."""
+    """The gradient of a scalar function of a matrix, and the gradient of a function of it, against
+    differences."""
     shape = a.shape
     flat = hop.asarray(a.ravel())
     g = lambda v: f(v.reshape(shape))  # noqa: E731
@@ -64,7 +65,12 @@ class Solving(Case):
         self.close(hop.linalg.solve(a, v), numpy.linalg.solve(a, v[:, None])[..., 0], 1e-12)
         many = numpy.arange(12.0).reshape(2, 3, 2)
         self.close(hop.linalg.solve(a[0], many), numpy.linalg.solve(a[0], many), 1e-12)
-        for bad in (lambda: hop.linalg.solve(a, numpy.ones((2, 2))), lambda: hop.linalg.inv(numpy.ones((2, 3))), lambda: hop.linalg.det(numpy.ones(3)), lambda: hop.linalg.matrix_power(numpy.ones((2, 3)), 2)):
+        for bad in (
+            lambda: hop.linalg.solve(a, numpy.ones((2, 2))),
+            lambda: hop.linalg.inv(numpy.ones((2, 3))),
+            lambda: hop.linalg.det(numpy.ones(3)),
+            lambda: hop.linalg.matrix_power(numpy.ones((2, 3)), 2),
+        ):
             with self.assertRaises(ValueError):
                 bad()
 
@@ -76,7 +82,9 @@ class Solving(Case):
         self.assertEqual(hop.linalg.solve(none, numpy.zeros((2, 0, 3))).shape, (2, 0, 3))
         self.assertEqual(hop.linalg.cholesky(none).shape, (2, 0, 0))
         self.assertEqual([x.shape for x in hop.linalg.qr(numpy.zeros((3, 0)))], [(3, 0), (0, 0)])
-        self.assertEqual([x.shape for x in hop.linalg.svd(numpy.zeros((2, 0, 3)))], [(2, 0, 0), (2, 0), (2, 3, 3)])
+        self.assertEqual(
+            [x.shape for x in hop.linalg.svd(numpy.zeros((2, 0, 3)))], [(2, 0, 0), (2, 0), (2, 3, 3)]
+        )
 
     def test_derivatives(self):
         a = well_conditioned(3, 4)
@@ -90,8 +98,14 @@ class Solving(Case):
     def test_batched_and_compiled(self):
         a = hop.asarray(well_conditioned(3, 6, (4,)))
         self.close(hop.vmap(hop.linalg.inv)(a), numpy.linalg.inv(numpy.asarray(a)), 1e-12)
-        self.close(hop.jit(hop.vmap(hop.grad(lambda x: hop.linalg.slogdet(x)[1])))(a), numpy.linalg.inv(numpy.asarray(a)).swapaxes(1, 2), 1e-12)
-        self.close(hop.jit(lambda x: hop.linalg.solve(x, x))(a), numpy.broadcast_to(numpy.eye(3), (4, 3, 3)), 1e-12)
+        self.close(
+            hop.jit(hop.vmap(hop.grad(lambda x: hop.linalg.slogdet(x)[1])))(a),
+            numpy.linalg.inv(numpy.asarray(a)).swapaxes(1, 2),
+            1e-12,
+        )
+        self.close(
+            hop.jit(lambda x: hop.linalg.solve(x, x))(a), numpy.broadcast_to(numpy.eye(3), (4, 3, 3)), 1e-12
+        )
 
 
 @needs_numpy
@@ -104,7 +118,11 @@ class Decompositions(Case):
         half = numpy.tril(positive(3, 2))
         self.close(hop.linalg.cholesky(half), numpy.linalg.cholesky(half + numpy.tril(half, -1).T), 1e-11)
         self.assertTrue(hop.any(hop.isnan(hop.linalg.cholesky(-numpy.eye(2)))).item())
-        gradient_agrees(self, lambda x: hop.sum(hop.linalg.cholesky(x) ** 2 * 0.5 + hop.linalg.cholesky(x)), positive(3, 3))
+        gradient_agrees(
+            self,
+            lambda x: hop.sum(hop.linalg.cholesky(x) ** 2 * 0.5 + hop.linalg.cholesky(x)),
+            positive(3, 3),
+        )
 
     def test_qr(self):
         for m, n in ((3, 3), (5, 2), (2, 4), (1, 1), (4, 1)):
@@ -115,13 +133,21 @@ class Decompositions(Case):
                     expected = numpy.linalg.qr(a, mode=mode)
                     self.assertEqual((q.shape, r.shape), (expected[0].shape, expected[1].shape))
                     self.close(q @ r, a, 1e-12)
-                    self.close(q.mT @ q, numpy.broadcast_to(numpy.eye(q.shape[-1]), (*shape, q.shape[-1], q.shape[-1])), 1e-12)
+                    self.close(
+                        q.mT @ q,
+                        numpy.broadcast_to(numpy.eye(q.shape[-1]), (*shape, q.shape[-1], q.shape[-1])),
+                        1e-12,
+                    )
                     self.close(hop.tril(r, k=-1), numpy.zeros(r.shape), 0)
         q, r = hop.linalg.qr(numpy.zeros((2, 2)))
         self.equal(q @ r, [[0.0, 0.0], [0.0, 0.0]])
         with self.assertRaises(ValueError):
             hop.linalg.qr(numpy.eye(2), mode="raw")
-        gradient_agrees(self, lambda x: hop.sum(hop.linalg.qr(x)[1] ** 3) + hop.sum(hop.linalg.qr(x)[0][0]), numpy.random.default_rng(0).normal(size=(3, 2)))
+        gradient_agrees(
+            self,
+            lambda x: hop.sum(hop.linalg.qr(x)[1] ** 3) + hop.sum(hop.linalg.qr(x)[0][0]),
+            numpy.random.default_rng(0).normal(size=(3, 2)),
+        )
 
     def test_eigh(self):
         for dtype, tolerance in (("float32", 1e-4), ("float64", 1e-11)):
@@ -132,7 +158,9 @@ class Decompositions(Case):
                     w, v = hop.linalg.eigh(a)
                     self.same(w, numpy.linalg.eigvalsh(a), tolerance)
                     self.close(v * w[..., None, :] @ v.mT, a, tolerance)
-                    self.close(v.mT @ v, numpy.broadcast_to(numpy.eye(n, dtype=dtype), (*shape, n, n)), tolerance)
+                    self.close(
+                        v.mT @ v, numpy.broadcast_to(numpy.eye(n, dtype=dtype), (*shape, n, n)), tolerance
+                    )
         self.equal(hop.linalg.eigvalsh(numpy.diag([3.0, 1.0, 2.0])), [1.0, 2.0, 3.0])
         self.equal(hop.linalg.eigvalsh(numpy.eye(3)), [1.0, 1.0, 1.0])
         self.close(hop.linalg.eigvalsh(numpy.ones((4, 4))), [0.0, 0.0, 0.0, 4.0], 1e-14)
@@ -142,7 +170,9 @@ class Decompositions(Case):
         symmetric = lambda x: (x + x.mT) / 2  # noqa: E731
         gradient_agrees(self, lambda x: hop.sum(hop.linalg.eigvalsh(symmetric(x)) ** 3), a, 1e-5)
         gradient_agrees(self, lambda x: hop.sum(hop.linalg.eigh(symmetric(x))[1][:, 0] ** 4), a, 1e-5)
-        gradient_agrees(self, lambda x: hop.sum(hop.linalg.eigh(symmetric(x))[1][0] ** 4), numpy.diag([1.0, 2.0]), 1e-5)
+        gradient_agrees(
+            self, lambda x: hop.sum(hop.linalg.eigh(symmetric(x))[1][0] ** 4), numpy.diag([1.0, 2.0]), 1e-5
+        )
 
     def test_svd(self):
         for dtype, tolerance in (("float32", 1e-4), ("float64", 1e-11)):
@@ -157,15 +187,28 @@ class Decompositions(Case):
                         self.assertEqual([x.shape for x in (u, s, vh)], [x.shape for x in expected])
                         k = s.shape[-1]
                         self.close(u[..., :k] * s[..., None, :] @ vh[..., :k, :], a, tolerance)
-                        self.close(u.mT @ u, numpy.broadcast_to(numpy.eye(u.shape[-1]), (*shape, u.shape[-1], u.shape[-1])), tolerance)
-                        self.close(vh @ vh.mT, numpy.broadcast_to(numpy.eye(vh.shape[-2]), (*shape, vh.shape[-2], vh.shape[-2])), tolerance)
+                        self.close(
+                            u.mT @ u,
+                            numpy.broadcast_to(numpy.eye(u.shape[-1]), (*shape, u.shape[-1], u.shape[-1])),
+                            tolerance,
+                        )
+                        self.close(
+                            vh @ vh.mT,
+                            numpy.broadcast_to(numpy.eye(vh.shape[-2]), (*shape, vh.shape[-2], vh.shape[-2])),
+                            tolerance,
+                        )
         low = numpy.outer([1.0, 2.0, 3.0], [1.0, -1.0])
         self.equal(hop.linalg.matrix_rank(low), 1)
         self.equal(hop.linalg.matrix_rank(numpy.stack([numpy.eye(2), numpy.zeros((2, 2))])), [2, 0])
         self.close(hop.linalg.pinv(low), numpy.linalg.pinv(low), 1e-12)
         for scale in (1e-200, 1e200):
             self.close(hop.linalg.svdvals(scale * numpy.diag([2.0, 1.0])) / scale, [2.0, 1.0], 1e-12)
-        gradient_agrees(self, lambda x: hop.sum(hop.linalg.svdvals(x) ** 3), numpy.random.default_rng(2).normal(size=(3, 2)), 1e-5)
+        gradient_agrees(
+            self,
+            lambda x: hop.sum(hop.linalg.svdvals(x) ** 3),
+            numpy.random.default_rng(2).normal(size=(3, 2)),
+            1e-5,
+        )
 
 
 @needs_numpy
@@ -174,16 +217,30 @@ class Norms(Case):
         a = numpy.random.default_rng(0).normal(size=(3, 4)) * [1, 0, 1, 1]
         for order in (0, 1, 2, 3, 2.5, -1, -2, 0.5, math.inf, -math.inf):
             with numpy.errstate(divide="ignore"):
-                self.close(hop.linalg.vector_norm(a, axis=1, ord=order), numpy.linalg.norm(a, axis=1, ord=order), 1e-12)
-                self.close(hop.linalg.vector_norm(a, axis=0, ord=order, keepdims=True), numpy.linalg.norm(a, axis=0, ord=order, keepdims=True), 1e-12)
+                self.close(
+                    hop.linalg.vector_norm(a, axis=1, ord=order),
+                    numpy.linalg.norm(a, axis=1, ord=order),
+                    1e-12,
+                )
+                self.close(
+                    hop.linalg.vector_norm(a, axis=0, ord=order, keepdims=True),
+                    numpy.linalg.norm(a, axis=0, ord=order, keepdims=True),
+                    1e-12,
+                )
         self.close(hop.linalg.vector_norm(a), numpy.linalg.norm(a.ravel()), 1e-12)
-        self.close(hop.linalg.vector_norm(a, axis=(0, 1), ord=1, keepdims=True), [[numpy.abs(a).sum()]], 1e-12)
+        self.close(
+            hop.linalg.vector_norm(a, axis=(0, 1), ord=1, keepdims=True), [[numpy.abs(a).sum()]], 1e-12
+        )
 
     def test_matrices(self):
         a = numpy.random.default_rng(0).normal(size=(2, 3, 4))
         for order in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
             for keep in (False, True):
-                self.close(hop.linalg.matrix_norm(a, ord=order, keepdims=keep), numpy.linalg.norm(a, ord=order, axis=(1, 2), keepdims=keep), 1e-11)
+                self.close(
+                    hop.linalg.matrix_norm(a, ord=order, keepdims=keep),
+                    numpy.linalg.norm(a, ord=order, axis=(1, 2), keepdims=keep),
+                    1e-11,
+                )
         with self.assertRaises(ValueError):
             hop.linalg.matrix_norm(a, ord="max")
 
@@ -195,7 +252,10 @@ class Products(Case):
         for k in range(-4, 6):
             self.same(hop.linalg.diagonal(a, offset=k), numpy.diagonal(a, offset=k, axis1=1, axis2=2))
             self.same(hop.linalg.trace(a, offset=k), numpy.trace(a, offset=k, axis1=1, axis2=2, dtype="i8"))
-            self.same(hop.jit(lambda x, k=k: hop.trace(x, offset=k))(a), numpy.trace(a, offset=k, axis1=1, axis2=2, dtype="i8"))
+            self.same(
+                hop.jit(lambda x, k=k: hop.trace(x, offset=k))(a),
+                numpy.trace(a, offset=k, axis1=1, axis2=2, dtype="i8"),
+            )
         self.assertEqual(hop.linalg.trace(a, dtype=hop.float64).dtype, hop.float64)
 
     def test_cross(self):
@@ -221,11 +281,16 @@ class Triangular(Case):
             t = numpy.tril(a) if lower else numpy.triu(a)
             for b in (rng.normal(size=4), rng.normal(size=(4, 3)), rng.normal(size=(2, 4, 1))):
                 f = lambda m, v: hop.linalg.solve_triangular(m, v, lower=lower)  # noqa: E731
-                expected = numpy.linalg.solve(t, b[:, None])[..., 0] if b.ndim == 1 else numpy.linalg.solve(t, b)
+                expected = (
+                    numpy.linalg.solve(t, b[:, None])[..., 0] if b.ndim == 1 else numpy.linalg.solve(t, b)
+                )
                 self.close(f(a, b), expected, 1e-10)
                 self.close(hop.jit(f)(a, b), expected, 1e-10)
             b = rng.normal(size=4)
-            found, expected = [hop.grad(lambda m, v: hop.sum(hop.sin(g(m, v))), (0, 1))(hop.asarray(t[0]), hop.asarray(b)) for g in (f, hop.linalg.solve)]
+            found, expected = [
+                hop.grad(lambda m, v: hop.sum(hop.sin(g(m, v))), (0, 1))(hop.asarray(t[0]), hop.asarray(b))
+                for g in (f, hop.linalg.solve)
+            ]
             self.close(found[0], numpy.tril(expected[0]) if lower else numpy.triu(expected[0]), 1e-9)
             self.close(found[1], expected[1], 1e-9)
         with self.assertRaisesRegex(ValueError, "solve_triangular: matrices of 4 rows, and 3 rows"):

@@ -1,4 +1,5 @@
-"""Trees of very many arrays: there is no number of arguments, results, carries or donated arrays at which something ends."""
+"""Trees of very many arrays: there is no number of arguments, results, carries or donated arrays at which
+something ends."""
 
 import unittest
 

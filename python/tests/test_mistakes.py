@@ -1,5 +1,5 @@
-"""Mistakes: every one raises an exception of a fitting class, whose message says what was expected and found, where in a tree, and on which line of the program;
-and afterwards everything works as before."""
+"""Mistakes: every one raises an exception of a fitting class, whose message says what was expected and
+found, where in a tree, and on which line of the program; and afterwards everything works as before."""
 
 import collections
 import copy
@@ -32,7 +32,13 @@ class Mistakes(Case):
 class Arguments(Mistakes):
     def test_no_arrays(self):
         f = hop.jit(lambda tree: tree)
-        for bad, what in ((object(), "object"), ("text", "str"), (1j, "complex"), ({1, 2}, "set"), (print, "builtin_function_or_method")):
+        for bad, what in (
+            (object(), "object"),
+            ("text", "str"),
+            (1j, "complex"),
+            ({1, 2}, "set"),
+            (print, "builtin_function_or_method"),
+        ):
             said = self.fails(TypeError, what, f, {"a": [1.0, bad]})
             self.assertIn("argument tree['a'][1]", said)
             self.assertIn("static", said)
@@ -49,8 +55,16 @@ class Arguments(Mistakes):
         self.fails(TypeError, "hashable", hop.jit(lambda x, n: x, static_argnames="n"), 1.0, n={})
         self.assertEqual(f(2.0, (1, 2)).item(), 4)
         self.fails(TypeError, "numbers of arguments", hop.jit, lambda x: x, static_argnums="x")
-        self.fails(TypeError, "hashable: argument 'n' is an array of type f32[2]; an array is an ordinary argument", f, 1.0, hop.ones(2))
-        self.fails(TypeError, "hashable: argument 'n' is a list", hop.jit(lambda x: f(x, [1])), 1.0)  # inside of another program, too
+        self.fails(
+            TypeError,
+            "hashable: argument 'n' is an array of type f32[2]; an array is an ordinary argument",
+            f,
+            1.0,
+            hop.ones(2),
+        )
+        self.fails(
+            TypeError, "hashable: argument 'n' is a list", hop.jit(lambda x: f(x, [1])), 1.0
+        )  # inside of another program, too
 
     def test_arguments_that_are_not_there(self):
         def f(x, mode="a", *, flag=False):
@@ -80,13 +94,21 @@ class Arguments(Mistakes):
             self.equal(hop.jit(fun, static_argnums=1)(1.0, "a"), 1.0)
         several = hop.jit(lambda *xs, **named: xs[0], static_argnums=(1, 3), static_argnames="whatever")
         self.equal(several(1.0, "a", 2.0, "b", whatever="c"), 1.0)
-        self.fails(hop.InvalidError, "static_argnums has 3, but the function was called with 2 positional arguments", several, 1.0, "a")
+        self.fails(
+            hop.InvalidError,
+            "static_argnums has 3, but the function was called with 2 positional arguments",
+            several,
+            1.0,
+            "a",
+        )
         self.equal(hop.jit(f, static_argnums=1, static_argnames="flag")(1.0), 1.0)  # it has its default
         for make in (hop.grad, hop.value_and_grad, hop.jacfwd, hop.jacrev, hop.hessian):
             for bad in (2, -3, (0, 2), 2**70):
                 self.fails(hop.InvalidError, f"{make.__name__}: argnums: ", make, f, bad)
             for bad in (None, "x", 1.5, True, (0, "x"), [None], {}, print):
-                self.fails(hop.InvalidError, f"{make.__name__}: argnums: expected numbers of arguments", make, f, bad)
+                self.fails(
+                    hop.InvalidError, f"{make.__name__}: argnums: expected numbers of arguments", make, f, bad
+                )
             self.fails(hop.InvalidError, "called with 1 positional arguments", make(lambda *x: x[0], 1), 1.0)
             self.fails(hop.InvalidError, "twice", make(lambda x, y: x * y, (0, -2)), 1.0, 2.0)
 
@@ -96,15 +118,38 @@ class Arguments(Mistakes):
             self.fails(hop.InvalidError, "vmap: in_axes", f, lambda x, y: x, bad)
             self.fails(hop.InvalidError, "vmap: out_axes", f, lambda x, y: x, 0, bad)
         x = hop.ones((3, 2))
-        self.fails(ValueError, "vmap: out_axes: expected one number or None for an array, found (2, 3)", f(lambda v: v, out_axes=(2, 3)), x)
-        self.fails(ValueError, "vmap: out_axes: expected something for (*, *), found (0, 0, 0)", f(lambda v: (v, v), out_axes=(0, 0, 0)), x)
-        self.fails(ValueError, "vmap: in_axes[0]: expected one number or None for an array, found (0, 1)", f(lambda v: v, in_axes=((0, 1),)), x)
-        self.fails(ValueError, "vmap: out_axes has 3 for a result of type f32[2]", f(lambda v: v, out_axes=3), x)
+        self.fails(
+            ValueError,
+            "vmap: out_axes: expected one number or None for an array, found (2, 3)",
+            f(lambda v: v, out_axes=(2, 3)),
+            x,
+        )
+        self.fails(
+            ValueError,
+            "vmap: out_axes: expected something for (*, *), found (0, 0, 0)",
+            f(lambda v: (v, v), out_axes=(0, 0, 0)),
+            x,
+        )
+        self.fails(
+            ValueError,
+            "vmap: in_axes[0]: expected one number or None for an array, found (0, 1)",
+            f(lambda v: v, in_axes=((0, 1),)),
+            x,
+        )
+        self.fails(
+            ValueError, "vmap: out_axes has 3 for a result of type f32[2]", f(lambda v: v, out_axes=3), x
+        )
         self.fails(ValueError, "vmap: out_axes", f, lambda v: v, 0, 2**70)
         for bad in (-1, "3", 1.5, [3]):
             self.fails(hop.InvalidError, "vmap: axis_size: expected a size", f, lambda v: v, 0, 0, None, bad)
         self.fails(hop.InvalidError, "axis_size= says how long the axis is, found 3", f, lambda v: v, 0, 0, 3)
-        self.fails(hop.InvalidError, "vmap: spmd_axis_name is about programs on several devices", f, lambda v: v, spmd_axis_name="i")
+        self.fails(
+            hop.InvalidError,
+            "vmap: spmd_axis_name is about programs on several devices",
+            f,
+            lambda v: v,
+            spmd_axis_name="i",
+        )
         self.equal(f(lambda v: (v, v[0]), out_axes=(1, 0))(x)[0], [[1, 1, 1], [1, 1, 1]])
 
     @needs_numpy
@@ -112,7 +157,19 @@ class Arguments(Mistakes):
         """What an array of another library says beside its elements is not dropped silently."""
         masked = numpy.ma.masked_array([1.0, 2.0], mask=[False, True])
         x = hop.ones(2)
-        for use in (hop.asarray, hop.from_dlpack, hop.sum, hop.jit(lambda v: v), lambda m: x + m, lambda m: m + x, hop.sin, hop.grad(hop.sum), lambda m: hop.asarray([m, m]), lambda m: hop.scan(lambda c, v: (c + v, None), 0.0, m), lambda m: x.at[:].set(m)):
+        for use in (
+            hop.asarray,
+            hop.from_dlpack,
+            hop.sum,
+            hop.jit(lambda v: v),
+            lambda m: x + m,
+            lambda m: m + x,
+            hop.sin,
+            hop.grad(hop.sum),
+            lambda m: hop.asarray([m, m]),
+            lambda m: hop.scan(lambda c, v: (c + v, None), 0.0, m),
+            lambda m: x.at[:].set(m),
+        ):
             with self.assertRaises((TypeError, ValueError)) as caught:
                 use(masked)
             self.assertIn("filled", str(caught.exception))
@@ -183,7 +240,9 @@ class Arguments(Mistakes):
             hop.arange(3) + 2**70
         with self.assertRaises(OverflowError):
             hop.arange(3) + -(2**70)
-        self.fails(hop.InvalidError, f"{__file__}:{line()}: add: shapes do not broadcast", lambda: x + hop.ones(4))
+        self.fails(
+            hop.InvalidError, f"{__file__}:{line()}: add: shapes do not broadcast", lambda: x + hop.ones(4)
+        )
         self.fails(hop.InvalidError, "matmul", lambda: hop.ones((2, 3)) @ hop.ones((2, 3)))
         self.fails(hop.InvalidError, "sum: expected an axis", lambda: x.sum(axis=1))
         self.assertFalse(x == None)  # noqa: E711
@@ -204,7 +263,15 @@ class Arguments(Mistakes):
             hop.ones(3).reshape((2, 2))
 
     def test_classes(self):
-        for make in (hop.Array, hop.Tracer, lambda: object.__new__(hop.Array), lambda: hop.Array.__new__(hop.Tracer), hop._core.ArrayBase, hop._core.Function, hop._core.Executable):
+        for make in (
+            hop.Array,
+            hop.Tracer,
+            lambda: object.__new__(hop.Array),
+            lambda: hop.Array.__new__(hop.Tracer),
+            hop._core.ArrayBase,
+            hop._core.Function,
+            hop._core.Executable,
+        ):
             with self.assertRaises(TypeError):
                 make()
         with self.assertRaises(AttributeError):
@@ -217,16 +284,45 @@ class Arguments(Mistakes):
         x = hop.ones(3)
         for name, code in hop._core.codes.items():
             for operands in ((), (x,), (x, x), (x, x, x), (1, 2)):
-                for more in ((), (None,), ("", 5, 5), ("a, b", -1, 2**40), ("9999999999999999999999", 0, -1, "set"), ("0", 0, 1, "nonsense")):
+                for more in (
+                    (),
+                    (None,),
+                    ("", 5, 5),
+                    ("a, b", -1, 2**40),
+                    ("9999999999999999999999", 0, -1, "set"),
+                    ("0", 0, 1, "nonsense"),
+                ):
                     try:
                         hop._core.call(code, operands, *more)
                     except Exception as error:
-                        self.assertNotIsInstance(error, (SystemError, hop.InternalError), f"{name} {operands} {more}")
+                        self.assertNotIsInstance(
+                            error, (SystemError, hop.InternalError), f"{name} {operands} {more}"
+                        )
         for args in ((), (1,), ("a", x), (10**6, x), (0, x, x, x), (-1, x)):
             with self.assertRaises((TypeError, ValueError)):
                 hop._core.op(*args)
-        for make in (hop._core.full, hop._core.from_numbers, hop._core.progression, hop._core.from_buffer, hop._core.load_file, hop._core.save_file, hop._core.capture, hop._core.read, hop._core.scan):
-            for args in ((), (99, (1,), 0), (1, 2, 3), ("a",), (None, None, None), (x, x, x), (0, (-5,), []), (0, (2,), [1]), (0, 5, 1, x)):
+        for make in (
+            hop._core.full,
+            hop._core.from_numbers,
+            hop._core.progression,
+            hop._core.from_buffer,
+            hop._core.load_file,
+            hop._core.save_file,
+            hop._core.capture,
+            hop._core.read,
+            hop._core.scan,
+        ):
+            for args in (
+                (),
+                (99, (1,), 0),
+                (1, 2, 3),
+                ("a",),
+                (None, None, None),
+                (x, x, x),
+                (0, (-5,), []),
+                (0, (2,), [1]),
+                (0, 5, 1, x),
+            ):
                 try:
                     make(*args)
                 except Exception as error:
@@ -236,25 +332,73 @@ class Arguments(Mistakes):
 class Structure(Mistakes):
     def test_loops(self):
         state = {"h": [hop.zeros(3), hop.zeros(2)], "n": 0}
-        self.fails(hop.InvalidError, f"{__file__}:{line()}: scan: carry['h'][0]: the function gives f32[4], the loop began with f32[3]", lambda: hop.scan(lambda c, x: ({**c, "h": [hop.zeros(4), c["h"][1]]}, x), state, hop.ones(5)))
-        self.fails(hop.InvalidError, "scan: carry['h']: the function has the structure (*, *), expected [*, *]", hop.scan, lambda c, x: ({**c, "h": tuple(c["h"])}, x), state, hop.ones(5))
-        self.fails(hop.InvalidError, "while_loop: carry['h'][1]", hop.while_loop, lambda c: c["n"] < 3, lambda c: {"h": [c["h"][0], c["h"][1][:1]], "n": c["n"] + 1}, state)
-        self.fails(hop.InvalidError, "fori_loop: carry", hop.fori_loop, 0, 3, lambda i, c: (c, c), hop.zeros(2))
+        self.fails(
+            hop.InvalidError,
+            f"{__file__}:{line()}: scan: carry['h'][0]: the function gives f32[4], the loop began with f32[3]",
+            lambda: hop.scan(lambda c, x: ({**c, "h": [hop.zeros(4), c["h"][1]]}, x), state, hop.ones(5)),
+        )
+        self.fails(
+            hop.InvalidError,
+            "scan: carry['h']: the function has the structure (*, *), expected [*, *]",
+            hop.scan,
+            lambda c, x: ({**c, "h": tuple(c["h"])}, x),
+            state,
+            hop.ones(5),
+        )
+        self.fails(
+            hop.InvalidError,
+            "while_loop: carry['h'][1]",
+            hop.while_loop,
+            lambda c: c["n"] < 3,
+            lambda c: {"h": [c["h"][0], c["h"][1][:1]], "n": c["n"] + 1},
+            state,
+        )
+        self.fails(
+            hop.InvalidError, "fori_loop: carry", hop.fori_loop, 0, 3, lambda i, c: (c, c), hop.zeros(2)
+        )
         self.fails(hop.InvalidError, "a pair (carry, y)", hop.scan, lambda c, x: c, 0.0, hop.ones(2))
-        self.fails(hop.InvalidError, "xs['b'] has length 4, xs['a'] has 3", hop.scan, lambda c, x: (c, None), 0.0, {"a": hop.ones(3), "b": hop.ones(4)})
-        self.fails(hop.InvalidError, "while_loop: what the condition gives: expected bool[], found a traced value of type f32[]", hop.while_loop, lambda c: c, lambda c: c, 1.0)
+        self.fails(
+            hop.InvalidError,
+            "xs['b'] has length 4, xs['a'] has 3",
+            hop.scan,
+            lambda c, x: (c, None),
+            0.0,
+            {"a": hop.ones(3), "b": hop.ones(4)},
+        )
+        self.fails(
+            hop.InvalidError,
+            "while_loop: what the condition gives: expected bool[], found a traced value of type f32[]",
+            hop.while_loop,
+            lambda c: c,
+            lambda c: c,
+            1.0,
+        )
 
     def test_branches(self):
         f = hop.jit(lambda p: hop.cond(p, lambda: {"a": [hop.zeros(3)]}, lambda: {"a": [hop.zeros(4)]}))
-        self.fails(hop.InvalidError, "cond: result['a'][0]: false_fun gives f32[4], true_fun gives f32[3]", f, True)
+        self.fails(
+            hop.InvalidError, "cond: result['a'][0]: false_fun gives f32[4], true_fun gives f32[3]", f, True
+        )
         g = hop.jit(lambda p: hop.cond(p, lambda: (1.0,), lambda: 1.0))
         self.fails(hop.InvalidError, "cond: result", g, True)
         self.fails(hop.InvalidError, "hop.any or hop.all", hop.cond, hop.ones(2), lambda: 1, lambda: 2)
-        self.fails(hop.InvalidError, "switch: the index: expected an integer scalar", hop.switch, hop.ones(2), [lambda: 1])
+        self.fails(
+            hop.InvalidError,
+            "switch: the index: expected an integer scalar",
+            hop.switch,
+            hop.ones(2),
+            [lambda: 1],
+        )
 
     def test_everything_that_does_not_fit(self):
         """Every leaf and every part of the structure is named, by its path, in one message."""
-        state = {"a": hop.zeros(3), "b": (hop.zeros(2), None), "c": hop.asarray(1), "d": hop.zeros(1), "gone": hop.zeros(1)}
+        state = {
+            "a": hop.zeros(3),
+            "b": (hop.zeros(2), None),
+            "c": hop.asarray(1),
+            "d": hop.zeros(1),
+            "gone": hop.zeros(1),
+        }
 
         def body(c):
             return {"a": hop.zeros(4), "b": (None, hop.zeros(2)), "c": 1.5, "d": c["d"], "new": c["d"]}
@@ -269,7 +413,11 @@ class Structure(Mistakes):
         }  # fmt: skip
         for name, (call, whose) in loops.items():
             for run in (call, lambda: hop.jit(lambda: call())()):
-                said = self.fails(hop.InvalidError, f"{name}: 6 things do not fit:\n  " + "\n  ".join(lines).format(whose), run)
+                said = self.fails(
+                    hop.InvalidError,
+                    f"{name}: 6 things do not fit:\n  " + "\n  ".join(lines).format(whose),
+                    run,
+                )
                 self.assertNotIn("['d']", said)
 
         def branch(p):
@@ -283,7 +431,14 @@ class Structure(Mistakes):
         self.fails(hop.InvalidError, "associative_scan: 2 things do not fit:\n  elems[0]: the function gives f64[] for two slices f32[]\n  elems[1]: the function gives f32[2] for two slices f32[]",
                    hop.associative_scan, lambda a, b: (a[0].astype(hop.float64), hop.ones(2)), (hop.ones(3), hop.ones(3)))  # fmt: skip
         many = [hop.zeros(1)] * 30
-        said = self.fails(hop.InvalidError, "scan: 30 things do not fit", hop.scan, lambda c, x: ([v[0] for v in c], x), many, hop.ones(2))
+        said = self.fails(
+            hop.InvalidError,
+            "scan: 30 things do not fit",
+            hop.scan,
+            lambda c, x: ([v[0] for v in c], x),
+            many,
+            hop.ones(2),
+        )
         self.assertIn("carry[19]: ", said)
         self.assertNotIn("carry[20]", said)
         self.assertTrue(said.endswith("\n  and 10 more"), said)
@@ -295,10 +450,26 @@ class Structure(Mistakes):
             h: hop.Array
             mode: str = dataclasses.field(default="a", metadata={"static": True})
 
-        said = self.fails(hop.InvalidError, "scan: 2 things do not fit", hop.scan, lambda c, x: (State(c.h.astype(hop.float64), "b"), x), State(hop.zeros(2)), hop.ones(2))
-        self.assertIn("carry: the function has the structure State(*) with ('b',), expected State(*) with ('a',)", said)
+        said = self.fails(
+            hop.InvalidError,
+            "scan: 2 things do not fit",
+            hop.scan,
+            lambda c, x: (State(c.h.astype(hop.float64), "b"), x),
+            State(hop.zeros(2)),
+            hop.ones(2),
+        )
+        self.assertIn(
+            "carry: the function has the structure State(*) with ('b',), expected State(*) with ('a',)", said
+        )
         self.assertIn("carry.h: the function gives f64[2], the loop began with f32[2]", said)
-        self.fails(hop.InvalidError, "carry: the function has the structure OrderedDict(*, *), expected {'a': *, 'b': *}", hop.scan, lambda c, x: (collections.OrderedDict(c), x), {"a": 1.0, "b": 2.0}, hop.ones(2))
+        self.fails(
+            hop.InvalidError,
+            "carry: the function has the structure OrderedDict(*, *), expected {'a': *, 'b': *}",
+            hop.scan,
+            lambda c, x: (collections.OrderedDict(c), x),
+            {"a": 1.0, "b": 2.0},
+            hop.ones(2),
+        )
 
     def test_truth_is_no_number(self):
         for call in (
@@ -307,54 +478,136 @@ class Structure(Mistakes):
         ):  # fmt: skip
             said = self.fails(hop.InvalidError, "carry: ", call)
             self.assertIn("bool[]", said)
-        self.fails(hop.InvalidError, "cond: result: false_fun gives f32[], true_fun gives bool[]", hop.jit(lambda p: hop.cond(p, lambda: True, lambda: hop.asarray(1.0))), True)
+        self.fails(
+            hop.InvalidError,
+            "cond: result: false_fun gives f32[], true_fun gives bool[]",
+            hop.jit(lambda p: hop.cond(p, lambda: True, lambda: hop.asarray(1.0))),
+            True,
+        )
         self.equal(hop.scan(lambda c, x: (True, x), False, hop.ones(2))[0], True, hop.bool)
 
     def test_transforms(self):
         self.fails(hop.InvalidError, "argument 0['w'] has dtype int64", hop.grad(lambda p: 1.0), {"w": 1})
         self.fails(hop.InvalidError, "one float scalar, it gives f32[3]", hop.grad(lambda x: x), hop.ones(3))
-        self.fails(hop.InvalidError, "cotangent", hop.vjp(lambda x: {"a": x}, hop.ones(3))[1], {"a": hop.ones(4)})
+        self.fails(
+            hop.InvalidError, "cotangent", hop.vjp(lambda x: {"a": x}, hop.ones(3))[1], {"a": hop.ones(4)}
+        )
         self.fails(hop.InvalidError, "tangents", hop.jvp, lambda x: x, ({"a": 1.0},), ({"b": 1.0},))
-        self.fails(hop.InvalidError, "argument 1 has size 4 along axis 0, argument 0 has 3", hop.vmap(lambda a, b: a), hop.ones(3), hop.ones(4))
-        self.fails(ValueError, "in_axes", hop.vmap(lambda a, b: a, in_axes=(0, {"x": 0})), hop.ones(3), hop.ones(3))
+        self.fails(
+            hop.InvalidError,
+            "argument 1 has size 4 along axis 0, argument 0 has 3",
+            hop.vmap(lambda a, b: a),
+            hop.ones(3),
+            hop.ones(4),
+        )
+        self.fails(
+            ValueError, "in_axes", hop.vmap(lambda a, b: a, in_axes=(0, {"x": 0})), hop.ones(3), hop.ones(3)
+        )
         self.fails(ValueError, "structure at ['a']", hop.tree.map, lambda a, b: a, {"a": [1]}, {"a": (1,)})
 
 
 class Predicates(Mistakes):
     """What decides must be a number: Python's truth of anything else says nothing."""
 
-    BAD = ([], [True], (), (1,), None, {}, {"a": 1}, "", "True", b"x", print, lambda c: True, object(), {1}, bool, 1j)
+    BAD = (
+        [],
+        [True],
+        (),
+        (1,),
+        None,
+        {},
+        {"a": 1},
+        "",
+        "True",
+        b"x",
+        print,
+        lambda c: True,
+        object(),
+        {1},
+        bool,
+        1j,
+    )
 
     def test_cond(self):
         for bad in (*self.BAD, hop.ones(0), hop.ones(2) > 0):
-            for run in (lambda: hop.cond(bad, lambda: 1, lambda: 2), lambda: hop.jit(lambda: hop.cond(bad, lambda: 1, lambda: 2))()):
+            for run in (
+                lambda: hop.cond(bad, lambda: 1, lambda: 2),
+                lambda: hop.jit(lambda: hop.cond(bad, lambda: 1, lambda: 2))(),
+            ):
                 said = self.fails(hop.InvalidError, "cond: the predicate: expected a bool scalar", run)
                 self.assertIn("found ", said)
                 self.assertTrue(said.startswith(__file__), said)
-        for good, chosen in ((True, 1), (False, 2), (3, 1), (0, 2), (0.5, 1), (0.0, 2), (float("nan"), 1), (hop.asarray(2), 1), (hop.asarray(0.0), 2)):
+        for good, chosen in (
+            (True, 1),
+            (False, 2),
+            (3, 1),
+            (0, 2),
+            (0.5, 1),
+            (0.0, 2),
+            (float("nan"), 1),
+            (hop.asarray(2), 1),
+            (hop.asarray(0.0), 2),
+        ):
             self.assertEqual(hop.cond(good, lambda: 1, lambda: 2), chosen)
             self.equal(hop.jit(lambda p: hop.cond(p, lambda: 1, lambda: 2))(good), chosen)
         if numpy is not None:
             self.assertEqual(hop.cond(numpy.bool_(False), lambda: 1, lambda: 2), 2)
             self.assertEqual(hop.cond(numpy.array(3), lambda: 1, lambda: 2), 1)
-            self.fails(hop.InvalidError, "found an array of type bool[2]", hop.cond, numpy.array([True, False]), lambda: 1, lambda: 2)
+            self.fails(
+                hop.InvalidError,
+                "found an array of type bool[2]",
+                hop.cond,
+                numpy.array([True, False]),
+                lambda: 1,
+                lambda: 2,
+            )
         for bad in (None, 3, "f", [print]):
             self.fails(hop.InvalidError, "cond: true_fun: expected a function", hop.cond, True, bad, print)
 
     def test_while(self):
         for bad in (*self.BAD, 1, 0, 1.5, [True, False]):
-            self.fails(hop.InvalidError, "while_loop: what the condition gives: expected bool[], found ", hop.while_loop, lambda c: bad, lambda c: c, 1.0)
+            self.fails(
+                hop.InvalidError,
+                "while_loop: what the condition gives: expected bool[], found ",
+                hop.while_loop,
+                lambda c: bad,
+                lambda c: c,
+                1.0,
+            )
         self.equal(hop.while_loop(lambda c: False, lambda c: c + 1, 1.0), 1.0)
         self.equal(hop.while_loop(lambda c: hop.asarray(False), lambda c: c + 1, 1.0), 1.0)
         for bad in (-1, 1.5, "3", [3], None, 2**70, True):
             if bad is not None:
-                self.fails(hop.InvalidError, "while_loop: max_trips: expected a size", hop.while_loop, lambda c: c < 2, lambda c: c + 1, 1.0, max_trips=bad)
-        self.fails(hop.TracerError, "known while the program is captured, found a traced value of type i64[]", hop.jit(lambda n: hop.while_loop(lambda c: c < 2, lambda c: c + 1, 1.0, max_trips=n)), 3)
+                self.fails(
+                    hop.InvalidError,
+                    "while_loop: max_trips: expected a size",
+                    hop.while_loop,
+                    lambda c: c < 2,
+                    lambda c: c + 1,
+                    1.0,
+                    max_trips=bad,
+                )
+        self.fails(
+            hop.TracerError,
+            "known while the program is captured, found a traced value of type i64[]",
+            hop.jit(lambda n: hop.while_loop(lambda c: c < 2, lambda c: c + 1, 1.0, max_trips=n)),
+            3,
+        )
 
     def test_endless(self):
         """A condition that is always true is refused, unless something may end the loop."""
-        for always in (lambda c: True, lambda c: hop.asarray(True), lambda c: hop.full((), True), lambda c: hop.all(hop.ones(3) > 0), lambda c: ~hop.full((), False)):
-            for run in (lambda: hop.while_loop(always, lambda c: c * 2, 1.0), lambda: hop.jit(lambda x: hop.while_loop(always, lambda c: c * 2, x))(1.0), lambda: hop.grad(lambda x: hop.while_loop(always, lambda c: c * 2, x))(1.0)):
+        for always in (
+            lambda c: True,
+            lambda c: hop.asarray(True),
+            lambda c: hop.full((), True),
+            lambda c: hop.all(hop.ones(3) > 0),
+            lambda c: ~hop.full((), False),
+        ):
+            for run in (
+                lambda: hop.while_loop(always, lambda c: c * 2, 1.0),
+                lambda: hop.jit(lambda x: hop.while_loop(always, lambda c: c * 2, x))(1.0),
+                lambda: hop.grad(lambda x: hop.while_loop(always, lambda c: c * 2, x))(1.0),
+            ):
                 said = self.fails(hop.InvalidError, "while_loop: the predicate is always true", run)
                 self.assertIn(f"{__file__}:", said)
             with self.assertRaises(hop.CheckError):
@@ -379,33 +632,91 @@ class Predicates(Mistakes):
         self.fails(KeyError, "enough", hop.while_loop, lambda c: True, watched, 1.0)
         self.assertEqual(seen, [1.0, 2.0, 3.0])
         # a loop that is not entered, whose condition only the passes know to be true
-        f = hop.jit(lambda p, x: hop.cond(p, lambda: hop.while_loop(lambda c: (c[1] < 5) | True, lambda c: (c[0] + 1, c[1]), (x, 1))[0], lambda: x))
+        f = hop.jit(
+            lambda p, x: hop.cond(
+                p,
+                lambda: hop.while_loop(lambda c: (c[1] < 5) | True, lambda c: (c[0] + 1, c[1]), (x, 1))[0],
+                lambda: x,
+            )
+        )
         self.equal(f(False, 2.0), 2.0)
         self.equal(hop.vmap(f)(hop.asarray([False, False]), hop.asarray([2.0, 3.0])), [2, 3])
 
     def test_switch(self):
         for bad in (*self.BAD, 1.5, 0.0, True, hop.ones(()), hop.asarray(True), hop.ones(2), hop.arange(2)):
-            for run in (lambda: hop.switch(bad, [lambda: 1, lambda: 2]), lambda: hop.jit(lambda: hop.switch(bad, [lambda: 1, lambda: 2]))()):
+            for run in (
+                lambda: hop.switch(bad, [lambda: 1, lambda: 2]),
+                lambda: hop.jit(lambda: hop.switch(bad, [lambda: 1, lambda: 2]))(),
+            ):
                 self.fails(hop.InvalidError, "switch: the index: expected an integer scalar, found ", run)
         self.assertEqual(hop.switch(2**70, [lambda: 1, lambda: 2]), 2)
         for bad in (None, 3, print, "ab", {}):
             self.fails(hop.InvalidError, "switch: branches: expected a list of functions", hop.switch, 0, bad)
-        self.fails(hop.InvalidError, "switch: branches[1]: expected a function, found 3", hop.switch, 0, [print, 3])
+        self.fails(
+            hop.InvalidError, "switch: branches[1]: expected a function, found 3", hop.switch, 0, [print, 3]
+        )
 
     def test_numbers_of_steps(self):
         for bad in (*self.BAD, True, hop.ones(1), hop.arange(2), 2**70):
-            self.fails(hop.InvalidError, "fori_loop: upper: expected an integer scalar, found ", hop.fori_loop, 0, bad, lambda i, c: c, 1.0)
-            self.fails(hop.InvalidError, "fori_loop: lower: expected an integer scalar, found ", hop.fori_loop, bad, 3, lambda i, c: c, 1.0)
+            self.fails(
+                hop.InvalidError,
+                "fori_loop: upper: expected an integer scalar, found ",
+                hop.fori_loop,
+                0,
+                bad,
+                lambda i, c: c,
+                1.0,
+            )
+            self.fails(
+                hop.InvalidError,
+                "fori_loop: lower: expected an integer scalar, found ",
+                hop.fori_loop,
+                bad,
+                3,
+                lambda i, c: c,
+                1.0,
+            )
         for bad in (float("nan"), float("inf"), -float("inf"), 1e300):
-            self.fails(hop.InvalidError, "fori_loop: upper: expected a number of steps that can be counted", hop.fori_loop, 0, bad, lambda i, c: c, 1.0)
+            self.fails(
+                hop.InvalidError,
+                "fori_loop: upper: expected a number of steps that can be counted",
+                hop.fori_loop,
+                0,
+                bad,
+                lambda i, c: c,
+                1.0,
+            )
         for bad in ([], "3", 1.5, -1, {}, print, hop.ones(2), 2**70, True):
-            self.fails(hop.InvalidError, "scan: length: expected a number of steps, found ", hop.scan, lambda c, x: (c, x), 1.0, None, bad)
-        said = self.fails(hop.TracerError, "scan: length: expected a number of steps, known while the program is captured, found a traced value of type i64[]", hop.jit(lambda n: hop.scan(lambda c, x: (c, x), 1.0, length=n)), 3)
+            self.fails(
+                hop.InvalidError,
+                "scan: length: expected a number of steps, found ",
+                hop.scan,
+                lambda c, x: (c, x),
+                1.0,
+                None,
+                bad,
+            )
+        said = self.fails(
+            hop.TracerError,
+            "scan: length: expected a number of steps, known while the program is captured, found a traced value of type i64[]",
+            hop.jit(lambda n: hop.scan(lambda c, x: (c, x), 1.0, length=n)),
+            3,
+        )
         self.assertIn(__file__, said)
         self.equal(hop.scan(lambda c, x: (c + 1, x), 1.0, length=hop.asarray(3))[0], 4.0)
         for bad in (1, -2, 5, 1.5, None, "0", 2**70):
-            self.fails(hop.InvalidError, "associative_scan: axis: expected an axis of f32[3], found", hop.associative_scan, lambda a, b: a, hop.ones(3), axis=bad)
-        for call, what in ((lambda b: hop.scan(lambda c, x: (c, x), 1.0, hop.ones(2), reverse=b), "scan: reverse"), (lambda b: hop.map(lambda x: x, hop.ones(2), sequential=b), "map: sequential")):
+            self.fails(
+                hop.InvalidError,
+                "associative_scan: axis: expected an axis of f32[3], found",
+                hop.associative_scan,
+                lambda a, b: a,
+                hop.ones(3),
+                axis=bad,
+            )
+        for call, what in (
+            (lambda b: hop.scan(lambda c, x: (c, x), 1.0, hop.ones(2), reverse=b), "scan: reverse"),
+            (lambda b: hop.map(lambda x: x, hop.ones(2), sequential=b), "map: sequential"),
+        ):
             for bad in (None, "yes", [], 2, hop.ones(2)):
                 self.fails(hop.InvalidError, f"{what}: expected True or False", call, bad)
 
@@ -418,13 +729,27 @@ class Traced(Mistakes):
             return -x
 
         for transform in (hop.jit(f), hop.grad(f), hop.vmap(lambda x: f(x))):
-            said = self.fails(hop.TracerError, f"{__file__}:{f.__code__.co_firstlineno + 1}: ", transform, hop.ones(2) if transform is not hop.grad else 1.0)
+            said = self.fails(
+                hop.TracerError,
+                f"{__file__}:{f.__code__.co_firstlineno + 1}: ",
+                transform,
+                hop.ones(2) if transform is not hop.grad else 1.0,
+            )
             for advice in ("hop.cond", "hop.where", "hop.while_loop", "&, |, ~", "static"):
                 self.assertIn(advice, said)
 
     def test_numbers(self):
         x = hop.asarray(2)
-        for use, advice in ((int, "astype"), (float, "astype"), (range, "hop.fori_loop"), (lambda v: [1, 2, 3][v], "x[i]"), (lambda v: v.item(), "known while"), (lambda v: v.tolist(), "hop.print"), (hop.zeros, "static"), (bytes, "")):
+        for use, advice in (
+            (int, "astype"),
+            (float, "astype"),
+            (range, "hop.fori_loop"),
+            (lambda v: [1, 2, 3][v], "x[i]"),
+            (lambda v: v.item(), "known while"),
+            (lambda v: v.tolist(), "hop.print"),
+            (hop.zeros, "static"),
+            (bytes, ""),
+        ):
             with self.assertRaises(TypeError) as caught:
                 hop.jit(lambda v: use(v))(x)
             self.assertIn(advice, str(caught.exception))
@@ -445,7 +770,13 @@ class Traced(Mistakes):
         hop.jit(lambda x: kept.append(x * 2) or x)(1.0)
         used = f"{__file__}:{line() + 1}: a traced value that was made at {__file__}:{made} is used after"
         self.fails(hop.TracerError, used, lambda: kept[0] + 1)
-        for use in (lambda: hop.jit(lambda x: x + kept[0])(1.0), lambda: hop.jit(lambda: kept[0])(), lambda: hop.scan(lambda c, x: (c + kept[0], x), 0.0, hop.ones(2)), lambda: kept[0][None], lambda: hop.sum(kept[0])):
+        for use in (
+            lambda: hop.jit(lambda x: x + kept[0])(1.0),
+            lambda: hop.jit(lambda: kept[0])(),
+            lambda: hop.scan(lambda c, x: (c + kept[0], x), 0.0, hop.ones(2)),
+            lambda: kept[0][None],
+            lambda: hop.sum(kept[0]),
+        ):
             self.fails(hop.TracerError, f"made at {__file__}:{made}", use)
         self.fails(hop.TracerError, f"{__file__}:{made}", lambda: kept[0].item())
         self.assertEqual(repr(kept[0]), "Tracer<f32[]>")
@@ -454,7 +785,12 @@ class Traced(Mistakes):
             kept[0] = c * 3
             return c, x
 
-        self.fails(hop.InvalidError, f"made at {__file__}:{inner.__code__.co_firstlineno + 1} inside the step of scan", hop.jit(lambda x: hop.scan(inner, x, hop.ones(3))[0] + kept[0]), 1.0)
+        self.fails(
+            hop.InvalidError,
+            f"made at {__file__}:{inner.__code__.co_firstlineno + 1} inside the step of scan",
+            hop.jit(lambda x: hop.scan(inner, x, hop.ones(3))[0] + kept[0]),
+            1.0,
+        )
 
     def test_writing_to_arrays_from_outside(self):
         x = hop.zeros(3)
@@ -463,7 +799,9 @@ class Traced(Mistakes):
             x[0] = v
             return v
 
-        said = self.fails(hop.TracerError, f"{__file__}:{f.__code__.co_firstlineno + 1}: x[i] = y", hop.jit(f), 1.0)
+        said = self.fails(
+            hop.TracerError, f"{__file__}:{f.__code__.co_firstlineno + 1}: x[i] = y", hop.jit(f), 1.0
+        )
         self.assertIn("x.at[i].set(y)", said)
         self.equal(x, [0, 0, 0])
 
@@ -475,7 +813,12 @@ class Traced(Mistakes):
             hop.scan(step, 0.0, hop.ones(2))
             return v * 2
 
-        self.fails(hop.InvalidError, f"made at {__file__}:{g.__code__.co_firstlineno + 2} inside the step of scan", hop.jit(g), x)
+        self.fails(
+            hop.InvalidError,
+            f"made at {__file__}:{g.__code__.co_firstlineno + 2} inside the step of scan",
+            hop.jit(g),
+            x,
+        )
 
     def test_exceptions_of_bodies(self):
         class Mine(Exception):
@@ -504,7 +847,14 @@ class Traced(Mistakes):
         """A failed operator, or a failed loop, leaves the capture around it as it was."""
 
         def f(x):
-            for bad in (lambda: x + hop.ones(7), lambda: hop.scan(lambda c, v: 1 / 0, 0.0, x), lambda: hop.vmap(lambda v: v.nothing)(x), lambda: x[99], lambda: x.reshape((5,)), lambda: x.nothing):
+            for bad in (
+                lambda: x + hop.ones(7),
+                lambda: hop.scan(lambda c, v: 1 / 0, 0.0, x),
+                lambda: hop.vmap(lambda v: v.nothing)(x),
+                lambda: x[99],
+                lambda: x.reshape((5,)),
+                lambda: x.nothing,
+            ):
                 try:
                     bad()
                 except Exception:
@@ -515,7 +865,8 @@ class Traced(Mistakes):
         self.equal(hop.grad(lambda x: hop.sum(f(x)))(hop.ones(2)), [2, 2])
 
     def test_a_body_that_catches_what_only_a_run_knows(self):
-        """Code that asked a traced value for its elements and went on without them would be captured with a way that nobody chose: the capture ends with that exception."""
+        """Code that asked a traced value for its elements and went on without them would be captured with
+        a way that nobody chose: the capture ends with that exception."""
         uses = [
             bool, int, float, complex, lambda v: v.item(), lambda v: v.tolist(), lambda v: [1, 2, 3][v.astype(hop.int64)], lambda v: 1 in v.reshape((1,)), memoryview,
             lambda v: list(hop.nonzero(v.reshape((1,)))[0]), lambda v: len(hop.nonzero(v.reshape((1,)))[0]), lambda v: hop.arange(v), lambda v: v and 1, lambda v: hop.zeros(v.astype(hop.int64)),
@@ -531,7 +882,12 @@ class Traced(Mistakes):
                     return x * 3
 
             asked = f"{__file__}:"
-            for transform in (hop.jit(f), hop.grad(f), hop.jit(hop.grad(f)), lambda v: hop.scan(lambda c, x: (f(c), x), v, hop.ones(2))):
+            for transform in (
+                hop.jit(f),
+                hop.grad(f),
+                hop.jit(hop.grad(f)),
+                lambda v: hop.scan(lambda c, x: (f(c), x), v, hop.ones(2)),
+            ):
                 said = self.fails(hop.TracerError, asked, transform, hop.asarray(1.0))
                 self.assertNotIn("hop/_", said)
             self.assertFalse(hop._core.tracing())
@@ -628,11 +984,22 @@ class Values(Case):
                     w[0] = 42
                     return v, w
 
-                self.assertEqual([r.tolist() for r in hop.jit(traced)(hop.asarray([3, 1, 2], dtype=dtype))], [[3, 1, 2], [42, 1, 2]], name)
+                self.assertEqual(
+                    [r.tolist() for r in hop.jit(traced)(hop.asarray([3, 1, 2], dtype=dtype))],
+                    [[3, 1, 2], [42, 1, 2]],
+                    name,
+                )
 
     def test_donation_concerns_one_array_alone(self):
         f = hop.jit(lambda x: x * 2 + 1, donate_argnums=0)
-        for part in (lambda x: x[0:3], lambda x: x.reshape((2, 3)), lambda x: x[...], lambda x: x[::-1], copy.copy, lambda x: x[1]):
+        for part in (
+            lambda x: x[0:3],
+            lambda x: x.reshape((2, 3)),
+            lambda x: x[...],
+            lambda x: x[::-1],
+            copy.copy,
+            lambda x: x[1],
+        ):
             for _ in range(2):
                 x = hop.arange(0.0, 6.0, 1.0)
                 y = part(x)
@@ -652,7 +1019,12 @@ class Values(Case):
     def test_donation_spares_other_peoples_memory(self):
         f = hop.jit(lambda x: x * 2 + 1, donate_argnums=0)
         a = numpy.arange(4.0)
-        for give in (lambda: f(a), lambda: f(hop.asarray(a)), lambda: f(hop.from_dlpack(a)), lambda: f({"x": a}["x"])):
+        for give in (
+            lambda: f(a),
+            lambda: f(hop.asarray(a)),
+            lambda: f(hop.from_dlpack(a)),
+            lambda: f({"x": a}["x"]),
+        ):
             for _ in range(3):
                 self.equal(give(), [1, 3, 5, 7])
                 self.assertEqual(a.tolist(), [0, 1, 2, 3])
@@ -694,19 +1066,39 @@ class Warned(Case):
         package = os.path.dirname(hop.__file__)
         program = "import hop\nf = hop.jit(lambda x: hop.sum(hop.sin(x) * x))\nprint(f(hop.ones(3)).item(), f(hop.ones(4)).item(), hop.grad(f)(hop.ones(2)).shape)\n"
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(package, os.path.join(folder, "hop"), ignore=shutil.ignore_patterns("libhop_llvm.so", "__pycache__"))
+            shutil.copytree(
+                package,
+                os.path.join(folder, "hop"),
+                ignore=shutil.ignore_patterns("libhop_llvm.so", "__pycache__"),
+            )
 
             def run():
-                return subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": folder, "HOP_CACHE": "off"}, capture_output=True, text=True, timeout=60)
+                return subprocess.run(
+                    [sys.executable, "-c", program],
+                    env={**os.environ, "PYTHONPATH": folder, "HOP_CACHE": "off"},
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                )
 
-            back_end, extension = (os.path.join(folder, "hop", name) for name in ("libhop_llvm.so", "_core.abi3.so"))
-            for content, names in ((None, "libhop_llvm.so"), (b"no library", "libhop_llvm.so"), (without(os.path.join(package, "libhop_llvm.so"), b"libLLVM"), "libXXXM")):
+            back_end, extension = (
+                os.path.join(folder, "hop", name) for name in ("libhop_llvm.so", "_core.abi3.so")
+            )
+            for content, names in (
+                (None, "libhop_llvm.so"),
+                (b"no library", "libhop_llvm.so"),
+                (without(os.path.join(package, "libhop_llvm.so"), b"libLLVM"), "libXXXM"),
+            ):
                 if content:
                     with open(back_end, "wb") as out:
                         out.write(content)
                 done = run()
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertEqual(done.stderr.count("RuntimeWarning: hop runs programs without compiling them"), 1, done.stderr)
+                self.assertEqual(
+                    done.stderr.count("RuntimeWarning: hop runs programs without compiling them"),
+                    1,
+                    done.stderr,
+                )
                 self.assertIn(names, done.stderr)
                 self.assertAlmostEqual(float(done.stdout.split()[0]), 3 * 0.8414709848, places=5)
             changed = without(extension, b"libz.so")

@@ -1,6 +1,8 @@
-"""Nonsense: every public function, called with arguments of the wrong kind, raises an exception that says which function it is about, or works; nothing crashes and nothing internal comes out.
+"""Nonsense: every public function, called with arguments of the wrong kind, raises an exception that says
+which function it is about, or works; nothing crashes and nothing internal comes out.
 
-Each function has one or more calls that work; one argument after the other is replaced by nonsense, then several at once, drawn from a seed. HOP_TEST_SEED draws others, HOP_TEST_SEEDS more of them."""
+Each function has one or more calls that work; one argument after the other is replaced by nonsense, then
+several at once, drawn from a seed. HOP_TEST_SEED draws others, HOP_TEST_SEEDS more of them."""
 
 import inspect
 import os
@@ -16,7 +18,19 @@ SEED = int(os.environ.get("HOP_TEST_SEED", "1"))
 ROUNDS = int(os.environ.get("HOP_TEST_SEEDS", "3"))
 
 # What an exception may be. OverflowError: of a number that does not fit, if it says so.
-FAIR = (hop.InvalidError, hop.TracerError, hop.CheckError, hop.UnavailableError, hop.FileError, TypeError, ValueError, IndexError, BufferError, NotImplementedError, MemoryError)
+FAIR = (
+    hop.InvalidError,
+    hop.TracerError,
+    hop.CheckError,
+    hop.UnavailableError,
+    hop.FileError,
+    TypeError,
+    ValueError,
+    IndexError,
+    BufferError,
+    NotImplementedError,
+    MemoryError,
+)
 
 
 class Wrong:
@@ -46,7 +60,17 @@ def nonsense():
         hop.zeros(2, dtype=hop.bfloat16), iter([1]), (i for i in range(2)),
     ]  # fmt: skip
     if numpy is not None:
-        values += [numpy.float32(1.5), numpy.int8(3), numpy.ones(2), numpy.ones((2, 2), dtype=complex), numpy.array(["a"]), numpy.array([None]), numpy.ma.masked_array([1.0], mask=[True]), numpy.bool_(True), numpy.datetime64("2020")]
+        values += [
+            numpy.float32(1.5),
+            numpy.int8(3),
+            numpy.ones(2),
+            numpy.ones((2, 2), dtype=complex),
+            numpy.array(["a"]),
+            numpy.array([None]),
+            numpy.ma.masked_array([1.0], mask=[True]),
+            numpy.bool_(True),
+            numpy.datetime64("2020"),
+        ]
     return values
 
 
@@ -79,7 +103,11 @@ def calls():
     add("abs acos asin asinh atan atanh ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan log log1p log2 log10 negative positive real reciprocal round sign signbit sin sinh square sqrt tan tanh trunc "
         "exp2 cbrt rsqrt sigmoid relu silu softplus erf erfc lgamma stop_gradient keep recompute logical_not acosh", v)  # fmt: skip
     add("popcount count_leading_zeros bitwise_invert", i)
-    add("add atan2 copysign divide equal floor_divide greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply nextafter not_equal pow remainder subtract fmod", v, v)
+    add(
+        "add atan2 copysign divide equal floor_divide greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply nextafter not_equal pow remainder subtract fmod",
+        v,
+        v,
+    )
     add("bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor", i, i)
     add("clip", v, 0.1, 0.5)
     add("gelu", v, approximate=True)
@@ -92,7 +120,12 @@ def calls():
     add("var std", m, axis=0, correction=1, keepdims=False)
     add("quantile", v, 0.5, axis=0)
     add("softmax log_softmax", m, axis=-1)
-    add("cumulative_sum cumulative_prod cumulative_max cumulative_min cumulative_logsumexp", v, axis=0, reverse=False)
+    add(
+        "cumulative_sum cumulative_prod cumulative_max cumulative_min cumulative_logsumexp",
+        v,
+        axis=0,
+        reverse=False,
+    )
     add("linear_recurrence", v, v, axis=0)
     add("diff", v, axis=-1, n=1)
     add("sort argsort", v, axis=-1, descending=False)
@@ -121,7 +154,11 @@ def calls():
     add("pad", m, ((1, 1), (0, 2)), "reflect")
     add("absolute around conjugate fix rint arccos arccosh arcsin arcsinh arctan arctanh ascontiguousarray fabs deg2rad rad2deg radians degrees sinc modf isneginf isposinf copy ravel flatnonzero argwhere unique "
         "diagflat polyder polyint ediff1d gradient unwrap nan_to_num", v)  # fmt: skip
-    add("amax amin ptp median average nansum nanprod nanmean nanvar nanstd nanmax nanmin nanargmax nanargmin nanmedian cumsum cumprod nancumsum nancumprod trapezoid size", m, axis=0)
+    add(
+        "amax amin ptp median average nansum nanprod nanmean nanvar nanstd nanmax nanmin nanargmax nanargmin nanmedian cumsum cumprod nancumsum nancumprod trapezoid size",
+        m,
+        axis=0,
+    )
     add("percentile nanpercentile", m, 30.0, axis=0)
     add("nanquantile", m, 0.3, axis=0)
     add("bitwise_count invert", i)
@@ -147,7 +184,11 @@ def calls():
     add("array_split", v, 2, axis=0)
     add("vsplit hsplit", m, 1)
     add("dsplit", hop.ones((1, 1, 2)), 2)
-    add("dot inner vdot kron convolve correlate array_equal array_equiv isin union1d intersect1d setdiff1d setxor1d polyadd polysub polymul polyval extract compress digitize", v, v)
+    add(
+        "dot inner vdot kron convolve correlate array_equal array_equiv isin union1d intersect1d setdiff1d setxor1d polyadd polysub polymul polyval extract compress digitize",
+        v,
+        v,
+    )
     add("piecewise", v, [v > 0], [1.0, 2.0])
     add("apply_along_axis", hop.sum, 0, m)
     add("lexsort", (v, v), axis=0)
@@ -177,7 +218,14 @@ def calls():
     add("associative_scan", lambda a, b: a + b, v, reverse=False, axis=0)
     add("map", square, v, sequential=False, batch_size=2)
     add("jit", square, static_argnums=(), donate_argnums=(), static_argnames=(), donate_argnames=())
-    add("grad value_and_grad", lambda e: hop.sum(e * e), argnums=0, has_aux=False, allow_int=True, holomorphic=False)
+    add(
+        "grad value_and_grad",
+        lambda e: hop.sum(e * e),
+        argnums=0,
+        has_aux=False,
+        allow_int=True,
+        holomorphic=False,
+    )
     add("jacfwd jacrev jacobian hessian", square, argnums=0, has_aux=False, holomorphic=False)
     add("vjp linearize", square, v, has_aux=False)
     add("jvp", square, (v,), (v,), has_aux=False)
@@ -215,7 +263,10 @@ def calls():
     add("nn.elu nn.celu nn.leaky_relu", v, 1.0)
     add("nn.glu", x(2, 4), axis=-1)
     add("nn.standardize", m, axis=-1, mean=None, variance=None, epsilon=1e-5)
-    add("nn.hard_tanh nn.hard_silu nn.hard_sigmoid nn.log_sigmoid nn.mish nn.relu6 nn.selu nn.soft_sign nn.squareplus", v)
+    add(
+        "nn.hard_tanh nn.hard_silu nn.hard_sigmoid nn.log_sigmoid nn.mish nn.relu6 nn.selu nn.soft_sign nn.squareplus",
+        v,
+    )
     add("random.logistic random.laplace random.cauchy random.rademacher", key, (2,), hop.float32)
     add("random.lognormal", key, 0.5, (2,), hop.float32)
     add("random.truncated_normal", key, -1.0, 1.0, (2,), hop.float32)
@@ -241,7 +292,10 @@ def calls():
     add("random.permutation", key, 4)
     add("random.shuffle", key, v)
     add("random.choice", key, v, (2,))
-    add("linalg.cholesky linalg.det linalg.inv linalg.eigh linalg.eigvalsh linalg.qr linalg.slogdet linalg.svd linalg.svdvals linalg.pinv linalg.matrix_rank linalg.matrix_norm linalg.trace linalg.diagonal", m)
+    add(
+        "linalg.cholesky linalg.det linalg.inv linalg.eigh linalg.eigvalsh linalg.qr linalg.slogdet linalg.svd linalg.svdvals linalg.pinv linalg.matrix_rank linalg.matrix_norm linalg.trace linalg.diagonal",
+        m,
+    )
     add("linalg.solve linalg.matmul linalg.tensordot", m, m)
     add("linalg.matrix_power", m, 2)
     add("linalg.vector_norm", v, axis=0, ord=2)
@@ -274,13 +328,15 @@ def with_one(args, named, at, value):
     return args, {**named, at: value}
 
 
-# What these say comes from Python itself, or from the function that they were given, and need not say their name.
+# What these say comes from Python itself, or from the function that they were given, and need not say their
+# name.
 UNNAMED = set(
     "concatenate append vsplit hsplit dsplit apply_along_axis lexsort partition argpartition from_dlpack empty empty_like arange argmax argmin cumulative_sum cumulative_prod cumulative_max cumulative_min cumulative_logsumexp linear_recurrence sort argsort top_k nonzero reshape matrix_transpose swapaxes "
     "check_grads expand_dims concat stack split roll repeat pad dynamic_slice dynamic_update_slice tensordot vecdot einsum cond switch while_loop fori_loop scan associative_scan map jit grad value_and_grad jacfwd jacrev jacobian hessian vjp "
     "linearize jvp vmap checkpoint remat eval_shape make_jaxpr isdtype finfo iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals trace diagonal linalg.trace linalg.diagonal".split()
 )
-# Functions that take functions apart from the one they are given: what that raises, it raises; anything may go through trees.
+# Functions that take functions apart from the one they are given: what that raises, it raises; anything may
+# go through trees.
 ANY_TREE = re.compile(r"tree\.|debug_callback|stop_gradient|print|check$")
 
 
@@ -289,7 +345,18 @@ class Nonsense(Case):
         f = lookup(name)
         try:
             made = f(*args, **named)
-            if name in ("jit", "grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap", "checkpoint", "remat"):
+            if name in (
+                "jit",
+                "grad",
+                "value_and_grad",
+                "jacfwd",
+                "jacrev",
+                "jacobian",
+                "hessian",
+                "vmap",
+                "checkpoint",
+                "remat",
+            ):
                 made(hop.ones(3))
         except Mine:
             pass
@@ -311,7 +378,9 @@ class Nonsense(Case):
         words = set(re.findall(r"\w+", said))
         own = {name.split(".")[-1], lookup(name).__name__}  # one function may have several names
         known = bool(words & (own | self.operators))
-        self.assertTrue(known, f"{what}: the message does not say which function: {type(error).__name__}: {said}")
+        self.assertTrue(
+            known, f"{what}: the message does not say which function: {type(error).__name__}: {said}"
+        )
 
     @classmethod
     def setUpClass(cls):
@@ -326,7 +395,9 @@ class Nonsense(Case):
     def test_all_functions_are_here(self):
         """A new function gets a line above."""
         kind = type(hop.sum)
-        public = {n for n in hop.__all__ if isinstance(getattr(hop, n, None), kind) and not n.startswith("__")} - {"save", "load", "show", "device_get", "get_printoptions", "set_printoptions"}
+        public = {
+            n for n in hop.__all__ if isinstance(getattr(hop, n, None), kind) and not n.startswith("__")
+        } - {"save", "load", "show", "device_get", "get_printoptions", "set_printoptions"}
         self.assertEqual(sorted(public - set(self.calls)), [])
 
     def test_one_wrong_argument(self):
@@ -342,7 +413,19 @@ class Nonsense(Case):
     def test_one_traced_argument(self):
         """The same inside of a capture, with traced values where only known ones will do."""
         for name, given in self.calls.items():
-            if name in ("jit", "grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap", "checkpoint", "remat", "print"):
+            if name in (
+                "jit",
+                "grad",
+                "value_and_grad",
+                "jacfwd",
+                "jacrev",
+                "jacobian",
+                "hessian",
+                "vmap",
+                "checkpoint",
+                "remat",
+                "print",
+            ):
                 continue
             for args, named in given:
                 for at in [*range(len(args)), *named]:
@@ -355,7 +438,9 @@ class Nonsense(Case):
 
                     try:
                         hop.jit(f)(0.5, hop.ones(3), 1)
-                    except FAIR as error:  # what only a run knows was asked for, and the capture says so at its end
+                    except (
+                        FAIR
+                    ) as error:  # what only a run knows was asked for, and the capture says so at its end
                         self.assertIsInstance(error, hop.TracerError, name)
 
     def test_several_wrong_arguments(self):
@@ -369,7 +454,9 @@ class Nonsense(Case):
                     a = [draw.choice(values) if draw.random() < 0.6 else v for v in args]
                     a = [v if endless(name, i, w) else w for i, (v, w) in enumerate(zip(args, a))]
                     n = {k: draw.choice(values) if draw.random() < 0.6 else v for k, v in named.items()}
-                    if "max_trips" in n:  # with a body that changes nothing, the loop would be endless without it
+                    if (
+                        "max_trips" in n
+                    ):  # with a body that changes nothing, the loop would be endless without it
                         n["max_trips"] = named["max_trips"]
                     self.attempt(name, a, n, f"seed {seed}: {name}{tuple(a)!r:.300} {n!r:.200}")
 
@@ -378,7 +465,11 @@ class Nonsense(Case):
             path = os.path.join(folder, "x.npy")
             hop.save(path, x(2))
             for bad in nonsense():
-                for call in (lambda: hop.load(bad), lambda: hop.save(bad, x(2)) if isinstance(bad, (int, float, type(None))) else None, lambda: hop.save(path, bad)):
+                for call in (
+                    lambda: hop.load(bad),
+                    lambda: hop.save(bad, x(2)) if isinstance(bad, (int, float, type(None))) else None,
+                    lambda: hop.save(path, bad),
+                ):
                     try:
                         call()
                     except (*FAIR, OSError, OverflowError):

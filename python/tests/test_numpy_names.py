@@ -1,5 +1,5 @@
-"""NumPy's functions beside the array-API standard: values against NumPy's, at once and compiled, derivatives against
-differences, batches against single calls."""
+"""NumPy's functions beside the array-API standard: values against NumPy's, at once and compiled,
+derivatives against differences, batches against single calls."""
 
 import unittest
 
@@ -16,7 +16,8 @@ if np is not None:
     N[:, 0] = np.arange(5.0)
     S = np.asarray([0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan, 0.3])
 
-# name: calls of it; an array is an argument of the compiled function, what else is there is part of the program.
+# name: calls of it; an array is an argument of the compiled function, what else is there is part of the
+# program.
 CALLS = {
     "absolute": lambda: [(A,)], "amax": lambda: [(A, 1), (A,)], "amin": lambda: [(A, 0)], "around": lambda: [(A, 2)], "conjugate": lambda: [(A,)], "concatenate": lambda: [([A, B],), ([A, B], 1), ([A, B], None)], "fix": lambda: [(A * 3,)], "rint": lambda: [(A * 3,)],
     "arccos": lambda: [(np.tanh(V),)], "arccosh": lambda: [(1 + V * V,)], "arcsin": lambda: [(np.tanh(V),)], "arcsinh": lambda: [(V,)], "arctan": lambda: [(V,)], "arctan2": lambda: [(V, U)], "arctanh": lambda: [(np.tanh(V),)],

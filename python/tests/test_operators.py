@@ -44,12 +44,20 @@ class Elements(Case):
                 if dtype[0] == "i" and expected.dtype == "float64":
                     expected = expected.astype("float32")
                 for x in (getattr(hop, name)(hop.asarray(a), b), hop.jit(getattr(hop, name))(a, b)):
-                    self.assertEqual((x.shape, x.dtype.name), (expected.shape, expected.dtype.name), f"{name} {dtype}")
+                    self.assertEqual(
+                        (x.shape, x.dtype.name), (expected.shape, expected.dtype.name), f"{name} {dtype}"
+                    )
                     self.close(x, expected, 3e-6)
 
     def test_bits(self):
         a, b = numpy.array([12, 5, 255], dtype="u1"), numpy.array([10, 1, 3], dtype="u1")
-        for name, theirs in {"bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift"}.items():
+        for name, theirs in {
+            "bitwise_and": "bitwise_and",
+            "bitwise_or": "bitwise_or",
+            "bitwise_xor": "bitwise_xor",
+            "bitwise_left_shift": "left_shift",
+            "bitwise_right_shift": "right_shift",
+        }.items():
             if "shift" not in name:
                 self.same(getattr(hop, name)(a, b), getattr(numpy, theirs)(a, b))
         self.same(hop.asarray(a) << 1, a << 1)
@@ -69,7 +77,9 @@ class Elements(Case):
                     continue
                 expected = eval(f"{left} {sign} {right}", {"v": a})
                 self.close(eval(f"{left} {sign} {right}", {"v": x}), expected, 1e-12)
-        self.equal(divmod(hop.asarray(7), 2)[0] if hasattr(hop.Array, "__divmod__") else hop.asarray(7) // 2, 3)
+        self.equal(
+            divmod(hop.asarray(7), 2)[0] if hasattr(hop.Array, "__divmod__") else hop.asarray(7) // 2, 3
+        )
         self.equal(-x, [-7.0, 7.0, -2.5])
         self.equal(abs(x), [7.0, 7.0, 2.5])
         with self.assertRaises(TypeError):
@@ -97,7 +107,11 @@ class Elements(Case):
 
 @needs_numpy
 class Axes(Case):
-    A = None if numpy is None else numpy.array([[[3.0, 1.0, 2.0], [6.0, 5.0, 4.0]], [[9.0, 7.0, 8.0], [0.5, 0.25, 2.0]]])
+    A = (
+        None
+        if numpy is None
+        else numpy.array([[[3.0, 1.0, 2.0], [6.0, 5.0, 4.0]], [[9.0, 7.0, 8.0], [0.5, 0.25, 2.0]]])
+    )
 
     def both(self, function, expected, tolerance=1e-12):
         x = hop.asarray(self.A)
@@ -111,12 +125,17 @@ class Axes(Case):
             for axis in (None, 0, -1, (0, 2)):
                 for keep in (False, True):
                     expected = getattr(numpy, name)(self.A, axis=axis, keepdims=keep)
-                    self.both(lambda x, n=name, a=axis, k=keep: getattr(hop, n)(x, axis=a, keepdims=k), expected)
+                    self.both(
+                        lambda x, n=name, a=axis, k=keep: getattr(hop, n)(x, axis=a, keepdims=k), expected
+                    )
         self.both(lambda x: x.sum(1), self.A.sum(1))
         self.both(lambda x: hop.var(x, correction=1), self.A.var(ddof=1))
         for name in ("argmax", "argmin"):
             for axis in (None, 0, -1):
-                self.both(lambda x, n=name, a=axis: getattr(hop, n)(x, axis=a), getattr(numpy, name)(self.A, axis=axis))
+                self.both(
+                    lambda x, n=name, a=axis: getattr(hop, n)(x, axis=a),
+                    getattr(numpy, name)(self.A, axis=axis),
+                )
         self.assertEqual(hop.sum(hop.ones(3, dtype=hop.int8)).dtype, hop.int64)
         self.assertEqual(hop.sum(hop.ones(3, dtype=hop.uint8)).dtype, hop.uint64)
         self.equal(hop.count_nonzero(hop.asarray([0, 1, 2])), 2)
@@ -135,7 +154,11 @@ class Axes(Case):
     def test_running_from_nothing(self):
         inf = math.inf
         firsts = (
-            (hop.cumulative_sum, 0, 0), (hop.cumulative_prod, 1, 1), (hop.cumulative_max, -inf, -128), (hop.cumulative_min, inf, 127), (hop.cumulative_logsumexp, -inf, -inf),
+            (hop.cumulative_sum, 0, 0),
+            (hop.cumulative_prod, 1, 1),
+            (hop.cumulative_max, -inf, -128),
+            (hop.cumulative_min, inf, 127),
+            (hop.cumulative_logsumexp, -inf, -inf),
         )
         for function, real, whole in firsts:
             name = function.__name__
@@ -151,10 +174,20 @@ class Axes(Case):
                 self.equal(out[-1], [real, real])
                 self.equal(out[:-1], function(x, axis=0, reverse=True).tolist())
                 self.equal(function(x[:, :0], axis=1, include_initial=True), [[real], [real]])
-                self.equal(hop.jit(lambda v: function(v, axis=1, include_initial=True))(x), function(x, axis=1, include_initial=True).tolist())
+                self.equal(
+                    hop.jit(lambda v: function(v, axis=1, include_initial=True))(x),
+                    function(x, axis=1, include_initial=True).tolist(),
+                )
             x = hop.asarray([2, 1], dtype=hop.int8)
             out = function(x, include_initial=True)
-            self.assertEqual(out.dtype, {"cumulative_sum": hop.int64, "cumulative_prod": hop.int64, "cumulative_logsumexp": hop.float32}.get(name, hop.int8))
+            self.assertEqual(
+                out.dtype,
+                {
+                    "cumulative_sum": hop.int64,
+                    "cumulative_prod": hop.int64,
+                    "cumulative_logsumexp": hop.float32,
+                }.get(name, hop.int8),
+            )
             self.equal(out[0], whole)
             self.equal(function(x[:0], include_initial=True), [whole])
             self.assertEqual(function(x, dtype=hop.float32, include_initial=True).dtype, hop.float32, name)
@@ -162,9 +195,13 @@ class Axes(Case):
             with self.assertRaisesRegex(ValueError, rf"{name}: axis: expected an axis of f64\[\]"):
                 function(hop.asarray(1.0, dtype=hop.float64))
         self.equal(hop.cumulative_max(hop.asarray([7], dtype=hop.uint64), include_initial=True), [0, 7])
-        self.equal(hop.cumulative_min(hop.asarray([7], dtype=hop.uint64), include_initial=True), [2**64 - 1, 7])
+        self.equal(
+            hop.cumulative_min(hop.asarray([7], dtype=hop.uint64), include_initial=True), [2**64 - 1, 7]
+        )
         self.equal(hop.cumulative_max(hop.asarray([-5]), include_initial=True), [-(2**63), -5])
-        g = hop.grad(lambda v: hop.sum(hop.cumulative_max(v, include_initial=True)[1:]))(hop.asarray([1.0, 3.0, 2.0]))
+        g = hop.grad(lambda v: hop.sum(hop.cumulative_max(v, include_initial=True)[1:]))(
+            hop.asarray([1.0, 3.0, 2.0])
+        )
         self.equal(g, [1, 2, 0])
 
     def test_order(self):
@@ -193,7 +230,9 @@ class Axes(Case):
         ]:  # fmt: skip
             self.both(function, expected)
         self.assertEqual(hop.broadcast_shapes((2, 1), (3,)), (2, 3))
-        self.same(hop.meshgrid(hop.arange(2), hop.arange(3))[0], numpy.meshgrid(numpy.arange(2), numpy.arange(3))[0])
+        self.same(
+            hop.meshgrid(hop.arange(2), hop.arange(3))[0], numpy.meshgrid(numpy.arange(2), numpy.arange(3))[0]
+        )
 
     def test_products(self):
         a = self.A

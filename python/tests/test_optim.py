@@ -24,7 +24,13 @@ def by_hand(name, gradients, p, rate=0.1):
     return p
 
 
-RULES = {"sgd": optim.sgd(0.1), "momentum": optim.momentum(0.1), "nesterov": optim.momentum(0.1, nesterov=True), "adam": optim.adam(0.1), "adamw": optim.adamw(0.1)}
+RULES = {
+    "sgd": optim.sgd(0.1),
+    "momentum": optim.momentum(0.1),
+    "nesterov": optim.momentum(0.1, nesterov=True),
+    "adam": optim.adam(0.1),
+    "adamw": optim.adamw(0.1),
+}
 
 
 def loss(params, x, y):
@@ -66,7 +72,9 @@ class Rules(Case):
                 for _ in range(6):
                     by_loop, compiled = step(by_loop, None)[0], once(compiled)
                 scanned, losses = hop.jit(lambda c: hop.scan(step, c, length=6))(start)
-                for a, b, c in zip(hop.tree.leaves(by_loop), hop.tree.leaves(compiled), hop.tree.leaves(scanned)):
+                for a, b, c in zip(
+                    hop.tree.leaves(by_loop), hop.tree.leaves(compiled), hop.tree.leaves(scanned)
+                ):
                     self.close(b, a, 1e-4)
                     self.close(c, a, 1e-4)
                 self.assertLess(float(losses[-1]), float(losses[0]))
@@ -119,7 +127,12 @@ class Types(Case):
                 for _ in range(2):
                     p, s = opt.update(hop.full(3, 1e-4, dtype=d), s, p)
                 self.assertIs(p.dtype, d)
-                self.assertTrue(all(m.dtype is (hop.float64 if d is hop.float64 else hop.float32) for m in hop.tree.leaves(s.moments)))
+                self.assertTrue(
+                    all(
+                        m.dtype is (hop.float64 if d is hop.float64 else hop.float32)
+                        for m in hop.tree.leaves(s.moments)
+                    )
+                )
                 self.assertTrue(bool(hop.all(hop.isfinite(p))))
 
     def test_refused(self):
@@ -146,13 +159,17 @@ class Schedules(Case):
 
     def test_another_structure(self):
         opt, p = optim.adam(0.1), {"w": [hop.ones(2), hop.ones(3)]}
-        with self.assertRaisesRegex(ValueError, r"grads\['w'\] has the structure \[\*\], the parameters have \[\*, \*\]"):
+        with self.assertRaisesRegex(
+            ValueError, r"grads\['w'\] has the structure \[\*\], the parameters have \[\*, \*\]"
+        ):
             opt.update({"w": [hop.ones(2)]}, opt.init(p), p)
 
     def test_in_an_optimizer(self):
         opt = optim.sgd(optim.linear(1.0, 0.0, 2))
         p = hop.asarray(0.0)
-        (p, _), seen = hop.scan(lambda c, _: (opt.update(hop.asarray(-1.0), c[1], c[0]), c[0]), (p, opt.init(p)), length=4)
+        (p, _), seen = hop.scan(
+            lambda c, _: (opt.update(hop.asarray(-1.0), c[1], c[0]), c[0]), (p, opt.init(p)), length=4
+        )
         self.equal(seen, [0, 1, 1.5, 1.5])
 
     def test_norms(self):

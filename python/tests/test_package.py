@@ -29,7 +29,11 @@ class Package(Case):
         self.assertTrue(os.path.exists(os.path.join(folder, "py.typed")))
         with open(os.path.join(folder, "__init__.pyi"), encoding="utf-8") as stub:
             found = ast.parse(stub.read())
-        names = {n.name for n in found.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))} | {n.target.id for n in found.body if isinstance(n, ast.AnnAssign)} | {"tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug"}
+        names = (
+            {n.name for n in found.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+            | {n.target.id for n in found.body if isinstance(n, ast.AnnAssign)}
+            | {"tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug"}
+        )
         self.assertEqual(set(hop.__all__) - names, set())
 
     def test_stubs_are_up_to_date(self):
@@ -56,7 +60,14 @@ class Package(Case):
             with open(os.path.join(folder, "program.hop"), "w", encoding="utf-8") as out:
                 out.write(program)
             for command in commands:
-                done = [subprocess.run([*command, *rest], cwd=folder, capture_output=True, text=True) for rest in (["--version"], ["run", "program.hop", "--in", "x=[0, 1]"], ["run", "none.hop"])]
+                done = [
+                    subprocess.run([*command, *rest], cwd=folder, capture_output=True, text=True)
+                    for rest in (
+                        ["--version"],
+                        ["run", "program.hop", "--in", "x=[0, 1]"],
+                        ["run", "none.hop"],
+                    )
+                ]
                 self.assertEqual([d.returncode for d in done[:2]], [0, 0], [d.stderr for d in done])
                 self.assertIn(hop.__version__, done[0].stdout)
                 self.assertIn("[0, 2.718", done[1].stdout)
@@ -74,7 +85,9 @@ class Package(Case):
         names = {f.name for f in found.files or ()}
         if any(name.endswith(".pth") for name in names):
             self.skipTest("hop is installed in place")
-        self.assertLessEqual({"_core.abi3.so", "hop-command", "py.typed", "LICENSE", "__init__.pyi", "tree.pyi"}, names)
+        self.assertLessEqual(
+            {"_core.abi3.so", "hop-command", "py.typed", "LICENSE", "__init__.pyi", "tree.pyi"}, names
+        )
 
     def test_examples_in_docstrings(self):
         """Of modules; test_reference.py runs those of functions."""
@@ -90,9 +103,14 @@ class Package(Case):
         self.assertIs(info.default_dtypes()["real floating"], hop.asarray(1.0).dtype)
         self.assertIs(info.default_dtypes()["integral"], hop.asarray(1).dtype)
         self.assertIs(info.default_dtypes(device="cpu")["indexing"], hop.argmax(hop.ones(2)).dtype)
-        self.assertEqual(set(info.dtypes()), {d.name for d in hop._dtypes.ALL} - {"float16", "bfloat16"})  # those of the standard
+        self.assertEqual(
+            set(info.dtypes()), {d.name for d in hop._dtypes.ALL} - {"float16", "bfloat16"}
+        )  # those of the standard
         self.assertEqual(list(info.dtypes(kind="bool")), ["bool"])
-        self.assertEqual(set(info.dtypes(kind=("bool", "unsigned integer"))), {"bool", "uint8", "uint16", "uint32", "uint64"})
+        self.assertEqual(
+            set(info.dtypes(kind=("bool", "unsigned integer"))),
+            {"bool", "uint8", "uint16", "uint32", "uint64"},
+        )
         self.assertEqual(info.dtypes(kind=()), {})
         most = info.capabilities()["max dimensions"]
         self.assertEqual(hop.zeros((1,) * most).ndim, most)

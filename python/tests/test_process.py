@@ -27,11 +27,19 @@ def work():
     hop.vmap(lambda v: v * x)(x)
     hop.scan(lambda c, v: (c + v, {"y": c}), 0.0, x)
     hop.vjp(lambda v: v * 2, x)[1](x)
-    hop.random.categorical(hop.random.fold_in(hop.random.key(0), 1), hop.random.normal(hop.random.key(2), (3,)))
+    hop.random.categorical(
+        hop.random.fold_in(hop.random.key(0), 1), hop.random.normal(hop.random.key(2), (3,))
+    )
     opt = hop.optim.adam(0.1)
     opt.update(x, opt.init(x), x)
     hop.show(lambda v: v * x, x).dot()
-    for bad in (lambda: x + hop.ones(5), lambda: hop.jit(lambda v: v.item())(x), lambda: hop.scan(lambda c, v: 1 / 0, 0.0, x), lambda: hop.asarray("text"), lambda: hop.jit(lambda v: hop.check(v < 0, "m"))(x)):
+    for bad in (
+        lambda: x + hop.ones(5),
+        lambda: hop.jit(lambda v: v.item())(x),
+        lambda: hop.scan(lambda c, v: 1 / 0, 0.0, x),
+        lambda: hop.asarray("text"),
+        lambda: hop.jit(lambda v: hop.check(v < 0, "m"))(x),
+    ):
         try:
             bad()
         except Exception:
@@ -45,7 +53,11 @@ POOL = hop.jit(lambda x: hop.sum(hop.sin(x @ x)))
 
 def pool_work(k):
     """What processes and threads are given to do."""
-    return POOL(hop.ones((20 + k, 20 + k))).item() + hop.jit(lambda v: v * k)(1.0).item() + hop.grad(lambda v: hop.sum(v * v))(hop.ones(3)).shape[0]
+    return (
+        POOL(hop.ones((20 + k, 20 + k))).item()
+        + hop.jit(lambda v: v * k)(1.0).item()
+        + hop.grad(lambda v: hop.sum(v * v))(hop.ones(3)).shape[0]
+    )
 
 
 class Memory(Case):
@@ -121,12 +133,23 @@ class Memory(Case):
             f(x), x + x
         self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 20_000)
 
-
     def test_every_kind_of_call(self):
-        """Thousands of calls of everything, failures among them, leave the references of what they use as they were."""
-        x, m, text, tree = hop.asarray([1.0, 2.0, 3.0]), hop.asarray([True, False, True]), "name", {"a": (hop.ones(2), [hop.zeros(3)])}
-        f, g = hop.jit(lambda v: {"r": (v * 2, [v, None])}), hop.jit(lambda t, k: t["a"][0] * k, static_argnums=1)
-        d, bad = hop.jit(lambda v: v + 1, donate_argnums=0), hop.jit(lambda v: (hop.check(hop.all(v < 0), "no"), v)[1])
+        """Thousands of calls of everything, failures among them, leave the references of what they use as
+        they were."""
+        x, m, text, tree = (
+            hop.asarray([1.0, 2.0, 3.0]),
+            hop.asarray([True, False, True]),
+            "name",
+            {"a": (hop.ones(2), [hop.zeros(3)])},
+        )
+        f, g = (
+            hop.jit(lambda v: {"r": (v * 2, [v, None])}),
+            hop.jit(lambda t, k: t["a"][0] * k, static_argnums=1),
+        )
+        d, bad = (
+            hop.jit(lambda v: v + 1, donate_argnums=0),
+            hop.jit(lambda v: (hop.check(hop.all(v < 0), "no"), v)[1]),
+        )
         calls = [
             lambda: f(x), lambda: g(tree, 2), lambda: d(x + 0), lambda: bad(x), lambda: f("text"), lambda: f(x, x), lambda: g(tree, []), lambda: x + m, lambda: x + hop.ones(5), lambda: x @ text, lambda: -x, lambda: x[1:],
             lambda: x[m], lambda: x[::-1].tolist(), lambda: x[5], lambda: x.at[0].set(1.0), lambda: x.at[text], lambda: hop.asarray(x), lambda: hop.asarray([1.0, 2]), lambda: hop.asarray([1, text]), lambda: float(x),
@@ -138,7 +161,24 @@ class Memory(Case):
             lambda: hop.scan(lambda c, v: (c + v, c), 0.0, x), lambda: hop.scan(lambda c, v: 1 / 0, 0.0, x), lambda: hop.grad(lambda v: hop.sum(v * x))(x), lambda: hop.vmap(lambda v: v * x)(x), lambda: hop.jit(lambda v: v + tree["a"][0][0])(1.0),
             lambda: hop.jit(lambda v: bool(v))(1.0), lambda: hop.cond(True, lambda v: v, lambda v: v, x), lambda: hop.jit(lambda p: hop.cond(p, lambda: x, lambda: m))(True), lambda: hop.vjp(lambda v: v * x, x)[1](x), lambda: f.text(x),
         ]  # fmt: skip
-        watched = [x, m, text, tree, tree["a"], tree["a"][0], tree["a"][1], f, g, d, bad, hop.Array, hop.Tracer, hop.float32, hop.bool, hop._core.ArrayBase]
+        watched = [
+            x,
+            m,
+            text,
+            tree,
+            tree["a"],
+            tree["a"][0],
+            tree["a"][1],
+            f,
+            g,
+            d,
+            bad,
+            hop.Array,
+            hop.Tracer,
+            hop.float32,
+            hop.bool,
+            hop._core.ArrayBase,
+        ]
 
         def run(many, times):
             for call in many:
@@ -210,7 +250,9 @@ class Threads(Case):
         def use():
             start.wait()
             for n in (3, 4, 5, 6):
-                found.append((n, f(hop.ones(n))["y"].item(), hop.grad(lambda v: f(v)["y"])(hop.ones(n)).shape))
+                found.append(
+                    (n, f(hop.ones(n))["y"].item(), hop.grad(lambda v: f(v)["y"])(hop.ones(n)).shape)
+                )
 
         self.run_all(*[use] * 8)
         self.assertEqual(len(set(found)), 4)
@@ -219,7 +261,9 @@ class Threads(Case):
         def use(k):
             for i in range(6):
                 x = hop.ones(10 + k)
-                got = hop.jit(lambda v: hop.scan(lambda c, w: (c * 0.5 + w * (k + i), c), 0.0, v)[0])(x).item()
+                got = hop.jit(lambda v: hop.scan(lambda c, w: (c * 0.5 + w * (k + i), c), 0.0, v)[0])(
+                    x
+                ).item()
                 expected = 0.0
                 for _ in range(10 + k):
                     expected = expected * 0.5 + (k + i)
@@ -228,7 +272,8 @@ class Threads(Case):
         self.run_all(*[lambda k=k: use(k) for k in range(6)])
 
     def test_arrays_that_change_while_others_read_them(self):
-        """x[i] = y and donation on one thread, programs that read the array on others: no crash, and every result is of one state or another."""
+        """x[i] = y and donation on one thread, programs that read the array on others: no crash, and every
+        result is of one state or another."""
         n = 30_000  # enough for runs without the GIL
         x, given = hop.zeros(n), [hop.ones(n) for _ in range(3)]
         f, d = hop.jit(lambda a: hop.max(a) - hop.min(a)), hop.jit(lambda a: a * 1.0, donate_argnums=0)
@@ -316,7 +361,9 @@ class Threads(Case):
 
 
 def script(text, **options):
-    return subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen(
+        [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
 
 
 class Processes(Case):
@@ -326,7 +373,11 @@ class Processes(Case):
         expected = f(x).item()
         pid = os.fork()
         if pid == 0:
-            good = f(x).item() == expected and hop.jit(lambda v: v * 3)(x)[0, 0].item() == 3 and (x + x)[0, 0].item() == 2
+            good = (
+                f(x).item() == expected
+                and hop.jit(lambda v: v * 3)(x)[0, 0].item() == 3
+                and (x + x)[0, 0].item() == 2
+            )
             os._exit(0 if good else 1)
         self.assertEqual(self.ends(pid), 0)
 
@@ -337,7 +388,9 @@ class Processes(Case):
         for method in ("fork", "spawn"):
             with multiprocessing.get_context(method).Pool(2) as pool:
                 self.assertEqual(pool.map(pool_work, range(4)), expected)
-                self.assertEqual([r.tolist() for r in pool.map(hop.square, [hop.asarray([3.0])] * 2)], [[9], [9]])
+                self.assertEqual(
+                    [r.tolist() for r in pool.map(hop.square, [hop.asarray([3.0])] * 2)], [[9], [9]]
+                )
         self.assertEqual([pool_work(k) for k in range(4)], expected)
 
     def test_fork_while_threads_work(self):
@@ -396,7 +449,9 @@ class Processes(Case):
         self.assertEqual(out.splitlines(), ["refused", "[2.0, 2.0] True"], err)
 
     def test_imported_twice(self):
-        child = script("import hop, sys\nx = hop.ones(2)\nfor n in [n for n in sys.modules if n.split('.')[0] == 'hop' and n != 'hop._core']: del sys.modules[n]\nimport hop as again\nprint((again.ones(2) + 1).tolist(), x.tolist(), again is hop)\n")
+        child = script(
+            "import hop, sys\nx = hop.ones(2)\nfor n in [n for n in sys.modules if n.split('.')[0] == 'hop' and n != 'hop._core']: del sys.modules[n]\nimport hop as again\nprint((again.ones(2) + 1).tolist(), x.tolist(), again is hop)\n"
+        )
         out, err = child.communicate(timeout=60)
         self.assertEqual(out.strip(), "[2.0, 2.0] [1.0, 1.0] False", err)
 
@@ -424,7 +479,8 @@ class Processes(Case):
         self.assertEqual(out.split(), ["interrupted", "3.0"], err)
 
     def test_interrupts_everywhere(self):
-        """In loops and large products that would not end, while Python code is captured, which stops within a few steps; with arguments given away; many times in one process."""
+        """In loops and large products that would not end, while Python code is captured, which stops
+        within a few steps; with arguments given away; many times in one process."""
         program = (
             "import hop, os, signal, threading, time\n"
             "steps, sent = 0, 0\n"
@@ -456,7 +512,11 @@ class Processes(Case):
         )
         child = script(program)
         out, err = child.communicate(timeout=120)
-        self.assertEqual(out.splitlines(), ["loop ok", "lanes ok", "products ok", "capture ok", "given ok", "again ok", "True"], err)
+        self.assertEqual(
+            out.splitlines(),
+            ["loop ok", "lanes ok", "products ok", "capture ok", "given ok", "again ok", "True"],
+            err,
+        )
 
     LARGE = (  # a program that LLVM needs seconds for
         "def large(seed, n=3000):\n"
@@ -469,7 +529,8 @@ class Processes(Case):
     )
 
     def test_interrupted_compilation(self):
-        """It ends before its time: the same program is not in the cache yet, and is once the worker is done. Afterwards everything works, also the end of the process."""
+        """It ends before its time: the same program is not in the cache yet, and is once the worker is
+        done. Afterwards everything works, also the end of the process."""
         program = (
             "import hop, os, signal, threading, time\n" + self.LARGE + "x = hop.ones(7)\n"
             "lowered = hop.jit(large(1.0)).lower(x, x)\n"
@@ -489,10 +550,15 @@ class Processes(Case):
         )
         child = script(program, env={**os.environ, "HOP_CACHE": "memory"})
         out, err = child.communicate(timeout=120)
-        self.assertEqual((out.splitlines(), child.returncode), (["interrupted", "2.0 False", *["interrupted"] * 3, "end"], 0), err)
+        self.assertEqual(
+            (out.splitlines(), child.returncode),
+            (["interrupted", "2.0 False", *["interrupted"] * 3, "end"], 0),
+            err,
+        )
 
     def test_other_handlers(self):
-        """Handlers of other signals run in the middle of a run, which goes on where it was, with given arguments and callbacks too; one that raises ends it."""
+        """Handlers of other signals run in the middle of a run, which goes on where it was, with given
+        arguments and callbacks too; one that raises ends it."""
         program = (
             "import hop, os, signal, threading\n"
             "seen, told = [], []\n"
@@ -523,7 +589,8 @@ class Processes(Case):
         self.assertEqual(out.splitlines(), ["True {(2.0, 2.0)}", "stopped 1", "stopped 2", "3.0"], err)
 
     def test_interrupts_of_nested_runs(self):
-        """In a run that a callback of another run has begun, and in callbacks themselves; a thread's run goes on while the main thread is interrupted."""
+        """In a run that a callback of another run has begun, and in callbacks themselves; a thread's run
+        goes on while the main thread is interrupted."""
         program = (
             "import hop, os, signal, threading, time\n"
             "def forever(c): return hop.while_loop(lambda c: c[0] >= 0.0, lambda c: (hop.sin(c[0]) ** 2, c[1] + 1), (c, 0))\n"
@@ -615,7 +682,9 @@ class Processes(Case):
         self.assertEqual(out.split(), ["1", "True"], err)
 
     def test_without_numpy(self):
-        child = script("import sys; sys.modules['numpy'] = None\nimport hop; print(hop.grad(lambda x: x * x)(3.0).item(), hop.__version__)")
+        child = script(
+            "import sys; sys.modules['numpy'] = None\nimport hop; print(hop.grad(lambda x: x * x)(3.0).item(), hop.__version__)"
+        )
         out, err = child.communicate(timeout=60)
         self.assertEqual(out.split(), ["6.0", hop.__version__], err)
 
@@ -623,7 +692,13 @@ class Processes(Case):
         """Under Python's debug allocator and in its development mode, with every warning an error."""
         here = os.path.dirname(os.path.abspath(__file__))
         program = f"import sys; sys.path.insert(0, {here!r})\nimport hop, test_process\nfor _ in range(3): test_process.work()\nprint('done')"
-        child = subprocess.Popen([sys.executable, "-X", "dev", "-W", "error", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONMALLOC": "debug"})
+        child = subprocess.Popen(
+            [sys.executable, "-X", "dev", "-W", "error", "-c", program],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONMALLOC": "debug"},
+        )
         out, err = child.communicate(timeout=120)
         self.assertEqual((out.split(), child.returncode), (["done"], 0), err)
 

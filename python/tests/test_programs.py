@@ -1,5 +1,6 @@
-"""The random programs that `make test-peers` compares with JAX, here in hop alone: at once against compiled, batches against one call per lane, gradients against
-differences. HOP_RANDOM=N in the environment tries N programs, HOP_SEED=K begins with program K."""
+"""The random programs that `make test-peers` compares with JAX, here in hop alone: at once against
+compiled, batches against one call per lane, gradients against differences. HOP_RANDOM=N in the environment
+tries N programs, HOP_SEED=K begins with program K."""
 
 import os
 import random
@@ -61,8 +62,18 @@ class Programs(Case):
         xs = hop.stack([x, 0.5 * x, hop.sin(3 * x)])
         lanes = [xs[i] for i in range(3)]
         join = lambda rows: hop.tree.map(lambda *leaves: hop.stack(leaves), *rows)  # noqa: E731
-        self.agree(hop.vmap(program, (0, None, None))(xs, tree, k), join([program(v, tree, k) for v in lanes]), 1e-9, "vmap")
-        self.agree(hop.vmap(gradient, (0, None, None))(xs, tree, k), join([hop.jit(gradient)(v, tree, k) for v in lanes]), 1e-9, "vmap of grad")
+        self.agree(
+            hop.vmap(program, (0, None, None))(xs, tree, k),
+            join([program(v, tree, k) for v in lanes]),
+            1e-9,
+            "vmap",
+        )
+        self.agree(
+            hop.vmap(gradient, (0, None, None))(xs, tree, k),
+            join([hop.jit(gradient)(v, tree, k) for v in lanes]),
+            1e-9,
+            "vmap of grad",
+        )
         if "stop_gradient" in p.text:
             return
         moves = hop.tree.map(lambda v: direction(rng, v), (x, tree))
@@ -72,10 +83,16 @@ class Programs(Case):
         central = [(at(h) - at(-h)) / (2 * h) for h in (1e-4, 1e-5)]
         bound = 1e-6 * max(1.0, abs(slope)) + 4 * abs(central[0] - central[1])
         self.differences += 1
-        if min(abs(slope - c) for c in central) <= bound and abs(central[0] - central[1]) < 1e-3 * max(1.0, abs(slope)):
+        if min(abs(slope - c) for c in central) <= bound and abs(central[0] - central[1]) < 1e-3 * max(
+            1.0, abs(slope)
+        ):
             return
         sides = [abs((at(h) - 2 * at(0.0) + at(-h)) / h) for h in (1e-5, 1e-6)]
-        self.assertGreater(min(sides), 1e-3 * max(1.0, abs(slope)), f"the gradient gives {slope}, differences give {central}, and there is no kink")
+        self.assertGreater(
+            min(sides),
+            1e-3 * max(1.0, abs(slope)),
+            f"the gradient gives {slope}, differences give {central}, and there is no kink",
+        )
         self.kinks += 1
 
     def test_programs(self):
@@ -87,7 +104,8 @@ class Programs(Case):
         self.assertLessEqual(self.kinks, 1 + self.differences // 20)
 
     def test_generator(self):
-        """A seed says everything, and the seeds of make test-peers have every pair of operators one in the other."""
+        """A seed says everything, and the seeds of make test-peers have every pair of operators one in the
+        other."""
         self.assertEqual(programs.make(7).source("jax"), programs.make(7).source("jax"))
         pairs = set()
         for seed in range(600):
@@ -100,7 +118,12 @@ class Positions(Case):
 
     def test_beyond_the_ends(self):
         x = hop.asarray([1.0, 2.0, 3.0])
-        for i, read, written in ((7, 3.0, [1, 2, 3]), (-7, 1.0, [1, 2, 3]), (-1, 3.0, [1, 2, 9]), (1, 2.0, [1, 9, 3])):
+        for i, read, written in (
+            (7, 3.0, [1, 2, 3]),
+            (-7, 1.0, [1, 2, 3]),
+            (-1, 3.0, [1, 2, 9]),
+            (1, 2.0, [1, 9, 3]),
+        ):
             k = hop.asarray(i)
             for f in (lambda x, k: x[k], hop.jit(lambda x, k: x[k])):
                 self.equal(f(x, k), read)
@@ -111,10 +134,19 @@ class Positions(Case):
 
     def test_dynamic_slices(self):
         x = hop.asarray([1.0, 2.0, 3.0])
-        for i, part, changed in ((-1, [2, 3], [1, 8, 9]), (-3, [1, 2], [8, 9, 3]), (-9, [1, 2], [8, 9, 3]), (1, [2, 3], [1, 8, 9]), (5, [2, 3], [1, 8, 9])):
+        for i, part, changed in (
+            (-1, [2, 3], [1, 8, 9]),
+            (-3, [1, 2], [8, 9, 3]),
+            (-9, [1, 2], [8, 9, 3]),
+            (1, [2, 3], [1, 8, 9]),
+            (5, [2, 3], [1, 8, 9]),
+        ):
             self.equal(hop.dynamic_slice(x, (i,), (2,)), part)
             self.equal(hop.jit(lambda x, k: hop.dynamic_slice(x, (k,), (2,)))(x, i), part)
-            self.equal(hop.jit(lambda x, k: hop.dynamic_update_slice(x, hop.asarray([8.0, 9.0]), (k,)))(x, i), changed)
+            self.equal(
+                hop.jit(lambda x, k: hop.dynamic_update_slice(x, hop.asarray([8.0, 9.0]), (k,)))(x, i),
+                changed,
+            )
 
 
 if __name__ == "__main__":

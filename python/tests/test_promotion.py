@@ -1,5 +1,5 @@
-"""Dtypes of what operators give: one table for calls at once, in jit, in vmap, as carries and in branches. Python numbers take the dtype of what they meet, wherever
-they come from."""
+"""Dtypes of what operators give: one table for calls at once, in jit, in vmap, as carries and in branches.
+Python numbers take the dtype of what they meet, wherever they come from."""
 
 import itertools
 import operator
@@ -56,10 +56,15 @@ class Table(Case):
         for name in plain:
             self.assertEqual(kind(plain[name]), kind(found[name]), f"{name} of {what}")
             if plain[name] is not None:
-                self.close(hop.asarray(number(found[name]), dtype=hop.float64), hop.asarray(number(plain[name]), dtype=hop.float64).tolist(), 2e-2 if "float16" in what else 1e-6)
+                self.close(
+                    hop.asarray(number(found[name]), dtype=hop.float64),
+                    hop.asarray(number(plain[name]), dtype=hop.float64).tolist(),
+                    2e-2 if "float16" in what else 1e-6,
+                )
 
     def test_everywhere(self):
-        """Each pair of operands, each operator: the same dtype, weakness and numbers at once, in jit and in vmap."""
+        """Each pair of operands, each operator: the same dtype, weakness and numbers at once, in jit and
+        in vmap."""
         compiled = hop.jit(every, portable=True)
         for (a, x), (b, y) in itertools.product(operands(), operands()):
             plain = every(x, y)
@@ -74,14 +79,18 @@ class Table(Case):
             self.compare(every(x, y), first, f"{a} and {b} in vmap")
 
     def test_result_type(self):
-        """It agrees with the operators, for arrays, dtypes and numbers in any order, and with promote_types."""
+        """It agrees with the operators, for arrays, dtypes and numbers in any order, and with
+        promote_types."""
         for (a, x), (b, y) in itertools.product(operands(), operands()):
             if not isinstance(x, hop.Array) and not isinstance(y, hop.Array):
                 continue
             try:
                 found = hop.where(hop.asarray(True), x, y).dtype
             except hop.InvalidError:
-                with self.assertRaisesRegex(hop.InvalidError, r"uint64 and int\d+: .*x\.astype\(hop\.int64\).*x\.astype\(hop\.uint64\)"):
+                with self.assertRaisesRegex(
+                    hop.InvalidError,
+                    r"uint64 and int\d+: .*x\.astype\(hop\.int64\).*x\.astype\(hop\.uint64\)",
+                ):
                     hop.result_type(x, y)
                 continue
             self.assertIs(hop.result_type(x, y), found, f"{a} and {b}")
@@ -116,10 +125,22 @@ class Table(Case):
     def test_bools(self):
         """Bools alone stay bools where NumPy's do."""
         x, y = hop.asarray([True, True, False]), hop.asarray([True, False, False])
-        for f, expected in ((operator.add, [1, 1, 0]), (operator.mul, [1, 0, 0]), (hop.maximum, [1, 1, 0]), (hop.minimum, [1, 0, 0]), (lambda x, y: abs(x), [1, 1, 0]), (lambda x, y: x + True, [1, 1, 1])):
+        for f, expected in (
+            (operator.add, [1, 1, 0]),
+            (operator.mul, [1, 0, 0]),
+            (hop.maximum, [1, 1, 0]),
+            (hop.minimum, [1, 0, 0]),
+            (lambda x, y: abs(x), [1, 1, 0]),
+            (lambda x, y: x + True, [1, 1, 1]),
+        ):
             self.equal(f(x, y), [bool(e) for e in expected], hop.bool)
             self.equal(hop.jit(f)(x, y), [bool(e) for e in expected], hop.bool)
-        for f, expected in ((lambda x, y: x + 1, [2, 2, 1]), (operator.floordiv, [1, 0, 0]), (operator.pow, [1, 1, 1]), (lambda x, y: hop.cumulative_sum(x), [1, 2, 2])):
+        for f, expected in (
+            (lambda x, y: x + 1, [2, 2, 1]),
+            (operator.floordiv, [1, 0, 0]),
+            (operator.pow, [1, 1, 1]),
+            (lambda x, y: hop.cumulative_sum(x), [1, 2, 2]),
+        ):
             self.equal(f(x, y), expected, hop.int64)
         self.equal(hop.diff(x), [False, True], hop.bool)
         self.equal(hop.isclose(x, y), [True, False, True], hop.bool)
@@ -130,21 +151,35 @@ class Table(Case):
 
     def test_unsigned_and_signed(self):
         x, y = hop.asarray([1], dtype=hop.uint64), hop.arange(1)
-        for f in (operator.add, operator.lt, hop.maximum, hop.matmul, lambda a, b: hop.concat([a, b]), lambda a, b: hop.einsum("i,i->", a, b), lambda a, b: hop.where(a == 1, a, b)):
+        for f in (
+            operator.add,
+            operator.lt,
+            hop.maximum,
+            hop.matmul,
+            lambda a, b: hop.concat([a, b]),
+            lambda a, b: hop.einsum("i,i->", a, b),
+            lambda a, b: hop.where(a == 1, a, b),
+        ):
             for g in (f, hop.jit(f)):
-                with self.assertRaisesRegex(hop.InvalidError, r"test_promotion.py:\d+: .*uint64 and int64: convert one of them, x\.astype\(hop\.int64\)"):
+                with self.assertRaisesRegex(
+                    hop.InvalidError,
+                    r"test_promotion.py:\d+: .*uint64 and int64: convert one of them, x\.astype\(hop\.int64\)",
+                ):
                     g(x, y)
         self.equal(x + 1, [2], hop.uint64)
         self.equal(x.astype(hop.int64) + y, [1], hop.int64)
 
     def test_positions(self):
         """A model stays in its dtype though positions are counted in integers."""
+
         def model(x):
             n, d = x.shape
             angle = hop.arange(n)[:, None] / 10000 ** (hop.arange(0, d, 2) / d)
             places = hop.stack([hop.sin(angle), hop.cos(angle)], axis=-1).reshape((n, d))
             scores = (x @ x.mT) / hop.sqrt(d)
-            return x + places, hop.softmax(hop.where(hop.tril(hop.ones((n, n))) == 0, -1e9, scores)) * hop.arange(n)
+            return x + places, hop.softmax(
+                hop.where(hop.tril(hop.ones((n, n))) == 0, -1e9, scores)
+            ) * hop.arange(n)
 
         self.assertEqual([y.dtype for y in model(hop.ones((3, 4)))], [hop.float32, hop.float32])
         self.assertEqual([y.dtype for y in hop.jit(model)(hop.ones((3, 4)))], [hop.float32, hop.float32])
@@ -183,18 +218,35 @@ class Numbers(Case):
         self.close(hop.jit(h)(x, 0.7), h(x, 0.7).tolist(), 1e-15)
         self.close(h(x, 0.7), 0.1 + 0.1 * 0.7 + 0.1 * 0.7 * 0.7, 1e-15)
         half = hop.ones((), dtype=hop.float16)
-        self.equal(hop.jit(lambda x, n: x * n)(half, 1 + 2.0**-11 + 2.0**-26), (half * (1 + 2.0**-11 + 2.0**-26)).item())  # rounded once
+        self.equal(
+            hop.jit(lambda x, n: x * n)(half, 1 + 2.0**-11 + 2.0**-26),
+            (half * (1 + 2.0**-11 + 2.0**-26)).item(),
+        )  # rounded once
 
     def test_programs_apart(self):
-        """Numbers, weak arrays and arrays of one type make programs of their own, also where calls are quick."""
+        """Numbers, weak arrays and arrays of one type make programs of their own, also where calls are
+        quick."""
         f = hop.jit(lambda x, n: x * n)
         x = hop.ones(2, dtype=hop.float16)
         for _ in range(3):
-            for n, d in ((2, hop.float16), (hop.asarray(2), hop.float16), (2.5, hop.float16), (hop.asarray(2.5), hop.float32), (hop.sqrt(2), hop.float16), (hop.asarray(2.5, dtype=hop.float64), hop.float64)):
+            for n, d in (
+                (2, hop.float16),
+                (hop.asarray(2), hop.float16),
+                (2.5, hop.float16),
+                (hop.asarray(2.5), hop.float32),
+                (hop.sqrt(2), hop.float16),
+                (hop.asarray(2.5, dtype=hop.float64), hop.float64),
+            ):
                 self.assertIs(f(x, n).dtype, d)
         u = hop.ones(2, dtype=hop.uint8)
         for _ in range(3):
-            for n, d in ((2, hop.uint8), (hop.asarray(2), hop.int64), (True, hop.uint8), (hop.abs(2), hop.uint8), (2.5, hop.float32)):
+            for n, d in (
+                (2, hop.uint8),
+                (hop.asarray(2), hop.int64),
+                (True, hop.uint8),
+                (hop.abs(2), hop.uint8),
+                (2.5, hop.float32),
+            ):
                 self.assertIs(f(u, n).dtype, d)
 
     def test_results_are_weak(self):
@@ -205,12 +257,32 @@ class Numbers(Case):
             self.assertIs(hop.jit(loss)(w, x).dtype, hop.float16)
             w = w - 0.1 * hop.grad(loss)(w, x)
             self.assertEqual(kind(w), ("float32", True))
-        for g in (hop.jit(lambda n: n * 2), lambda n: hop.fori_loop(0, 2, lambda i, c: c * 2, n), lambda n: hop.vjp(lambda v: v * 2, n)[1](1.0)[0], lambda n: hop.jvp(lambda v: v * 2, (n,), (1.0,))[1]):
+        for g in (
+            hop.jit(lambda n: n * 2),
+            lambda n: hop.fori_loop(0, 2, lambda i, c: c * 2, n),
+            lambda n: hop.vjp(lambda v: v * 2, n)[1](1.0)[0],
+            lambda n: hop.jvp(lambda v: v * 2, (n,), (1.0,))[1],
+        ):
             self.assertIs((x * g(1.5)).dtype, hop.float16)
             self.assertIs(hop.jit(lambda x: x * g(1.5))(x).dtype, hop.float16)  # noqa: B023
-        for strong in (hop.asarray(1.5), hop.asarray(hop.sqrt(2.0)), hop.astype(1.5, hop.float32), hop.full((), 1.5), hop.ones(()), hop.asarray([1.5])[0]):
+        for strong in (
+            hop.asarray(1.5),
+            hop.asarray(hop.sqrt(2.0)),
+            hop.astype(1.5, hop.float32),
+            hop.full((), 1.5),
+            hop.ones(()),
+            hop.asarray([1.5])[0],
+        ):
             self.assertFalse(strong._weak)
-        for f in (lambda n: hop.asarray(n), lambda n: hop.full((2,), n), lambda n: hop.astype(n, hop.float32), lambda n: hop.ones_like(n), lambda n: hop.reshape(n, (1,)), lambda n: hop.relu(n), lambda n: hop.sum(n)):
+        for f in (
+            lambda n: hop.asarray(n),
+            lambda n: hop.full((2,), n),
+            lambda n: hop.astype(n, hop.float32),
+            lambda n: hop.ones_like(n),
+            lambda n: hop.reshape(n, (1,)),
+            lambda n: hop.relu(n),
+            lambda n: hop.sum(n),
+        ):
             self.assertEqual(kind(f(1.5)), kind(hop.jit(f)(1.5)))
         self.equal(hop.jit(lambda n: hop.astype(n, hop.float64))(0.1), 0.1, hop.float64)
 
@@ -218,9 +290,24 @@ class Numbers(Case):
     def test_numpy_scalars(self):
         """NumPy's scalars keep their dtype, float64 among them, though it is a Python float too."""
         x = hop.ones(2, dtype=hop.float32)
-        for n in (numpy.float64(2), numpy.float32(2), numpy.float16(2), numpy.int64(2), numpy.int8(2), numpy.uint8(2), numpy.bool_(True)):
+        for n in (
+            numpy.float64(2),
+            numpy.float32(2),
+            numpy.float16(2),
+            numpy.int64(2),
+            numpy.int8(2),
+            numpy.uint8(2),
+            numpy.bool_(True),
+        ):
             expected = hop.promote_types(hop.float32, str(n.dtype))
-            for f in (lambda x, n: x * n, lambda x, n: n * x, hop.multiply, hop.jit(lambda x, n: x * n), lambda x, n: hop.jit(lambda x: x * n)(x), lambda x, n: hop.vmap(lambda v, n: v * n, in_axes=(0, None))(x, n)):
+            for f in (
+                lambda x, n: x * n,
+                lambda x, n: n * x,
+                hop.multiply,
+                hop.jit(lambda x, n: x * n),
+                lambda x, n: hop.jit(lambda x: x * n)(x),
+                lambda x, n: hop.vmap(lambda v, n: v * n, in_axes=(0, None))(x, n),
+            ):
                 self.assertIs(f(x, n).dtype, expected, type(n))
                 self.assertIs(f(x, n).dtype, expected, type(n))
             self.assertIs(hop.result_type(x, n), expected)
@@ -232,13 +319,29 @@ class Numbers(Case):
 
 class Comparisons(Case):
     def test_beyond_the_dtype(self):
-        """Integers compare with every Python int as what it is, at once and in jit, where it is an argument or part of the program."""
+        """Integers compare with every Python int as what it is, at once and in jit, where it is an
+        argument or part of the program."""
         signs = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
         for d in WHOLE:
             info = hop.iinfo(d)
             elements = [info.min, 0, 1, info.max]
             x = hop.asarray(elements, dtype=d)
-            numbers = {info.min - 1, info.min, info.max, info.max + 1, -1, 0, 300, -300, 2**63, 2**64, -(2**63), -(2**63) - 1, 2**70, -(2**70)}
+            numbers = {
+                info.min - 1,
+                info.min,
+                info.max,
+                info.max + 1,
+                -1,
+                0,
+                300,
+                -300,
+                2**63,
+                2**64,
+                -(2**63),
+                -(2**63) - 1,
+                2**70,
+                -(2**70),
+            }
             for sign in signs:
                 argument = hop.jit(lambda x, n: (sign(x, n), sign(n, x)), portable=True)  # noqa: B023
                 for n in numbers:
@@ -250,15 +353,37 @@ class Comparisons(Case):
                         self.equal(found[0], expected[0], hop.bool)
                         self.equal(found[1], expected[1], hop.bool)
             for sign in signs[::4]:
-                recorded = hop.jit(lambda x: [(sign(x, n), sign(n, x)) for n in sorted(numbers)], portable=True)(x)  # noqa: B023
-                self.assertEqual([(a.tolist(), b.tolist()) for a, b in recorded], [([sign(e, n) for e in elements], [sign(n, e) for e in elements]) for n in sorted(numbers)])
+                recorded = hop.jit(
+                    lambda x: [(sign(x, n), sign(n, x)) for n in sorted(numbers)], portable=True
+                )(x)  # noqa: B023
+                self.assertEqual(
+                    [(a.tolist(), b.tolist()) for a, b in recorded],
+                    [
+                        ([sign(e, n) for e in elements], [sign(n, e) for e in elements])
+                        for n in sorted(numbers)
+                    ],
+                )
         self.equal(hop.ones(2) < 2**70, [True, True])
         self.equal(hop.less(hop.asarray([1], dtype=hop.int8), 300), [True])
 
     def test_arithmetic_stays_an_error(self):
-        for f in (operator.add, operator.mul, hop.maximum, operator.floordiv, operator.and_, lambda x, n: hop.where(x == 0, x, n)):
-            for x, n in ((hop.ones(2, dtype=hop.int8), 300), (hop.ones(2, dtype=hop.uint8), -1), (hop.ones(2, dtype=hop.uint64), -1)):
-                with self.assertRaisesRegex(hop.InvalidError, rf"test_promotion.py:\d+: .*[iu]\d+ holds -?\d+\.\.\d+, which {n} is not within"):
+        for f in (
+            operator.add,
+            operator.mul,
+            hop.maximum,
+            operator.floordiv,
+            operator.and_,
+            lambda x, n: hop.where(x == 0, x, n),
+        ):
+            for x, n in (
+                (hop.ones(2, dtype=hop.int8), 300),
+                (hop.ones(2, dtype=hop.uint8), -1),
+                (hop.ones(2, dtype=hop.uint64), -1),
+            ):
+                with self.assertRaisesRegex(
+                    hop.InvalidError,
+                    rf"test_promotion.py:\d+: .*[iu]\d+ holds -?\d+\.\.\d+, which {n} is not within",
+                ):
                     f(x, n)
                 with self.assertRaisesRegex(hop.InvalidError, "is not within"):
                     hop.jit(lambda x: f(x, n))(x)  # noqa: B023
@@ -274,8 +399,14 @@ class Carries(Case):
         out = {}
         for name, loop in loops.items():
             plain, compiled = loop(*args), hop.jit(loop)(*args)
-            self.assertEqual([kind(x) for x in hop.tree.leaves(plain)], [kind(x) for x in hop.tree.leaves(compiled)], name)
-            self.assertEqual([x.tolist() for x in hop.tree.leaves(plain)], [x.tolist() for x in hop.tree.leaves(compiled)], name)
+            self.assertEqual(
+                [kind(x) for x in hop.tree.leaves(plain)], [kind(x) for x in hop.tree.leaves(compiled)], name
+            )
+            self.assertEqual(
+                [x.tolist() for x in hop.tree.leaves(plain)],
+                [x.tolist() for x in hop.tree.leaves(compiled)],
+                name,
+            )
             out[name] = plain
         kinds = [[kind(x) for x in hop.tree.leaves(v)] for v in out.values()]
         self.assertTrue(all(k == kinds[0] for k in kinds), kinds)
@@ -289,16 +420,23 @@ class Carries(Case):
                 found = self.every(lambda c, x: c + x, init, x)
                 self.equal(found, init + 3, hop.result_type(d, init))
         self.equal(self.every(lambda c, x: c + x, 0, hop.asarray(100, dtype=hop.uint8)), 300 % 256, hop.uint8)
-        self.equal(self.every(lambda c, x: c + x, 0, hop.asarray(2**62, dtype=hop.uint64)), 3 * 2**62, hop.uint64)
+        self.equal(
+            self.every(lambda c, x: c + x, 0, hop.asarray(2**62, dtype=hop.uint64)), 3 * 2**62, hop.uint64
+        )
         self.equal(self.every(lambda c: c + 1, 5), 8, hop.int64)
         self.equal(self.every(lambda c: c / 2, 8), 1.0, hop.float32)
         self.equal(self.every(lambda c: hop.sqrt(c), 256), 2.0, hop.float32)
 
     def test_fixed_point(self):
-        self.assertEqual([kind(x) for x in hop.fori_loop(0, 3, lambda i, c: (c[1], c[0]), (0, 1.5))], [("float32", True)] * 2)
+        self.assertEqual(
+            [kind(x) for x in hop.fori_loop(0, 3, lambda i, c: (c[1], c[0]), (0, 1.5))],
+            [("float32", True)] * 2,
+        )
         self.assertEqual([x.item() for x in self.every(lambda c: (c[1], c[0]), (0, 1.5))], [1.5, 0])
         x = hop.asarray(2, dtype=hop.float16)
-        found = self.every(lambda c, x: (c[1], c[2], c[3], c[3] * x), (0, 1, 2, 3), x)  # goes up one at a time
+        found = self.every(
+            lambda c, x: (c[1], c[2], c[3], c[3] * x), (0, 1, 2, 3), x
+        )  # goes up one at a time
         self.assertEqual([kind(v) for v in found], [("float16", False)] * 4)
         self.equal(hop.stack(list(found)), [3, 6, 12, 24])
         found = self.every(lambda c, x: (c[0] * c[1], c[1] + x), (2, 1), hop.asarray(1, dtype=hop.int32))
@@ -308,14 +446,23 @@ class Carries(Case):
         """The counter of fori_loop is a number, as that of range is, unless a bound is an array."""
         for d in DTYPES[1:]:
             self.assertIs(hop.fori_loop(0, 3, lambda i, c: c + i, hop.zeros(2, dtype=d)).dtype, d)
-            self.assertIs(hop.jit(lambda x: hop.fori_loop(0, 3, lambda i, c: c + i, x))(hop.zeros(2, dtype=d)).dtype, d)
+            self.assertIs(
+                hop.jit(lambda x: hop.fori_loop(0, 3, lambda i, c: c + i, x))(hop.zeros(2, dtype=d)).dtype, d
+            )
         self.equal(hop.fori_loop(hop.asarray(0), 3, lambda i, c: c + i, 0), 3, hop.int64)
 
     def test_strong_carries(self):
-        with self.assertRaisesRegex(hop.InvalidError, r"carry\[1\]: the body gives f32\[\], the loop began with i64\[\]; integers divided by integers, or with real numbers, are floats"):
+        with self.assertRaisesRegex(
+            hop.InvalidError,
+            r"carry\[1\]: the body gives f32\[\], the loop began with i64\[\]; integers divided by integers, or with real numbers, are floats",
+        ):
             hop.fori_loop(0, 3, lambda i, c: (c[0], c[1] * 0.5), (0, hop.asarray(1)))
         self.equal(hop.fori_loop(0, 3, lambda i, c: 7, hop.asarray(1, dtype=hop.uint8)), 7, hop.uint8)
-        self.equal(hop.scan(lambda c, x: (1, c), hop.asarray(0.5, dtype=hop.float16), hop.ones(2))[0], 1.0, hop.float16)
+        self.equal(
+            hop.scan(lambda c, x: (1, c), hop.asarray(0.5, dtype=hop.float16), hop.ones(2))[0],
+            1.0,
+            hop.float16,
+        )
 
     def test_gradients(self):
         f = lambda w: hop.fori_loop(0, 3, lambda i, c: c * w, 1.0)  # noqa: E731
@@ -326,19 +473,29 @@ class Carries(Case):
 
 class Branches(Case):
     def test_numbers(self):
-        """Numbers that branches give take the dtype that the others give: at once, where one branch runs, as in jit."""
+        """Numbers that branches give take the dtype that the others give: at once, where one branch runs,
+        as in jit."""
         cases = [(d, hop.asarray(1, dtype=d), n) for d in DTYPES for n in (2, 2.5)]
         for d, x, n in cases:
             fits = hop.result_type(d, n) is d
             for swap in (False, True):
                 funs = (lambda x: x, lambda x: n)[:: -1 if swap else 1]  # noqa: B023
                 for p in (False, True):
-                    plain, compiled = lambda p, x: hop.cond(p, *funs, x), hop.jit(lambda p, x: hop.cond(p, *funs, x))  # noqa: B023
+                    plain, compiled = (
+                        lambda p, x: hop.cond(p, *funs, x),
+                        hop.jit(lambda p, x: hop.cond(p, *funs, x)),
+                    )  # noqa: B023
                     if fits:
-                        self.assertEqual((kind(plain(hop.asarray(p), x)), kind(compiled(p, x))), ((d.name, False),) * 2, f"{d} {n} {p} {swap}")
+                        self.assertEqual(
+                            (kind(plain(hop.asarray(p), x)), kind(compiled(p, x))),
+                            ((d.name, False),) * 2,
+                            f"{d} {n} {p} {swap}",
+                        )
                         self.equal(plain(hop.asarray(p), x), compiled(p, x).item())
                         continue
-                    with self.assertRaisesRegex(hop.InvalidError, "cond: result: false_fun gives .*true_fun gives"):
+                    with self.assertRaisesRegex(
+                        hop.InvalidError, "cond: result: false_fun gives .*true_fun gives"
+                    ):
                         compiled(p, x)
 
     def test_switch(self):

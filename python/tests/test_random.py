@@ -1,5 +1,6 @@
-"""Random programs with branches, loops and transforms inside: captured ones against the same programs run step by step in Python; derivatives against differences,
-batches against one call per lane. HOP_RANDOM=N in the environment tries N programs, HOP_SEED=K begins with program K."""
+"""Random programs with branches, loops and transforms inside: captured ones against the same programs run
+step by step in Python; derivatives against differences, batches against one call per lane. HOP_RANDOM=N in
+the environment tries N programs, HOP_SEED=K begins with program K."""
 
 import os
 import random
@@ -57,16 +58,30 @@ def program(rng, depth):
     """A random function (operators, x, y) -> vector; y is closed over by bodies."""
     if depth == 0:
         k = rng.uniform(-1, 1)
-        return rng.choice([lambda o, x, y: hop.sin(x), lambda o, x, y: x * y, lambda o, x, y: x + k, lambda o, x, y: x - 0.5 * y, lambda o, x, y: hop.tanh(x * k) + y, lambda o, x, y: x[::-1] * k])
+        return rng.choice(
+            [
+                lambda o, x, y: hop.sin(x),
+                lambda o, x, y: x * y,
+                lambda o, x, y: x + k,
+                lambda o, x, y: x - 0.5 * y,
+                lambda o, x, y: hop.tanh(x * k) + y,
+                lambda o, x, y: x[::-1] * k,
+            ]
+        )
     a, b = program(rng, depth - 1), program(rng, depth - 1)
     k, n = rng.uniform(-0.5, 0.5), rng.randrange(4)
     kinds = [
         lambda o, x, y: a(o, b(o, x, y), x),
         lambda o, x, y: o.cond(hop.sum(x) > k, lambda v: a(o, v, y), lambda v: b(o, v, y), x),
-        lambda o, x, y: o.while_loop(lambda c: c[1] < n, lambda c: (hop.tanh(a(o, c[0], y)), c[1] + 1), (x, hop.asarray(0)))[0],
+        lambda o, x, y: o.while_loop(
+            lambda c: c[1] < n, lambda c: (hop.tanh(a(o, c[0], y)), c[1] + 1), (x, hop.asarray(0))
+        )[0],
         lambda o, x, y: o.fori_loop(0, n, lambda i, c: hop.tanh(a(o, c, y)) + i * k, x),
         lambda o, x, y: o.scan(lambda c, v: (hop.tanh(a(o, c, y)) + v, c * v), x, hop.stack([y, x]))[0],
-        lambda o, x, y: hop.sum(o.scan(lambda c, v: (hop.sin(c) * v, b(o, c, v)), y, hop.stack([x, y, x * k]), reverse=True)[1], axis=0),
+        lambda o, x, y: hop.sum(
+            o.scan(lambda c, v: (hop.sin(c) * v, b(o, c, v)), y, hop.stack([x, y, x * k]), reverse=True)[1],
+            axis=0,
+        ),
         lambda o, x, y: hop.sum(o.map(lambda v: a(o, v, y), hop.stack([x, y])), axis=0),
         lambda o, x, y: o.associative_scan(lambda p, q: hop.tanh(p) + q, hop.stack([x, y, x]))[2],
         lambda o, x, y: o.jit(lambda v: a(o, v, y))(b(o, x, y)),

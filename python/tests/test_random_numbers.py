@@ -45,7 +45,9 @@ class SameNumbers(Case):
                     again = draw(k)
                 self.equal(again, first.tolist(), first.dtype)
                 self.equal(hop.jit(draw)(k), first.tolist(), first.dtype)
-                self.equal(hop.jit(draw, strict=True)(random.key(4)), draw(random.key(4)).tolist()) if name not in INEXACT else None
+                self.equal(
+                    hop.jit(draw, strict=True)(random.key(4)), draw(random.key(4)).tolist()
+                ) if name not in INEXACT else None
 
     def test_many_keys(self):
         keys = random.split(random.key(5), 3)
@@ -71,10 +73,16 @@ class SameNumbers(Case):
         k, n = random.key(2), random.normal(random.key(2), (5,))
         self.close(hop.grad(lambda s: hop.sum(s * random.normal(k, (5,))))(2.0), float(n.sum()))
         u = random.uniform(k, (5,))
-        self.close(hop.grad(lambda hi: hop.sum(random.uniform(k, (5,), minval=0.0, maxval=hi)))(2.0), float(u.sum()))
+        self.close(
+            hop.grad(lambda hi: hop.sum(random.uniform(k, (5,), minval=0.0, maxval=hi)))(2.0), float(u.sum())
+        )
 
 
-INEXACT = [name for name in DRAWS if name.startswith(("normal", "exponential", "gumbel", "categorical", "choice weighted"))]  # rounded more than once
+INEXACT = [
+    name
+    for name in DRAWS
+    if name.startswith(("normal", "exponential", "gumbel", "categorical", "choice weighted"))
+]  # rounded more than once
 
 
 class Keys(Case):
@@ -87,7 +95,13 @@ class Keys(Case):
 
     def test_different(self):
         k = random.key(0)
-        seen = [k, *random.split(k, 8), *[random.fold_in(k, i) for i in range(-8, 8)], random.fold_in(random.key(1), 0), *random.split(random.split(k)[0])]
+        seen = [
+            k,
+            *random.split(k, 8),
+            *[random.fold_in(k, i) for i in range(-8, 8)],
+            random.fold_in(random.key(1), 0),
+            *random.split(random.split(k)[0]),
+        ]
         self.assertEqual(len({tuple(s.tolist()) for s in seen}), len(seen))
 
     def test_split(self):
@@ -101,7 +115,9 @@ class Keys(Case):
         k = random.key(9)
         for data in (0, 5, -1, -(1 << 31)):
             for dtype in (hop.int32, hop.int64):
-                self.equal(random.fold_in(k, hop.asarray(data, dtype=dtype)), random.fold_in(k, data).tolist())
+                self.equal(
+                    random.fold_in(k, hop.asarray(data, dtype=dtype)), random.fold_in(k, data).tolist()
+                )
         self.equal(random.fold_in(k, hop.asarray(200, dtype=hop.uint8)), random.fold_in(k, 200).tolist())
         with self.assertRaises(TypeError):
             random.fold_in(k, 1.5)
@@ -129,7 +145,11 @@ class Distributions(Case):
     def test_weights(self):
         k, weights = random.key(21), [0.1, 0.0, 0.6, 0.3]
         p = hop.asarray(weights)
-        for found in (random.categorical(k, hop.log(p), shape=(N,)), random.choice(k, 4, (N,), p=p), random.choice(k, 4, (N,), p=10 * p)):
+        for found in (
+            random.categorical(k, hop.log(p), shape=(N,)),
+            random.choice(k, 4, (N,), p=p),
+            random.choice(k, 4, (N,), p=10 * p),
+        ):
             self.close(self.counts(found, 4), weights, 0.03)
             self.assertEqual(self.counts(found, 4)[1], 0)
         first = hop.vmap(lambda k: random.choice(k, 4, (2,), replace=False, p=p)[0])(random.split(k, N))
@@ -137,10 +157,15 @@ class Distributions(Case):
 
     def test_bounds(self):
         k = random.key(30)
-        x = random.uniform(k, (N,), minval=1e8, maxval=1e8 + 16)  # a float32 in three is the upper bound before it is put right
+        x = random.uniform(
+            k, (N,), minval=1e8, maxval=1e8 + 16
+        )  # a float32 in three is the upper bound before it is put right
         self.assertTrue(bool(hop.all((x >= 1e8) & (x < 1e8 + 16))))
         self.equal(random.uniform(k, (3,), minval=2.0, maxval=2.0), [2, 2, 2])
-        for bounds in ((-3e38, 3e38), (hop.asarray(-3e38), hop.asarray(3e38))):  # a range that is wider than any float32
+        for bounds in (
+            (-3e38, 3e38),
+            (hop.asarray(-3e38), hop.asarray(3e38)),
+        ):  # a range that is wider than any float32
             x = random.uniform(k, (N,), minval=bounds[0], maxval=bounds[1])
             self.assertTrue(-3e38 <= float(x.min()) < -2e38 and 2e38 < float(x.max()) < 3e38)
         self.assertEqual(set(random.randint(k, (N,), -2, 2).tolist()), {-2, -1, 0, 1})
@@ -184,7 +209,9 @@ class Others(Case):
         self.equal(random.fold_in(k, numpy.int32(-4)), random.fold_in(k, -4).tolist())
         self.equal(random.permutation(k, numpy.int32(6)), random.permutation(k, 6).tolist())
         self.equal(random.permutation(k, numpy.arange(6)), random.permutation(k, 6).tolist())
-        self.equal(random.randint(k, (4,), numpy.int32(2), numpy.int64(9)), random.randint(k, (4,), 2, 9).tolist())
+        self.equal(
+            random.randint(k, (4,), numpy.int32(2), numpy.int64(9)), random.randint(k, (4,), 2, 9).tolist()
+        )
 
 
 class Refused(Case):
@@ -223,7 +250,10 @@ class Bounds(Case):
         self.assertEqual(hop.random.randint(key, None, 0, 30).shape, ())
 
     def test_everywhere_the_same(self):
-        lo, hi = hop.asarray([0, 0, 0]), hop.asarray([3, 2**62 + 1, 2**63 - 1])  # of the second span nearly half of all draws are repeated
+        lo, hi = (
+            hop.asarray([0, 0, 0]),
+            hop.asarray([3, 2**62 + 1, 2**63 - 1]),
+        )  # of the second span nearly half of all draws are repeated
         draw = lambda key: hop.random.randint(key, (50, 3), lo, hi)  # noqa: E731
         keys = hop.random.split(hop.random.key(1), 4)
         expected = hop.stack([draw(k) for k in keys]).tolist()
@@ -239,7 +269,9 @@ class Bounds(Case):
         drawn = hop.random.randint(hop.random.key(0), (30000, 1), 0, hop.asarray([7]))
         counts = hop.unique_counts(drawn).counts.tolist()
         self.assertEqual(len(counts), 7)
-        self.assertLess(sum((n - 30000 / 7) ** 2 / (30000 / 7) for n in counts), 22.5)  # chi squared with 6 degrees, p = 0.001
+        self.assertLess(
+            sum((n - 30000 / 7) ** 2 / (30000 / 7) for n in counts), 22.5
+        )  # chi squared with 6 degrees, p = 0.001
 
     def test_mistakes(self):
         key = hop.random.key(0)

@@ -18,7 +18,9 @@ def model(x, ws):
         return hop.cond(hop.sum(c) > 0, lambda c: hop.tanh(w @ c), lambda c: c * 2, c), hop.sum(c)
 
     c, ys = hop.scan(step, x, ws)
-    return hop.while_loop(lambda c: hop.max(c) < 3, lambda c: c + 1, c), hop.fori_loop(0, 3, lambda i, s: s + i.astype(hop.float32), ys.sum())
+    return hop.while_loop(lambda c: hop.max(c) < 3, lambda c: c + 1, c), hop.fori_loop(
+        0, 3, lambda i, s: s + i.astype(hop.float32), ys.sum()
+    )
 
 
 def graph(shown):
@@ -47,7 +49,10 @@ class Graphs(Case):
     def test_straight(self):
         shown = hop.show(lambda x, y: hop.sin(x) * y, hop.ones(3), hop.ones(3))
         labels, edges, _ = graph(shown)
-        self.assertEqual({(labels[a], labels[b]) for a, b in edges}, {("%x: f32[3]", "sin"), ("sin", "mul"), ("%y: f32[3]", "mul"), ("mul", "return")})
+        self.assertEqual(
+            {(labels[a], labels[b]) for a, b in edges},
+            {("%x: f32[3]", "sin"), ("sin", "mul"), ("%y: f32[3]", "mul"), ("mul", "return")},
+        )
         self.assertEqual(str(shown), shown.text())
         self.assertIn("sin(%x)", repr(shown))
 
@@ -64,12 +69,20 @@ class Graphs(Case):
             if n not in reached:
                 reached.add(n)
                 todo += [b for a, b in edges if a == n]
-        self.assertLessEqual({named["matmul"], named["tanh"], named["scan"], named["while_loop"], named["return"]}, reached)
+        self.assertLessEqual(
+            {named["matmul"], named["tanh"], named["scan"], named["while_loop"], named["return"]}, reached
+        )
 
     def test_what_can_be_shown(self):
         x = hop.ones(3)
         f = hop.jit(lambda x: hop.check(hop.all(x > 0), 'a "quoted" } {') or hop.checkpoint(hop.sin)(x))
-        for shown in (hop.show(f, x), hop.show(f.lower(x)), hop.show(hop.grad(lambda v: hop.sum(f(v))), x), hop.show(hop.vmap(f), hop.ones((2, 3))), hop.show(hop.jit(model), x, hop.ones((4, 3, 3)))):
+        for shown in (
+            hop.show(f, x),
+            hop.show(f.lower(x)),
+            hop.show(hop.grad(lambda v: hop.sum(f(v))), x),
+            hop.show(hop.vmap(f), hop.ones((2, 3))),
+            hop.show(hop.jit(model), x, hop.ones((4, 3, 3))),
+        ):
             labels, edges, _ = graph(shown)
             self.assertIn("return", labels.values())
             self.assertTrue(edges)

@@ -1,6 +1,6 @@
-"""Tracebacks: an exception shows the user's lines, not the package's, whatever transforms, loops and callbacks
-it came through; HOP_TRACEBACK=full shows all. Entries, the objects that see to it, look like the functions that
-they stand for."""
+"""Tracebacks: an exception shows the user's lines, not the package's, whatever transforms, loops and
+callbacks it came through; HOP_TRACEBACK=full shows all. Entries, the objects that see to it, look like the
+functions that they stand for."""
 
 import copy
 import functools
@@ -273,9 +273,7 @@ class Tracebacks(Case):
             self.assertEqual(PACKAGE in out.getvalue(), full == "full", out.getvalue())
 
     def test_nothing_is_left_over(self):
-        call = lambda: hop.jit(hop.grad(lambda x: hop.sum(hop.vmap(wrong_shapes)(x))))(
-            hop.ones(2)
-        )  # noqa: E731
+        call = lambda: hop.jit(hop.grad(lambda x: hop.sum(hop.vmap(wrong_shapes)(x))))(hop.ones(2))  # noqa: E731
         misfit = lambda: hop.sum(hop.ones(2), ddof=1)  # noqa: E731
         for _ in range(20):
             raised(call), raised(misfit)

@@ -1,4 +1,5 @@
-"""Transforms: values against formulas and differences, in any order, inside of each other and of captured programs."""
+"""Transforms: values against formulas and differences, in any order, inside of each other and of captured
+programs."""
 
 import copy
 import dataclasses
@@ -86,14 +87,19 @@ class Gradients(Case):
             hop.jvp(f, (vector(1, 2), vector(3, 4)), (vector(1, 0), vector(0)))
 
     def test_halves_of_loops(self):
-        f = lambda x: hop.while_loop(lambda c: hop.sum(c[0]) < 50.0, lambda c: (c[0] * c[1], c[1]), (x, x + 1))[0]  # noqa: E731
+        f = lambda x: hop.while_loop(
+            lambda c: hop.sum(c[0]) < 50.0, lambda c: (c[0] * c[1], c[1]), (x, x + 1)
+        )[0]  # noqa: E731
         x = vector(1.0, 1.5)
         y, pull = hop.vjp(f, x)
         gradient = hop.grad(lambda v: hop.sum(f(v)))(x)
         self.close(y, f(x))
         self.close(pull(vector(1, 1))[0], gradient)
         self.close(hop.jit(lambda c: pull(c)[0])(vector(1, 1)), gradient)
-        self.close(hop.vmap(lambda c: pull(c)[0])(hop.asarray([[1.0, 1.0], [0.0, 0.0]], dtype=hop.float64))[0], gradient)
+        self.close(
+            hop.vmap(lambda c: pull(c)[0])(hop.asarray([[1.0, 1.0], [0.0, 0.0]], dtype=hop.float64))[0],
+            gradient,
+        )
         _, derivative = hop.linearize(f, x)
         self.close(derivative(vector(1, 0)), hop.jvp(f, (x,), (vector(1, 0),))[1])
         self.close(hop.jit(lambda v: hop.vjp(f, v)[1](v)[0])(x), hop.vjp(f, x)[1](x)[0])
@@ -127,7 +133,12 @@ class Batching(Case):
         self.equal(hop.vmap(f, in_axes=(0, 1))(a, b), [4, 12])
         self.equal(hop.vmap(f, in_axes=(None, 0))(a, b), [[3, 6], [7, 14]])
         self.equal(hop.vmap(f, in_axes=(None, -1), out_axes=1)(a, b), [[4, 6], [8, 12]])
-        self.equal(hop.vmap(lambda t: t["x"] + t["y"], in_axes=({"x": 0, "y": None},))({"x": a, "y": hop.asarray(1.0)}), [2, 3])
+        self.equal(
+            hop.vmap(lambda t: t["x"] + t["y"], in_axes=({"x": 0, "y": None},))(
+                {"x": a, "y": hop.asarray(1.0)}
+            ),
+            [2, 3],
+        )
         self.equal(hop.vmap(hop.vmap(lambda x: x + 1))(b), [[2, 3], [4, 5]])
         self.assertEqual([r.tolist() for r in hop.vmap(lambda x: (x, 5.0))(a)], [[1, 2], [5, 5]])
         self.equal(hop.vmap(lambda x, k=1: x * k)(a, k=vector(2, 3)), [2, 6])
@@ -135,7 +146,12 @@ class Batching(Case):
     def test_errors(self):
         with self.assertRaisesRegex(hop.Error, "argument 1 has size 3.*argument 0 has 2"):
             hop.vmap(lambda a, b: a)(vector(1, 2), vector(1, 2, 3))
-        for bad in (lambda: hop.vmap(lambda a: a, in_axes=1)(vector(1)), lambda: hop.vmap(lambda a: a, in_axes=None)(vector(1)), lambda: hop.vmap(lambda a: a, in_axes=(0, 0))(vector(1)), lambda: hop.vmap(lambda a: a)(1.0)):
+        for bad in (
+            lambda: hop.vmap(lambda a: a, in_axes=1)(vector(1)),
+            lambda: hop.vmap(lambda a: a, in_axes=None)(vector(1)),
+            lambda: hop.vmap(lambda a: a, in_axes=(0, 0))(vector(1)),
+            lambda: hop.vmap(lambda a: a)(1.0),
+        ):
             with self.assertRaises(ValueError):
                 bad()
 
@@ -143,7 +159,12 @@ class Batching(Case):
         loss = lambda w, x: hop.tanh(hop.sum(w * x))  # noqa: E731
         w, xs = vector(0.1, 0.2), hop.asarray([[1.0, 2.0], [3.0, -1.0], [0.0, 1.0]], dtype=hop.float64)
         each = [hop.grad(loss)(w, xs[i]).tolist() for i in range(3)]
-        for g in (hop.vmap(hop.grad(loss), (None, 0)), hop.jit(hop.vmap(hop.grad(loss), (None, 0))), hop.vmap(hop.jit(hop.grad(loss)), (None, 0)), hop.vmap(hop.grad(hop.jit(loss)), (None, 0))):
+        for g in (
+            hop.vmap(hop.grad(loss), (None, 0)),
+            hop.jit(hop.vmap(hop.grad(loss), (None, 0))),
+            hop.vmap(hop.jit(hop.grad(loss)), (None, 0)),
+            hop.vmap(hop.grad(hop.jit(loss)), (None, 0)),
+        ):
             self.close(g(w, xs), each)
 
 
@@ -162,7 +183,13 @@ class Nesting(Case):
             return hop.sum(hop.grad(inner)(w) ** 2) + hop.sum(hop.vmap(lambda d: d * scale + inner(w))(data))
 
         expected = differences(outer, w)
-        for g in (hop.grad(outer), hop.jit(hop.grad(outer)), hop.grad(hop.jit(outer)), hop.jacfwd(outer), hop.jacrev(outer)):
+        for g in (
+            hop.grad(outer),
+            hop.jit(hop.grad(outer)),
+            hop.grad(hop.jit(outer)),
+            hop.jacfwd(outer),
+            hop.jacrev(outer),
+        ):
             self.close(g(w), expected, 1e-5)
 
     def test_three_levels(self):
@@ -179,14 +206,23 @@ class Nesting(Case):
             step = lambda c, _: (c - 0.1 * hop.grad(lambda v: (v - x) ** 2 * v)(c), c)  # noqa: E731
             return hop.scan(step, x * 0.5, length=5)[0]
 
-        self.close(hop.grad(f)(hop.asarray(1.5, dtype=hop.float64)), differences(lambda v: f(v[0]), vector(1.5))[0], 1e-4)
+        self.close(
+            hop.grad(f)(hop.asarray(1.5, dtype=hop.float64)),
+            differences(lambda v: f(v[0]), vector(1.5))[0],
+            1e-4,
+        )
         self.assertEqual(hop.vmap(f)(vector(1, 2, 3)).shape, (3,))
 
     def test_exceptions_leave_nothing_behind(self):
         def bad(x):
             raise LookupError("mine")
 
-        for call in (lambda: hop.grad(bad)(1.0), lambda: hop.jit(hop.vmap(bad))(vector(1)), lambda: hop.grad(lambda x: hop.grad(bad)(x))(1.0), lambda: hop.scan(lambda c, x: bad(c), 0.0, vector(1))):
+        for call in (
+            lambda: hop.grad(bad)(1.0),
+            lambda: hop.jit(hop.vmap(bad))(vector(1)),
+            lambda: hop.grad(lambda x: hop.grad(bad)(x))(1.0),
+            lambda: hop.scan(lambda c, x: bad(c), 0.0, vector(1)),
+        ):
             with self.assertRaisesRegex(LookupError, "mine"):
                 call()
             self.assertFalse(hop._core.tracing())
@@ -227,13 +263,17 @@ class WhatJaxTakes(Case):
         value, push, more = hop.linearize(f, x, has_aux=True)
         self.assertEqual((value.tolist(), push(x).tolist(), more["sum"].tolist()), ([1, 4, 9], [2, 8, 18], 2))
         value, pull, more = hop.vjp(f, x, has_aux=True)
-        self.assertEqual((value.tolist(), pull(x)[0].tolist(), more["sum"].tolist()), ([1, 4, 9], [2, 8, 18], 2))
+        self.assertEqual(
+            (value.tolist(), pull(x)[0].tolist(), more["sum"].tolist()), ([1, 4, 9], [2, 8, 18], 2)
+        )
         for call in (
             lambda: hop.jacfwd(lambda v: v, has_aux=True)(x),
             lambda: hop.jvp(lambda v: v, (x,), (x,), has_aux=True),
             lambda: hop.linearize(lambda v: [v, v], x, has_aux=True),
         ):
-            with self.assertRaisesRegex(hop.InvalidError, r"with has_aux the function must give a pair \(value, more\)"):
+            with self.assertRaisesRegex(
+                hop.InvalidError, r"with has_aux the function must give a pair \(value, more\)"
+            ):
                 call()
 
     def test_integers(self):
@@ -250,14 +290,18 @@ class WhatJaxTakes(Case):
         jacobian = hop.jacrev(lambda p: p["n"] * p["w"], allow_int=True)(params)
         self.equal(jacobian["w"], [[2, 0], [0, 3]])
         self.equal(jacobian["n"], [[0, 0], [0, 0]], hop.int32)
-        with self.assertRaisesRegex(hop.InvalidError, "derivatives need floats; .* allow_int=True gives zeros for it"):
+        with self.assertRaisesRegex(
+            hop.InvalidError, "derivatives need floats; .* allow_int=True gives zeros for it"
+        ):
             hop.grad(f)(params)
         with self.assertRaisesRegex(hop.InvalidError, "leave it out of argnums$"):
             hop.jacfwd(lambda n: n * 1.5)(2)
 
     def test_complex_numbers(self):
         for transform in (hop.grad, hop.value_and_grad, hop.jacfwd, hop.jacrev, hop.hessian):
-            with self.assertRaisesRegex(hop.InvalidError, f"{transform.__name__}: holomorphic=True is about complex numbers"):
+            with self.assertRaisesRegex(
+                hop.InvalidError, f"{transform.__name__}: holomorphic=True is about complex numbers"
+            ):
                 transform(hop.sum, holomorphic=True)
             transform(hop.sum, holomorphic=False)
 
@@ -294,7 +338,9 @@ class WhatJaxTakes(Case):
         self.equal(g(2.0), 12.0)
         decorated = hop.remat(prevent_cse=False)(lambda v: v**2)
         self.equal(hop.grad(decorated)(3.0), 6.0)
-        with self.assertRaisesRegex(hop.InvalidError, "there are no policies: mark what a gradient shall keep with hop.keep"):
+        with self.assertRaisesRegex(
+            hop.InvalidError, "there are no policies: mark what a gradient shall keep with hop.keep"
+        ):
             hop.checkpoint(lambda v: v, policy=print)
 
     def test_vectorize(self):
@@ -335,8 +381,14 @@ class DerivativesAreTrees(Case):
             self.close(found, wanted, 1e-12)
         again = hop.jit(lambda a, b: hop.vjp(f, a, b)[1])
         self.close(again(2 * x, y)(cotangent)[1], (hop.sin(2 * x) * cotangent["v"]).tolist(), 1e-12)
-        value, push = hop.jit(lambda a: hop.linearize(lambda v: hop.scan(lambda c, e: (hop.sin(c * e), c), 1.0, v)[0], a))(x)
-        self.close(push(y), hop.jvp(lambda v: hop.scan(lambda c, e: (hop.sin(c * e), c), 1.0, v)[0], (x,), (y,))[1], 1e-12)
+        value, push = hop.jit(
+            lambda a: hop.linearize(lambda v: hop.scan(lambda c, e: (hop.sin(c * e), c), 1.0, v)[0], a)
+        )(x)
+        self.close(
+            push(y),
+            hop.jvp(lambda v: hop.scan(lambda c, e: (hop.sin(c * e), c), 1.0, v)[0], (x,), (y,))[1],
+            1e-12,
+        )
 
     def test_into_jit(self):
         pull = hop.vjp(lambda x: hop.sum(x**3), vector(1, 2))[1]
@@ -367,7 +419,9 @@ class DerivativesAreTrees(Case):
 
     def test_in_loops_and_branches(self):
         squared = lambda x: hop.vjp(lambda y: y**2, x)[1]  # noqa: E731
-        last, seen = hop.jit(lambda xs: hop.scan(lambda pull, x: (pull, pull(x)[0]), squared(xs[0]), xs))(vector(1, -2, 3))
+        last, seen = hop.jit(lambda xs: hop.scan(lambda pull, x: (pull, pull(x)[0]), squared(xs[0]), xs))(
+            vector(1, -2, 3)
+        )
         self.equal(seen, [2, -4, 6])
         self.equal(last(5.0)[0], 10.0)
         chosen = hop.jit(lambda p, pull: hop.cond(p, lambda: pull, lambda: pull)(1.0)[0])

@@ -31,14 +31,23 @@ hop.tree.register(Box, lambda b: ([b.content], b.label), lambda label, children:
 
 
 class Trees(Case):
-    TREE = {"b": [1, (2, None)], "a": Point(3, Layer(4, 5, "n")), "c": Box(6, "l"), "d": Frozen(7), "e": collections.OrderedDict(z=8, y=9)}
+    TREE = {
+        "b": [1, (2, None)],
+        "a": Point(3, Layer(4, 5, "n")),
+        "c": Box(6, "l"),
+        "d": Frozen(7),
+        "e": collections.OrderedDict(z=8, y=9),
+    }
 
     def test_round_trip(self):
         leaves, treedef = hop.tree.flatten(self.TREE)
         self.assertEqual(leaves, [3, 4, 5, 1, 2, 6, 7, 8, 9])
         back = hop.tree.unflatten(treedef, [10 * n for n in leaves])
         self.assertEqual(back["a"].y, Layer(40, 50, "n"))
-        self.assertEqual((back["c"].content, back["c"].label, back["b"], back["d"]), (60, "l", [10, (20, None)], Frozen(70)))
+        self.assertEqual(
+            (back["c"].content, back["c"].label, back["b"], back["d"]),
+            (60, "l", [10, (20, None)], Frozen(70)),
+        )
         self.assertEqual(list(back["e"].items()), [("z", 80), ("y", 90)])
         self.assertEqual(treedef, hop.tree.structure(back))
         self.assertEqual(hash(treedef), hash(hop.tree.structure(back)))
@@ -46,7 +55,9 @@ class Trees(Case):
 
     def test_map(self):
         self.assertEqual(hop.tree.map(lambda a, b: a + b, {"x": [1, 2]}, {"x": [10, 20]}), {"x": [11, 22]})
-        self.assertEqual(hop.tree.map_with_path(lambda p, a: hop.tree.path_text(p, "t"), {"x": [1]}), {"x": ["t['x'][0]"]})
+        self.assertEqual(
+            hop.tree.map_with_path(lambda p, a: hop.tree.path_text(p, "t"), {"x": [1]}), {"x": ["t['x'][0]"]}
+        )
         with self.assertRaisesRegex(ValueError, r"\['x'\]"):
             hop.tree.map(lambda a, b: a, {"x": [1, 2]}, {"x": [1]})
 

@@ -10,7 +10,8 @@ from safetensors.numpy import save_file
 here = os.path.dirname(os.path.abspath(__file__))
 path = lambda name: os.path.join(here, name)
 
-# Element i, in row-major order, is i - 2.5 for floats, i - 2 for signed and i for unsigned integers, i % 3 == 0 for bools.
+# Element i, in row-major order, is i - 2.5 for floats, i - 2 for signed and i for unsigned integers, i % 3 ==
+# 0 for bools.
 def array(dtype, *shape):
     i = np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
     kind = np.dtype(dtype).kind

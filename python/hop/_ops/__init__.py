@@ -1,4 +1,5 @@
-"""The operators, under the names of the array-API standard, in families. Each works on arrays and on traced values, on NumPy arrays and on Python numbers."""
+"""The operators, under the names of the array-API standard, in families. Each works on arrays and on
+traced values, on NumPy arrays and on Python numbers."""
 
 from . import axes, creation, effects, elementwise, parts, products, shape
 from .axes import *  # noqa: F403
@@ -9,4 +10,8 @@ from .parts import *  # noqa: F403
 from .products import *  # noqa: F403
 from .shape import *  # noqa: F403
 
-__all__ = [name for family in (creation, elementwise, axes, shape, parts, products, effects) for name in family.__all__]
+__all__ = [
+    name
+    for family in (creation, elementwise, axes, shape, parts, products, effects)
+    for name in family.__all__
+]

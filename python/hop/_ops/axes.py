@@ -132,15 +132,23 @@ def _spread(op):
 
     def function(x, /, axis=None, dtype=None, *, correction=0.0, keepdims=False):
         x = _as(x, dtype)
-        correction = correction if type(correction) is int else _arguments.real(here("correction"), correction)
+        correction = (
+            correction if type(correction) is int else _arguments.real(here("correction"), correction)
+        )
         if correction == correction // 1:
             return _keep(x, _call(code, (x,), _axes_text(axis), int(correction)), axis, keepdims)
         d = x - mean(x, axis=axis, keepdims=True)
-        n = x.size if axis is None else math.prod(x.shape[a] for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+        n = (
+            x.size
+            if axis is None
+            else math.prod(x.shape[a] for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+        )
         v = sum(d * d, axis=axis, keepdims=keepdims) / (n - correction)
         return v if op == "var" else sqrt(v)
 
-    return _named(function, op, "The variance along axes." if op == "var" else "The standard deviation along axes.")
+    return _named(
+        function, op, "The variance along axes." if op == "var" else "The standard deviation along axes."
+    )
 
 
 var, std = _spread("var"), _spread("std")
@@ -165,7 +173,9 @@ def _arg(op):
             return out.reshape((1,) * x.ndim) if keepdims else out
         return _keep(x, _call(code, (x,), None, axis), axis, keepdims)
 
-    return _named(function, op, f"Where the first of the {'largest' if op == 'argmax' else 'smallest'} stands.")
+    return _named(
+        function, op, f"Where the first of the {'largest' if op == 'argmax' else 'smallest'} stands."
+    )
 
 
 argmax, argmin = _arg("argmax"), _arg("argmin")
@@ -204,8 +214,9 @@ def log_softmax(x, /, axis=-1):
 
 
 def quantile(x, q, /, axis=None, *, keepdims=False):
-    """The number below which a part q (0 … 1) of the elements along an axis lies, between two elements by a straight line; of several q an axis in front. 0.5 gives the median.
-    Between a number and an infinity it is the infinity, between both infinities NaN.
+    """The number below which a part q (0 … 1) of the elements along an axis lies, between two elements by
+    a straight line; of several q an axis in front. 0.5 gives the median. Between a number and an infinity
+    it is the infinity, between both infinities NaN.
 
     >>> hop.quantile(hop.asarray([1.0, 2.0, 4.0, 8.0]), 0.5)
     Array(3., dtype=float32)
@@ -215,22 +226,37 @@ def quantile(x, q, /, axis=None, *, keepdims=False):
     x, q = _array(x), q if _dtypes.is_number(q) else _array(q)
     if x.dtype.kind != "f":
         x = astype(x, _dtypes.float32)
-    shape, gone = x.shape, [_along(x, a) for a in (range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,))]
+    shape, gone = (
+        x.shape,
+        [
+            _along(x, a)
+            for a in (range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,))
+        ],
+    )
     kept = [a for a in range(x.ndim) if a not in gone]
     if 0 in [shape[a] for a in gone]:
         raise ValueError(f"{_core.call_place()}there are no elements along the axis in {x._type}")
     x = permute_dims(x, (*gone, *kept)) if kept else x
-    x = sort(x.reshape((math.prod(shape[a] for a in gone), *[shape[a] for a in kept]) if kept else (-1,)), axis=0)
+    x = sort(
+        x.reshape((math.prod(shape[a] for a in gone), *[shape[a] for a in kept]) if kept else (-1,)), axis=0
+    )
     last = x.shape[0] - 1
     at = asarray(q, dtype=_dtypes.float64) * last  # a position, which short floats cannot count to
     low = clip(floor(at), 0, last)
     part = astype(at - low, x.dtype).reshape((*at.shape, *(1,) * (x.ndim - 1)))
-    below, above = take(x, astype(low, _dtypes.int64), axis=0), take(x, astype(minimum(low + 1, last), _dtypes.int64), axis=0)
+    below, above = (
+        take(x, astype(low, _dtypes.int64), axis=0),
+        take(x, astype(minimum(low + 1, last), _dtypes.int64), axis=0),
+    )
     span = above - below
-    mixed = where(part == 0, below, below * (1 - part) + above * part)  # where the difference is infinite or NaN
+    mixed = where(
+        part == 0, below, below * (1 - part) + above * part
+    )  # where the difference is infinite or NaN
     out = where(isfinite(span), below + part * span, mixed)
     out = where(isnan(x[-1]), nan, out)  # NaN is sorted to the end
-    return out.reshape((*at.shape, *(1 if i in gone else n for i, n in enumerate(shape)))) if keepdims else out
+    return (
+        out.reshape((*at.shape, *(1 if i in gone else n for i, n in enumerate(shape)))) if keepdims else out
+    )
 
 
 def _first_running(op, dtype):
@@ -280,7 +306,9 @@ def linear_recurrence(a, b, /, axis=0, *, reverse=False):
     >>> hop.linear_recurrence(hop.asarray([0.5, 0.5, 0.5]), hop.asarray([1.0, 1.0, 1.0]))
     Array([1.  , 1.5 , 1.75], dtype=float32)
     """
-    return _call(_CODE["recurrence"], (_array(a), _array(b)), None, axis, _arguments.flag(here("reverse"), reverse))
+    return _call(
+        _CODE["recurrence"], (_array(a), _array(b)), None, axis, _arguments.flag(here("reverse"), reverse)
+    )
 
 
 def diff(x, /, n=1, axis=-1, *, prepend=None, append=None):
@@ -352,11 +380,17 @@ def searchsorted(x1, x2, /, side="left", sorter=None):
         x1 = take(x1, sorter, axis=0)
     x2 = _array(x2)
     d = result_type(x1, x2)
-    return _call(_CODE["searchsorted"], (astype(x1, d, copy=False), astype(x2, d, copy=False)), None, int(side == "right"))
+    return _call(
+        _CODE["searchsorted"],
+        (astype(x1, d, copy=False), astype(x2, d, copy=False)),
+        None,
+        int(side == "right"),
+    )
 
 
 def nonzero(x, /, *, size=None, fill_value=0):
-    """Where x is not 0: an array of positions for each axis. In a captured program with size= there are exactly so many.
+    """Where x is not 0: an array of positions for each axis. In a captured program with size= there are
+    exactly so many.
 
     Unlike in JAX no size is needed in jit: the program finds it. Under vmap it is.
 

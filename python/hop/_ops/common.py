@@ -1,4 +1,5 @@
-"""What the families of operators share: the calls of the table, axes and shapes as it takes them, functions that others make."""
+"""What the families of operators share: the calls of the table, axes and shapes as it takes them,
+functions that others make."""
 
 from .. import _arguments, _core
 from .._arguments import here
@@ -10,7 +11,11 @@ _op, _call = _core.op, _core.call
 
 def _public(family):
     """The names of a family, given its globals: what it defines itself."""
-    return [name for name, value in family.items() if not name.startswith("_") and getattr(value, "__module__", None) == family["__name__"]]
+    return [
+        name
+        for name, value in family.items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == family["__name__"]
+    ]
 
 
 def _named(function, name, doc):
@@ -28,7 +33,11 @@ def _axes_text(axis):
 
 
 def _axis(axis):
-    return axis if type(axis) is int and -64 <= axis < 64 else _arguments.integer(here("axis"), axis, -64, 64, "the number of an axis")
+    return (
+        axis
+        if type(axis) is int and -64 <= axis < 64
+        else _arguments.integer(here("axis"), axis, -64, 64, "the number of an axis")
+    )
 
 
 def _along(x, axis, argument="axis"):

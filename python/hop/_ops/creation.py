@@ -21,7 +21,9 @@ def _nested(x, shape, depth, out):
                 raise ValueError(f"{_core.call_place()}the lists are nested to different depths")
             shape.append(len(x))
         if len(x) != shape[depth]:
-            raise ValueError(f"{_core.call_place()}the lists have different lengths: {shape[depth]} and {len(x)} at depth {depth}")
+            raise ValueError(
+                f"{_core.call_place()}the lists have different lengths: {shape[depth]} and {len(x)} at depth {depth}"
+            )
         for item in x:
             _nested(item, shape, depth + 1, out)
     else:
@@ -32,7 +34,9 @@ def _nested(x, shape, depth, out):
 
 def _from_lists(x, dtype):
     shape, level, kinds = [len(x)], list(x), set(map(type, x))
-    while kinds and kinds <= {list, tuple} and len(shape) <= 32 and len(lengths := set(map(len, level))) == 1:  # a list may hold itself
+    while (
+        kinds and kinds <= {list, tuple} and len(shape) <= 32 and len(lengths := set(map(len, level))) == 1
+    ):  # a list may hold itself
         shape.append(lengths.pop())
         level = list(itertools.chain.from_iterable(level))
         kinds = set(map(type, level))
@@ -54,9 +58,11 @@ def _from_lists(x, dtype):
 
 
 def asarray(obj, /, dtype=None, *, device=None, copy=None):
-    """An array of it: another array, a NumPy array or anything with a buffer or DLPack (in the same memory where that can be), a number, nested lists of numbers.
+    """An array of it: another array, a NumPy array or anything with a buffer or DLPack (in the same memory
+    where that can be), a number, nested lists of numbers.
 
-    Real numbers become float32, integers int64; NumPy arrays keep their dtype. copy=True copies, copy=False is an error where the memory cannot be shared.
+    Real numbers become float32, integers int64; NumPy arrays keep their dtype. copy=True copies,
+    copy=False is an error where the memory cannot be shared.
 
     >>> hop.asarray([[1, 2], [3, 4]])
     Array([[1, 2],
@@ -68,7 +74,9 @@ def asarray(obj, /, dtype=None, *, device=None, copy=None):
     dtype = None if dtype is None else as_dtype(dtype)
     if isinstance(obj, _core.ArrayBase):
         made = _strong(obj) if dtype in (None, obj.dtype) else obj
-        made = made if not copy or made is not obj and obj._traced else +made if made._traced else made._copy()
+        made = (
+            made if not copy or made is not obj and obj._traced else +made if made._traced else made._copy()
+        )
     elif _dtypes.is_number(obj):
         if copy is False:
             raise ValueError("a Python number must be copied")
@@ -115,7 +123,9 @@ def _from_memory(obj, copy):
         if made is not None:
             return made
     advice = ": x.toarray() makes an array of a sparse one" if hasattr(obj, "toarray") else ""
-    raise TypeError(f"{_core.call_place()}expected an array, a number or lists of numbers, found {type(obj).__name__}{advice}")
+    raise TypeError(
+        f"{_core.call_place()}expected an array, a number or lists of numbers, found {type(obj).__name__}{advice}"
+    )
 
 
 def array(obj, dtype=None, copy=True):
@@ -132,7 +142,8 @@ def array(obj, dtype=None, copy=True):
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
-    """An array in the memory of another library's array; with device="cpu" that library copies one that is elsewhere.
+    """An array in the memory of another library's array; with device="cpu" that library copies one that is
+    elsewhere.
 
     copy=True always copies, copy=False never.
 
@@ -154,7 +165,9 @@ def from_dlpack(x, /, *, device=None, copy=None):
         capsule = x.__dlpack__()
     made = _core.from_dlpack(capsule)
     if copy is False and made._memory == 0 and made.size:
-        raise BufferError("the memory is read-only or badly aligned, so it had to be copied (copy=False was asked for)")
+        raise BufferError(
+            "the memory is read-only or badly aligned, so it had to be copied (copy=False was asked for)"
+        )
     return made._copy() if copy and made._memory and not hasattr(x, "_traced") else made
 
 
@@ -268,8 +281,17 @@ def arange(start, /, stop=None, step=1, dtype=None, *, device=None):
     start, stop, step = [operator.index(n) if hasattr(n, "__index__") else n for n in (start, stop, step)]
     whole = builtins.all(isinstance(n, int) for n in (start, stop, step))
     d = (_dtypes.int64 if whole else _dtypes.float32) if dtype is None else as_dtype(dtype)
-    n = builtins.max(0, -((start - stop) // step) if whole else math.ceil((float(stop) - float(start)) / float(step)))
-    if n >= 1 << 62 or (d.kind != "f" and n and not -(1 << 63) <= builtins.min(start, start + (n - 1) * step) <= builtins.max(start, start + (n - 1) * step) < 1 << 64):
+    n = builtins.max(
+        0, -((start - stop) // step) if whole else math.ceil((float(stop) - float(start)) / float(step))
+    )
+    if n >= 1 << 62 or (
+        d.kind != "f"
+        and n
+        and not -(1 << 63)
+        <= builtins.min(start, start + (n - 1) * step)
+        <= builtins.max(start, start + (n - 1) * step)
+        < 1 << 64
+    ):
         raise InvalidError(f"{_core.call_place()}the numbers from {start} to {stop} do not fit into {d}")
     if d.kind != "f":
         start, step = int(start), int(step)
@@ -313,14 +335,20 @@ def eye(n_rows, n_cols=None, /, k=0, dtype=None, *, device=None):
     """
     _on(device)
     d = _dtypes.float32 if dtype is None else as_dtype(dtype)
-    n_rows, n_cols = [_arguments.size("eye: a size", n) for n in (n_rows, n_rows if n_cols is None else n_cols)]
+    n_rows, n_cols = [
+        _arguments.size("eye: a size", n) for n in (n_rows, n_rows if n_cols is None else n_cols)
+    ]
     k = _arguments.integer("eye: k", k)
     return _call(_CODE["eye"], (), _type(d, (n_rows, n_cols)), _within(k, n_rows, n_cols))
 
 
 def _within(k, n_rows, n_cols):
     """The number of a diagonal; all that are outside of the matrix are alike."""
-    return builtins.max(-n_rows - 1, builtins.min(k, n_cols + 1)) if n_rows is not None and n_cols is not None else k
+    return (
+        builtins.max(-n_rows - 1, builtins.min(k, n_cols + 1))
+        if n_rows is not None and n_cols is not None
+        else k
+    )
 
 
 def tril(x, /, k=0):

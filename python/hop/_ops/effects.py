@@ -11,7 +11,8 @@ from .elementwise import _truth
 
 
 def print(format, /, *values, **named):
-    """Prints a line when the program runs, the values in place of {}, {0}, {name}; {:.3f} for values without axes.
+    """Prints a line when the program runs, the values in place of {}, {0}, {name}; {:.3f} for values
+    without axes.
 
     Lines come in the order of the program, also from loops and under vmap. JAX's debug.print with
     ordered=True.

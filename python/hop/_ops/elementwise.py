@@ -1,4 +1,5 @@
-"""Operators on elements. Those of the table are made from it: a new one is here by its line there. Others are made of them."""
+"""Operators on elements. Those of the table are made from it: a new one is here by its line there. Others
+are made of them."""
 
 import builtins
 import math
@@ -33,7 +34,8 @@ def _binary(name, op, real, doc):
     return _named(as_real if real else as_given, name, doc)
 
 
-# What the standard calls an operator of the table, where it has a name of its own for it, and what it says of operands that it calls x1 and x2.
+# What the standard calls an operator of the table, where it has a name of its own for it, and what it says of
+# operands that it calls x1 and x2.
 _NAMED = {
     "neg": ("negative", "-x."), "not": ("bitwise_invert", "Every bit turned over."),
     "add": ("add", "x1 + x2."), "sub": ("subtract", "x1 - x2."), "mul": ("multiply", "x1 * x2."), "div": ("divide", "x1 / x2; of integers a real number."),
@@ -45,7 +47,20 @@ _NAMED = {
     "shift_left": ("bitwise_left_shift", "x1 << x2."), "shift_right": ("bitwise_right_shift", "x1 >> x2."),
 }  # fmt: skip
 # Operators that do something else with integers here than in the table; they are written out below.
-_WRITTEN_OUT = {"sign", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "pow", "select", "clamp", "fma"}
+_WRITTEN_OUT = {
+    "sign",
+    "floor",
+    "ceil",
+    "trunc",
+    "round",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "pow",
+    "select",
+    "clamp",
+    "fma",
+}
 
 
 def _sentence(meaning):
@@ -60,7 +75,9 @@ for _row, (_operands, _family, _meaning) in _core.elementwise.items():
         _real = _family in ("FLOAT", "FLOAT2") or _row == "div"
         globals()[_name] = (_unary if _operands == 1 else _binary)(_name, _row, _real, _doc)
 keep = _unary("keep", "keep", False, "x; a gradient that reads it keeps it.")
-recompute = _unary("recompute", "recompute", False, "x; a gradient that reads it computes it again from what is kept.")
+recompute = _unary(
+    "recompute", "recompute", False, "x; a gradient that reads it computes it again from what is kept."
+)
 
 
 def _whole_stays(name, op, doc):
@@ -162,7 +179,9 @@ def _integer_pow(x, n):
     arrays = [v for v in (x, n) if isinstance(v, _core.ArrayBase)]
     d = result_type(x, n)
     out = _power_by_squaring(x, n, _dtypes.int64 if d is _dtypes.bool else d)
-    return out._marked(builtins.all(v._number for v in arrays)) if builtins.all(v._weak for v in arrays) else out
+    return (
+        out._marked(builtins.all(v._number for v in arrays)) if builtins.all(v._weak for v in arrays) else out
+    )
 
 
 def _power_by_squaring(x, n, d):
@@ -190,7 +209,11 @@ def _power_by_squaring(x, n, d):
         return where(rest % 2 == 1, out * square, out), square * square, rest // 2
 
     out = while_loop(lambda carry: any(carry[2] > 0), step, start)[0]
-    return where(negative_power, where(base == 1, 1, where(base == -1, sign_of_odd, 0)).astype(d), out) if d.kind == "i" else out
+    return (
+        where(negative_power, where(base == 1, 1, where(base == -1, sign_of_odd, 0)).astype(d), out)
+        if d.kind == "i"
+        else out
+    )
 
 
 def _as_real(x):
@@ -397,7 +420,8 @@ def relu(x, /):
 
 
 def gelu(x, /, *, approximate=True):
-    """x times the probability that a normal number is below x; approximate=True by a tanh that is off by 0.0005 at most.
+    """x times the probability that a normal number is below x; approximate=True by a tanh that is off by
+    0.0005 at most.
 
     >>> hop.gelu(hop.asarray([-1.0, 0.0, 1.0]))
     Array([-0.158808,  0.      ,  0.841192], dtype=float32)
@@ -428,7 +452,8 @@ def softplus(x, /):
 
 
 def lgamma(x, /):
-    """The logarithm of the absolute value of the gamma function, which is (x - 1)! for integers. Its derivative is the digamma function.
+    """The logarithm of the absolute value of the gamma function, which is (x - 1)! for integers. Its
+    derivative is the digamma function.
 
     >>> hop.lgamma(hop.asarray([1.0, 4.0]))
     Array([0.       , 1.7917595], dtype=float32)
@@ -436,7 +461,9 @@ def lgamma(x, /):
     x = _as_real(x)
     mirrored = x < 0.5
     y = where(mirrored, 1 - x, x)
-    small = y < 8  # where Stirling's series is not good enough: gamma(y) = gamma(y + 8) / (y (y + 1) … (y + 7))
+    small = (
+        y < 8
+    )  # where Stirling's series is not good enough: gamma(y) = gamma(y + 8) / (y (y + 1) … (y + 7))
     low = where(small, y, 1)
     product = low
     for i in range(1, 8):
@@ -444,16 +471,20 @@ def lgamma(x, /):
     z = where(small, y + 8, y)
     r = 1 / z
     q = r * r
-    series = r * (1 / 12 - q * (1 / 360 - q * (1 / 1260 - q * (1 / 1680 - q * (1 / 1188 - q * (691 / 360360))))))
+    series = r * (
+        1 / 12 - q * (1 / 360 - q * (1 / 1260 - q * (1 / 1680 - q * (1 / 1188 - q * (691 / 360360)))))
+    )
     out = (z - 0.5) * log(z) - z + (0.5 * math.log(2 * math.pi) + series) - where(small, log(product), 0)
     out = where(isinf(z), inf, out)
-    # gamma(x) gamma(1 - x) = pi / sin(pi x); the sine of the distance to the nearest integer, which is exact. At integers and -inf there is a pole.
+    # gamma(x) gamma(1 - x) = pi / sin(pi x); the sine of the distance to the nearest integer, which is exact.
+    # At integers and -inf there is a pole.
     part = where(mirrored, abs(x - round(x)), 0.5)
     return where(mirrored, where(part > 0, math.log(math.pi) - log(sin(math.pi * part)) - out, inf), out)
 
 
 def isclose(x1, x2, /, rtol=1e-5, atol=1e-8, equal_nan=False):
-    """Where abs(x1 - x2) <= atol + rtol * abs(x2); infinities are close to themselves alone, NaN to nothing unless equal_nan.
+    """Where abs(x1 - x2) <= atol + rtol * abs(x2); infinities are close to themselves alone, NaN to
+    nothing unless equal_nan.
 
     >>> hop.isclose(hop.asarray([1.0, 1.1]), hop.asarray([1.000001, 1.0]))
     Array([ True, False], dtype=bool)

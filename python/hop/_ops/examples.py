@@ -1,4 +1,5 @@
-"""Functions that are made from tables have no docstrings of their own to hold an example: here they are, with remarks. Each example is run by a test."""
+"""Functions that are made from tables have no docstrings of their own to hold an example: here they are,
+with remarks. Each example is run by a test."""
 
 EXAMPLES = {
     "abs": """ The smallest signed integer stays negative, as in NumPy.

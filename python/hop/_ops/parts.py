@@ -1,4 +1,5 @@
-"""Operators that read and replace parts of arrays, at positions that may be traced. x[…] and x.at[…] are in _index."""
+"""Operators that read and replace parts of arrays, at positions that may be traced. x[…] and x.at[…] are
+in _index."""
 
 import builtins
 
@@ -11,7 +12,8 @@ from .creation import _array, asarray
 
 
 def take(x, indices, /, axis=None):
-    """Slices of x at the indices along an axis. Indices beyond the ends are brought into range; negative ones count from the end.
+    """Slices of x at the indices along an axis. Indices beyond the ends are brought into range; negative
+    ones count from the end.
 
     >>> hop.take(hop.asarray([10, 20, 30]), hop.asarray([2, 0]))
     Array([30, 10], dtype=int64)
@@ -28,8 +30,8 @@ def take(x, indices, /, axis=None):
 
 
 def take_along_axis(x, indices, /, axis=-1):
-    """For every place an element of x at a position along the axis. x and indices have the same number of axes
-    and broadcast but for the axis. The inverse of hop.argsort and hop.argmax.
+    """For every place an element of x at a position along the axis. x and indices have the same number of
+    axes and broadcast but for the axis. The inverse of hop.argsort and hop.argmax.
 
     >>> x = hop.asarray([[3, 1], [2, 9]])
     >>> hop.take_along_axis(x, hop.argsort(x, axis=1), axis=1)
@@ -54,7 +56,9 @@ def _starts(x, positions):
         raise _arguments.wrong(here("start_indices"), "a position for each axis", positions)
     for axis, i in enumerate(positions):
         whole = isinstance(i, int) and not isinstance(i, builtins.bool) and builtins.abs(i) < 1 << 62
-        if not whole and (isinstance(i, (builtins.bool, int, float)) or asarray(i).ndim or asarray(i).dtype.kind not in "iu"):
+        if not whole and (
+            isinstance(i, (builtins.bool, int, float)) or asarray(i).ndim or asarray(i).dtype.kind not in "iu"
+        ):
             raise _arguments.wrong(here(f"start_indices[{axis}]"), "an integer", i)
         n = x.shape[axis] if axis < x.ndim else None
         if n is not None and isinstance(i, int):
@@ -66,7 +70,8 @@ def _starts(x, positions):
 
 
 def dynamic_slice(x, start_indices, slice_sizes, /):
-    """A part of known sizes at positions that may be traced, moved so that it fits. Negative positions count from the end.
+    """A part of known sizes at positions that may be traced, moved so that it fits. Negative positions
+    count from the end.
 
     >>> hop.dynamic_slice(hop.arange(6), (4,), (3,))
     Array([3, 4, 5], dtype=int64)
@@ -76,7 +81,8 @@ def dynamic_slice(x, start_indices, slice_sizes, /):
 
 
 def dynamic_update_slice(x, update, start_indices, /):
-    """x with a part replaced, at positions that may be traced, moved so that it fits. Negative positions count from the end.
+    """x with a part replaced, at positions that may be traced, moved so that it fits. Negative positions
+    count from the end.
 
     In a loop whose carry it is, the array is updated in its own memory.
 

@@ -28,12 +28,21 @@ def tensordot(x1, x2, /, axes=2):
     """
     x1, x2 = _array(x1), _array(x2)
     if isinstance(axes, int):
-        axes = _arguments.integer("tensordot: axes", axes, 0, builtins.min(x1.ndim, x2.ndim), "as many axes as both have")
+        axes = _arguments.integer(
+            "tensordot: axes", axes, 0, builtins.min(x1.ndim, x2.ndim), "as many axes as both have"
+        )
         left, right = list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
     else:
         left, right = [list(a) if isinstance(a, (tuple, list)) else [a] for a in axes]
     d = result_type(x1, x2)
-    return _call(_CODE["dot"], (astype(x1, d, copy=False), astype(x2, d, copy=False)), _text(left) or None, 0, 0, _text(right) or None)
+    return _call(
+        _CODE["dot"],
+        (astype(x1, d, copy=False), astype(x2, d, copy=False)),
+        _text(left) or None,
+        0,
+        0,
+        _text(right) or None,
+    )
 
 
 def vecdot(x1, x2, /, axis=-1):

@@ -29,7 +29,9 @@ def reshape(x, /, shape, *, copy=None):
         dims = tuple(x.size // known if n == -1 else n for n in dims)
     made = x._reshaped(dims)
     if copy is False and x.size and made._pointer != x._pointer:
-        raise ValueError("the elements are not in memory in this order, so they must be copied (copy=False was asked for)")
+        raise ValueError(
+            "the elements are not in memory in this order, so they must be copied (copy=False was asked for)"
+        )
     return made._copy() if copy else made
 
 
@@ -60,8 +62,8 @@ def matrix_transpose(x, /):
 
 
 def moveaxis(x, source, destination, /):
-    """Axes moved to other places; the others keep their order. source and destination are numbers, or lists of
-    them of one length.
+    """Axes moved to other places; the others keep their order. source and destination are numbers, or
+    lists of them of one length.
 
     >>> hop.moveaxis(hop.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
@@ -69,7 +71,9 @@ def moveaxis(x, source, destination, /):
     x = _array(x)
     source, destination = [v if isinstance(v, (tuple, list)) else (v,) for v in (source, destination)]
     if len(source) != len(destination):
-        raise InvalidError(f"{_core.call_place()}expected as many places as axes, found {source!r:.60} and {destination!r:.60}")
+        raise InvalidError(
+            f"{_core.call_place()}expected as many places as axes, found {source!r:.60} and {destination!r:.60}"
+        )
     source = [_along(x, a, "source") for a in source]
     destination = [_along(x, a, "destination") for a in destination]
     for axes in (source, destination):
@@ -135,8 +139,8 @@ def broadcast_to(x, /, shape):
 
 
 def broadcast_shapes(*shapes):
-    """The shape that operators on arrays of these shapes have. Shapes are aligned at their ends; sizes must be
-    equal or 1. What does not fit is an error.
+    """The shape that operators on arrays of these shapes have. Shapes are aligned at their ends; sizes
+    must be equal or 1. What does not fit is an error.
 
     >>> hop.broadcast_shapes((3, 1), (4,))
     (3, 4)
@@ -235,8 +239,8 @@ def flip(x, /, axis=None):
 
 
 def roll(x, /, shift, axis=None):
-    """Moved along an axis, from its end to its beginning. Without an axis, of the elements in a row. The shift
-    may be traced, and negative.
+    """Moved along an axis, from its end to its beginning. Without an axis, of the elements in a row. The
+    shift may be traced, and negative.
 
     >>> hop.roll(hop.asarray([1, 2, 3, 4]), 1)
     Array([4, 1, 2, 3], dtype=int64)
@@ -300,7 +304,8 @@ def repeat(x, repeats, /, axis=None):
 
 
 def _pairs(what, given, rank, read):
-    """(before, after) for each axis: of one value, of (before, after), of a pair for each axis, or of a dict of them."""
+    """(before, after) for each axis: of one value, of (before, after), of a pair for each axis, or of a
+    dict of them."""
     expected = f"a value, (before, after), or one such pair for each of {rank} axes"
     if isinstance(given, dict):
         rows = {a % rank if -rank <= a < rank else a: _pairs(what, v, 1, read)[0] for a, v in given.items()}
@@ -313,7 +318,11 @@ def _pairs(what, given, rank, read):
         return [(read(given),) * 2] * rank
     nested = [isinstance(v, (tuple, list)) for v in given]
     rows = list(given) if builtins.all(nested) and nested else [given]
-    if builtins.any(nested) != builtins.all(nested) or builtins.any(len(row) not in (1, 2) for row in rows) or len(rows) not in (1, rank):
+    if (
+        builtins.any(nested) != builtins.all(nested)
+        or builtins.any(len(row) not in (1, 2) for row in rows)
+        or len(rows) not in (1, rank)
+    ):
         raise _arguments.wrong(here(what), expected, given)
     made = [tuple(read(v) for v in row) * (3 - len(row)) for row in rows]
     return made * rank if len(made) == 1 else made
@@ -329,10 +338,13 @@ _BESIDE = {
 
 
 def pad(x, pad_width, /, mode="constant", *, constant_values=0):
-    """More elements in front of and behind each axis: pad_width is one number, (before, after), or one pair per axis.
+    """More elements in front of and behind each axis: pad_width is one number, (before, after), or one
+    pair per axis.
 
-    mode says which: "constant" (constant_values, given like the widths), "edge" (the outermost element), "reflect" (the elements backwards from the outermost, which is not repeated), "symmetric" (it is repeated),
-    "wrap" (the elements of the other end). Widths may be larger than the array: the pattern goes on.
+    mode says which: "constant" (constant_values, given like the widths), "edge" (the outermost element),
+    "reflect" (the elements backwards from the outermost, which is not repeated), "symmetric" (it is
+    repeated), "wrap" (the elements of the other end). Widths may be larger than the array: the pattern
+    goes on.
 
     >>> hop.pad(hop.asarray([1, 2]), (1, 2))
     Array([0, 1, 2, 0, 0], dtype=int64)
@@ -342,17 +354,31 @@ def pad(x, pad_width, /, mode="constant", *, constant_values=0):
     x = _array(x)
     if not isinstance(mode, str) or mode not in ("constant", *_BESIDE):
         raise _arguments.wrong(here("mode"), f"one of constant, {', '.join(_BESIDE)}", mode)
-    widths = [w or (0, 0) for w in _pairs("pad_width", pad_width, x.ndim, lambda n: _arguments.integer(here("pad_width"), n, -(1 << 62), 1 << 62))]
+    widths = [
+        w or (0, 0)
+        for w in _pairs(
+            "pad_width",
+            pad_width,
+            x.ndim,
+            lambda n: _arguments.integer(here("pad_width"), n, -(1 << 62), 1 << 62),
+        )
+    ]
     if mode == "constant":
         return _pad_constant(x, widths, constant_values)
     for axis, (before, after) in enumerate(widths):
         if before < 0 or after < 0:
-            raise InvalidError(f"{_core.call_place()}expected widths of at least 0, found {(before, after)} for axis {axis}")
+            raise InvalidError(
+                f"{_core.call_place()}expected widths of at least 0, found {(before, after)} for axis {axis}"
+            )
         n = x.shape[axis]
         if n is None:
-            raise InvalidError(f"{_core.call_place()}only a run knows how long axis {axis} of {x._type} is: with mode={mode!r} it must be known")
+            raise InvalidError(
+                f"{_core.call_place()}only a run knows how long axis {axis} of {x._type} is: with mode={mode!r} it must be known"
+            )
         if n == 0 and before + after:
-            raise InvalidError(f"{_core.call_place()}axis {axis} of {x._type} has no elements to go on with (mode={mode!r})")
+            raise InvalidError(
+                f"{_core.call_place()}axis {axis} of {x._type} has no elements to go on with (mode={mode!r})"
+            )
         if before + after:
             x = take(x, _BESIDE[mode](arange(-before, n + after), n), axis=axis)
     return x
@@ -362,10 +388,16 @@ def _pad_constant(x, widths, values):
     alike = not isinstance(values, (tuple, list, dict)) and not getattr(values, "ndim", 0)
     if alike:
         return _call(_CODE["pad"], (x, values), ", ".join(f"{a}:{b}" for a, b in widths))
-    for axis, ((before, after), pair) in enumerate(zip(widths, _pairs("constant_values", values, x.ndim, lambda v: v))):
+    for axis, ((before, after), pair) in enumerate(
+        zip(widths, _pairs("constant_values", values, x.ndim, lambda v: v))
+    ):
         for sizes, value in zip(((before, 0), (0, after)), pair or (0, 0)):
             if sizes != (0, 0):
-                x = _call(_CODE["pad"], (x, value), ", ".join("%d:%d" % (sizes if i == axis else (0, 0)) for i in range(x.ndim)))
+                x = _call(
+                    _CODE["pad"],
+                    (x, value),
+                    ", ".join("%d:%d" % (sizes if i == axis else (0, 0)) for i in range(x.ndim)),
+                )
     return x
 
 
