@@ -64,9 +64,13 @@ __version__ = _core.version
 __array_api_version__ = "2024.12"
 
 __all__ = [
-    "Array", "Tracer", "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug", *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__, *_callback.__all__, *_check.__all__, *_control.__all__, *_files.__all__, *_jit.__all__, *_printing.__all__, *_sets.__all__, *_show.__all__, *_transforms.__all__,  # noqa: F405
+    "Array", "Tracer", "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug",
+    *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
+    *_callback.__all__, *_check.__all__, *_control.__all__, *_files.__all__, *_jit.__all__,  # noqa: F405
+    *_printing.__all__, *_sets.__all__, *_show.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
-    "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError", "InternalError",
+    "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError",
+    "InternalError",
 ]  # fmt: skip
 
 _entries.install(_sys.modules["hop"])

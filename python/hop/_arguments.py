@@ -62,7 +62,8 @@ def unknown(what, expected, x):
     """The error that x is known only when the program runs; the capture cannot end well after it."""
     return _core.unknown(
         TracerError(
-            f"{place()}{what}: expected {expected}, known while the program is captured, found {found(x)}: make the argument static (static_argnums, static_argnames)"
+            f"{place()}{what}: expected {expected}, known while the program is captured, found {found(x)}: "
+            "make the argument static (static_argnums, static_argnames)"
         )
     )
 
@@ -171,7 +172,9 @@ def argument_numbers(what, x, fun):
         n = integer(what, a, expected="numbers of arguments")
         if known and not known.more and not -len(known.positional) <= n < len(known.positional):
             raise InvalidError(
-                f"{place()}{what}: there is no argument {n}: {_called(fun)} has {len(known.positional)} that can be given by position{_listed(known.positional)}"
+                f"{place()}{what}: there is no argument {n}: "
+                f"{_called(fun)} has {len(known.positional)} "
+                f"that can be given by position{_listed(known.positional)}"
             )
     return tuple(operator.index(a) for a in many)
 
@@ -185,7 +188,8 @@ def argument_names(what, x, fun):
     for name in many:
         if known and not known.any_name and name not in known.names:
             raise InvalidError(
-                f"{place()}{what}: there is no argument {name!r}: {_called(fun)} has {', '.join(known.names) or 'none'}{_meant(name, known.names)}"
+                f"{place()}{what}: there is no argument {name!r}: "
+                f"{_called(fun)} has {', '.join(known.names) or 'none'}{_meant(name, known.names)}"
             )
     return many
 

@@ -75,7 +75,9 @@ class Array(_core.ArrayBase):
         return hop
 
     def __dir__(self):
-        hidden = lambda name: name in _names._METHODS or (name.startswith("_") and not name.endswith("__"))  # noqa: E731
+        hidden = lambda name: (  # noqa: E731
+            name in _names._METHODS or (name.startswith("_") and not name.endswith("__"))
+        )
         return [name for name in object.__dir__(self) if not hidden(name)]
 
     def __repr__(self):
@@ -141,7 +143,8 @@ class Array(_core.ArrayBase):
             at, made = _core.place(), self._made
             raise _core.unknown(
                 TracerError(
-                    f"{at[0]}:{at[1]}: a traced value (made at {made[0]}:{made[1]}) cannot become a NumPy array while the program is captured: use hop's functions instead of NumPy's"
+                    f"{at[0]}:{at[1]}: a traced value (made at {made[0]}:{made[1]}) cannot become a NumPy "
+                    "array while the program is captured: use hop's functions instead of NumPy's"
                 )
             )
         if self.dtype is _dtypes.bfloat16:
@@ -222,7 +225,8 @@ from . import _ops  # noqa: E402: the operators need the class
 from ._ops import methods as _methods  # noqa: E402
 
 METHODS = (
-    "sum prod mean var std max min any all argmax argmin cumulative_sum cumulative_prod sort argsort reshape astype squeeze take repeat clip round "
+    "sum prod mean var std max min any all argmax argmin cumulative_sum cumulative_prod sort argsort reshape "
+    "astype squeeze take repeat clip round "
     "nonzero flatten transpose swapaxes diagonal trace dot conj"
 ).split()
 for _name in METHODS:

@@ -240,17 +240,24 @@ class _Check:
         differ, or differences that change with the step."""
         ahead, behind = [pick(self.difference(level, vs, self.eps / 8, sides)) for sides in ((1, 0), (0, -1))]
         if self.off(ahead, behind, math.fabs(ahead) + math.fabs(behind)):
-            return f"; the slopes on the two sides are {behind:.6g} and {ahead:.6g}: there is a kink, where differences say nothing. Choose a point beside it"
+            return (
+                f"; the slopes on the two sides are {behind:.6g} and {ahead:.6g}: "
+                "there is a kink, where differences say nothing. Choose a point beside it"
+            )
         wide, narrow = [pick(self.difference(level, vs, eps)) for eps in (self.eps, self.eps / 8)]
         if self.off(wide, narrow, 8 * math.fabs(wide)):
-            return f"; with a step an eighth as long differences give {narrow:.6g}: there is a jump or a kink, or the step is too long. Choose a point beside it, or another eps"
+            return (
+                f"; with a step an eighth as long differences give {narrow:.6g}: "
+                "there is a jump or a kink, or the step is too long. Choose a point beside it, or another eps"
+            )
         return ""
 
     def error(self, mode, before, place, found, expected, kink):
         what = " of ".join(f"the {_MODES[m]} derivative" for m in reversed((*before, mode)))
         hint = kink or "; if f has a kink there (abs, max, where, …), choose a point beside it"
         return GradientError(
-            f"check_grads: order {len(before) + 1}, mode {mode!r}: {what} is wrong for {place}: found {found:.9g}, differences give {expected:.9g} "
+            f"check_grads: order {len(before) + 1}, mode {mode!r}: {what} is wrong for {place}: "
+            f"found {found:.9g}, differences give {expected:.9g} "
             f"(atol={self.atol:g}, rtol={self.rtol:g}, eps={self.eps:g}){hint}",
             mode, len(before) + 1, place, found, expected,
         )  # fmt: skip

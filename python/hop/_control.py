@@ -12,7 +12,8 @@ from ._ops import asarray, astype, ceil, concat, maximum, moveaxis
 from ._ops.creation import _strong
 from ._transforms import vmap
 from ._trace import (
-    arrays_of, arrays_of_results, body_leaves, check_same_tree, given_leaves, is_weak, marked, raise_differences, raw_leaves, raw_result, run_or_record, type_text,
+    arrays_of, arrays_of_results, body_leaves, check_same_tree, given_leaves, is_weak, marked,
+    raise_differences, raw_leaves, raw_result, run_or_record, type_text,
 )  # fmt: skip
 
 
@@ -185,7 +186,8 @@ def _joined_results(what, names, seen):
             if not _meet(x, kind, y):
                 path = tree.leaf_paths(out_tree)[i]
                 wrong.append(
-                    f"{tree.path_text(path, 'result')}: {names(first)} gives {type_text(x)}, {names(k)} gives {type_text(y)}"
+                    f"{tree.path_text(path, 'result')}: "
+                    f"{names(first)} gives {type_text(x)}, {names(k)} gives {type_text(y)}"
                 )
                 break
             joined = _join(kind, _kind(y))
@@ -310,7 +312,10 @@ def _why(x, y):
         isinstance(y, float) or isinstance(y, _core.ArrayBase) and y.dtype.kind == "f"
     ):
         return ""
-    return f"; integers divided by integers, or with real numbers, are floats: begin with a float, or convert the result (.astype(hop.{x.dtype.name}))"
+    return (
+        "; integers divided by integers, or with real numbers, are floats: "
+        f"begin with a float, or convert the result (.astype(hop.{x.dtype.name}))"
+    )
 
 
 class _Carry:
@@ -527,8 +532,9 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
         def step(*values):
             out = f(carry.tree(values[:k], kinds), tree.unflatten(xs_tree, marked(values[k:], weak, False)))
             if not isinstance(out, tuple) or len(out) != 2:
+                found = f"a tuple of {len(out)}" if isinstance(out, tuple) else _arguments.found(out)
                 raise InvalidError(
-                    f"{place()}scan: the function must give a pair (carry, y), it gives {_arguments.found(out) if not isinstance(out, tuple) else f'a tuple of {len(out)}'}"
+                    f"{place()}scan: the function must give a pair (carry, y), it gives {found}"
                 )
             after = carry.next(out[0], kinds)
             ys, ys_tree = arrays_of_results(out[1])
@@ -557,7 +563,8 @@ def associative_scan(fn, elems, reverse=False, axis=0):
 
     >>> hop.associative_scan(hop.add, hop.asarray([1, 2, 3, 4]))
     Array([ 1,  3,  6, 10], dtype=int64)
-    >>> hop.associative_scan(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (hop.asarray([0.5, 0.5]), hop.ones(2)))[1]
+    >>> elems = hop.asarray([0.5, 0.5]), hop.ones(2)
+    >>> hop.associative_scan(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), elems)[1]
     Array([1. , 1.5], dtype=float32)
     """
     _arguments.function("associative_scan: fn", fn)
@@ -568,7 +575,8 @@ def associative_scan(fn, elems, reverse=False, axis=0):
     for (path, _), x in zip(tree.leaves_with_path(elems), leaves):
         if not x.ndim:
             raise InvalidError(
-                f"{place()}associative_scan: {tree.path_text(path, 'elems')} is a scalar, there is nothing to go over"
+                f"{place()}associative_scan: {tree.path_text(path, 'elems')} is a scalar, "
+                "there is nothing to go over"
             )
     rank = leaves[0].ndim
     axis = (

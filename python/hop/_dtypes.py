@@ -1,8 +1,9 @@
 """Dtypes: thirteen objects, one per kind of element, and how they combine."""
 
 __all__ = [
-    "bool", "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64",
-    "dtype", "finfo", "iinfo", "isdtype", "result_type", "can_cast", "promote_types",
+    "bool", "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+    "bfloat16", "float32", "float64", "dtype", "finfo", "iinfo", "isdtype", "result_type", "can_cast",
+    "promote_types",
 ]  # fmt: skip
 
 import builtins
@@ -53,9 +54,10 @@ class dtype:
 
 
 _ROWS = [
-    ("bool", "bool", 1, "b"), ("int8", "i8", 1, "i"), ("int16", "i16", 2, "i"), ("int32", "i32", 4, "i"), ("int64", "i64", 8, "i"),
-    ("uint8", "u8", 1, "u"), ("uint16", "u16", 2, "u"), ("uint32", "u32", 4, "u"), ("uint64", "u64", 8, "u"),
-    ("float16", "f16", 2, "f"), ("bfloat16", "bf16", 2, "f"), ("float32", "f32", 4, "f"), ("float64", "f64", 8, "f"),
+    ("bool", "bool", 1, "b"), ("int8", "i8", 1, "i"), ("int16", "i16", 2, "i"), ("int32", "i32", 4, "i"),
+    ("int64", "i64", 8, "i"), ("uint8", "u8", 1, "u"), ("uint16", "u16", 2, "u"), ("uint32", "u32", 4, "u"),
+    ("uint64", "u64", 8, "u"), ("float16", "f16", 2, "f"), ("bfloat16", "bf16", 2, "f"),
+    ("float32", "f32", 4, "f"), ("float64", "f64", 8, "f"),
 ]  # fmt: skip
 ALL = tuple(dtype(name, code, text, size, kind) for code, (name, text, size, kind) in enumerate(_ROWS))
 bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64 = ALL
@@ -109,7 +111,8 @@ def promote_types(a, b):
         from ._trace import place
 
         raise InvalidError(
-            f"{place()}no integer dtype holds both uint64 and {signed}: convert one of them, x.astype(hop.int64) where all elements are below 2**63, "
+            f"{place()}no integer dtype holds both uint64 and {signed}: "
+            "convert one of them, x.astype(hop.int64) where all elements are below 2**63, "
             "x.astype(hop.uint64) where none is negative"
         )
     wider = {1: int16, 2: int32, 4: int64}[unsigned.itemsize]
@@ -161,7 +164,8 @@ def can_cast(from_, to, /):
 
 
 _KINDS = {
-    "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu", "real floating": "f", "complex floating": "", "numeric": "iuf",
+    "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu", "real floating": "f",
+    "complex floating": "", "numeric": "iuf",
 }  # fmt: skip
 
 

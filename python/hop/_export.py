@@ -30,8 +30,8 @@ _MARK = "Written by hop"
 
 
 def constant_names(fun, hidden):
-    """Names for the arrays that a function closes over: those of the variables that hold them, weight0, … for
-    others."""
+    """Names for the arrays that a function closes over: those of the variables that hold them,
+    weight0, … for others."""
     known = {}
     for name, value in _variables(fun, 4):
         for path, leaf in tree.leaves_with_path(value):

@@ -194,7 +194,8 @@ class _Reader:
             return known(**children)
         if not self.shown:
             raise InvalidError(
-                f"{place()}load: {self.path} holds a {node['node']}: give a tree of the same structure, like=…"
+                f"{place()}load: {self.path} holds a {node['node']}: "
+                "give a tree of the same structure, like=…"
             )
         return children
 

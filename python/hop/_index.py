@@ -45,7 +45,8 @@ def _item(k):
             k = asarray(k, dtype=_dtypes.int64) if isinstance(k, (list, tuple)) and not k else asarray(k)
         except TypeError:
             raise IndexError(
-                f"an index must be an integer, a slice, ..., None, or an array of integers or bools, found {type(k).__name__}"
+                "an index must be an integer, a slice, ..., None, or an array of integers or bools, "
+                f"found {type(k).__name__}"
             ) from None
     if k.dtype.kind == "f":
         raise IndexError(f"an index must be an integer or a bool, found {k.dtype}")
@@ -97,7 +98,10 @@ def _expand(x, key):
 
 def _slice_text(s, size):
     if size is None:
-        return f"{'' if s.start is None else operator.index(s.start)}:{'' if s.stop is None else operator.index(s.stop)}:{1 if s.step is None else operator.index(s.step)}"
+        start = "" if s.start is None else operator.index(s.start)
+        stop = "" if s.stop is None else operator.index(s.stop)
+        step = 1 if s.step is None else operator.index(s.step)
+        return f"{start}:{stop}:{step}"
     start, stop, step = s.indices(size)
     if len(range(start, stop, step)) == 0:
         return "0:0"
@@ -240,7 +244,9 @@ _MODES = {
     "clip": "they are brought into range",
     "drop": "what is written there is dropped, and what is read there is fill_value",
     "fill": "the same",
-    "promise_in_bounds": "there are none, says the user; if there are, they are brought into range, or dropped",
+    "promise_in_bounds": (
+        "there are none, says the user; if there are, they are brought into range, or dropped"
+    ),
     "wrap": "they are taken modulo the size",
 }
 

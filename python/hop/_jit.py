@@ -25,7 +25,9 @@ from ._trace import (
     STATIC,
 )
 
-_SHARED = {}  # code object -> programs: functions made anew from the same code share them, unless they close over more than numbers and texts
+# code object -> programs: functions made anew from the same code share them, unless they close over more
+# than numbers and texts
+_SHARED = {}
 _MOST_SHARED, _MOST_PROGRAMS = 512, 256
 _SIMPLE = (bool, int, float, str, bytes, type(None))
 
@@ -60,8 +62,9 @@ def jit(
     """
     if fun is None:
         return functools.partial(
-            jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
-            donate_argnames=donate_argnames, strict=strict, threads=threads, portable=portable,
+            jit, static_argnums=static_argnums, static_argnames=static_argnames,
+            donate_argnums=donate_argnums, donate_argnames=donate_argnames, strict=strict, threads=threads,
+            portable=portable,
         )  # fmt: skip
     if isinstance(fun, _core.Entry):
         fun = fun.__wrapped__
@@ -193,8 +196,10 @@ class Lowered:
         total = sum(x.nbytes for x in traced.hidden)
         if constants and total > _export.MOST_IN_TEXT:
             raise InvalidError(
-                f"{place()}emit: the arrays that the function closes over have {total >> 20} MiB, too much for a text: make them arguments of the function, "
-                'use export(folder), which writes them to a file, or lower(…).emit("c", weights="arguments")'
+                f"{place()}emit: the arrays that the function closes over have {total >> 20} MiB, "
+                "too much for a text: make them arguments of the function, "
+                "use export(folder), which writes them to a file, "
+                'or lower(…).emit("c", weights="arguments")'
             )
         params = ", ".join(
             [
@@ -290,7 +295,8 @@ class Compiled(_core.JitBase):
         ]
         if both:
             raise InvalidError(
-                f"{place()}jit: argument {both[0]!r} is static, so there is no memory to donate (donate_argnums, donate_argnames)"
+                f"{place()}jit: argument {both[0]!r} is static, "
+                "so there is no memory to donate (donate_argnums, donate_argnames)"
             )
         self._signature = _arguments.signature(fun)
         functools.update_wrapper(self, fun, updated=())
@@ -363,7 +369,8 @@ class Compiled(_core.JitBase):
                     p < 0 or (known is not None and p >= len(known.positional))
                 ):  # others have their default or are given by name
                     raise InvalidError(
-                        f"{place()}jit: {which} has {p}, but the function was called with {n} positional arguments"
+                        f"{place()}jit: {which} has {p}, "
+                        f"but the function was called with {n} positional arguments"
                     )
         for which, value in (*static, *named_static):
             try:
@@ -382,7 +389,8 @@ class Compiled(_core.JitBase):
                     else "; a tuple is, for example"
                 )
                 raise TypeError(
-                    f"{place()}jit: static arguments must be hashable: argument {name} is {_arguments.found(value)}{advice}"
+                    f"{place()}jit: static arguments must be hashable: "
+                    f"argument {name} is {_arguments.found(value)}{advice}"
                 ) from None
 
     def _whole(self, static, named_static, n):
@@ -518,7 +526,8 @@ class Compiled(_core.JitBase):
         for option, value, default in (("name", name, None), ("weights", weights, "auto")):
             if value != default and self._signature and option in self._signature.names:
                 raise InvalidError(
-                    f"{place()}export: {option} is an argument of the function, too: write lower(…).export(folder, {option}=…)"
+                    f"{place()}export: {option} is an argument of the function, too: "
+                    f"write lower(…).export(folder, {option}=…)"
                 )
         return self.lower(*args, **named).export(folder, name=name, weights=weights)
 

@@ -111,7 +111,8 @@ def select(which, on_true, on_false=0):
 def select_n(which, *cases):
     """cases[which], by element. which: bools for two cases, else integers, which are brought into range.
 
-    >>> hop.select_n(hop.asarray([0, 2, 1]), hop.asarray([1, 2, 3]), hop.asarray([10, 20, 30]), hop.asarray([100, 200, 300]))
+    >>> cases = hop.asarray([1, 2, 3]), hop.asarray([10, 20, 30]), hop.asarray([100, 200, 300])
+    >>> hop.select_n(hop.asarray([0, 2, 1]), *cases)
     Array([  1, 200,  30], dtype=int64)
     """
     which = _array(which)

@@ -1342,7 +1342,8 @@ def gradient(x, /, *spacing, axis=None):
     axes = _axes(x, axis)
     if len(spacing) not in (0, 1, len(axes)):
         raise InvalidError(
-            f"{_core.call_place()}expected one spacing, or one for each of {len(axes)} axes, found {len(spacing)}"
+            f"{_core.call_place()}expected one spacing, or one for each of {len(axes)} axes, "
+            f"found {len(spacing)}"
         )
     spacing = (spacing or (1.0,)) * (len(axes) if len(spacing) < 2 else 1)
     out = [_slopes(x, h, a) for a, h in zip(axes, spacing)]

@@ -12,7 +12,8 @@ import math
 
 from . import _dtypes
 from ._ops import (
-    abs, arange, argsort, asarray, astype, broadcast_arrays, concat, copysign, cumulative_min, cumulative_sum, exp2, floor, isinf, isnan, log2, maximum, minimum, nonzero, stop_gradient, sum, take, where, zeros_like,
+    abs, arange, argsort, asarray, astype, broadcast_arrays, concat, copysign, cumulative_min, cumulative_sum,
+    exp2, floor, isinf, isnan, log2, maximum, minimum, nonzero, stop_gradient, sum, take, where, zeros_like,
 )  # fmt: skip
 
 UniqueAllResult = collections.namedtuple(

@@ -109,7 +109,8 @@ class _Graph:
         """A box in a box: a list of lines and boxes."""
         self.count += 1
         made = [
-            f'  subgraph cluster_{self.count} {{ label={_quoted(label)}; style="rounded,filled"; fillcolor="#0000000a"; color="#888888";'
+            f'  subgraph cluster_{self.count} {{ label={_quoted(label)}; style="rounded,filled"; '
+            'fillcolor="#0000000a"; color="#888888";'
         ]
         inside.append(made)
         return made

@@ -2,7 +2,8 @@
 out, in whatever context the call stands. So they nest in any order."""
 
 __all__ = [
-    "grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "jacobian", "hessian", "vmap", "vectorize", "checkpoint", "remat", "Pullback", "Pushforward",
+    "grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "jacobian", "hessian", "vmap",
+    "vectorize", "checkpoint", "remat", "Pullback", "Pushforward",
 ]  # fmt: skip
 
 import functools
@@ -55,7 +56,8 @@ def _positions(argnums, n, name):
     for a in argnums if isinstance(argnums, tuple) else (argnums,):
         if not -n <= a < n:
             raise InvalidError(
-                f"{place()}{name}: argnums={argnums!r}, but the function was called with {n} positional arguments"
+                f"{place()}{name}: argnums={argnums!r}, "
+                f"but the function was called with {n} positional arguments"
             )
         out.append(a % n)
     if len(set(out)) != len(out):
@@ -404,7 +406,8 @@ def _tangents(rule, leaves, tangents, name):
         where = tree.difference(rule.in_tree, treedef)
         path = tree.path_text(where[0], "tangents")
         raise InvalidError(
-            f"{place()}{name}: {path}: the tangents have the structure {where[2]}, the arguments have {where[1]}"
+            f"{place()}{name}: {path}: the tangents have the structure {where[2]}, "
+            f"the arguments have {where[1]}"
         )
     out = []
     for i in rule.active:
@@ -539,7 +542,8 @@ def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_n
     no argument has it. axis_name is taken because JAX's programs give it: there are no operators on named
     axes.
 
-    >>> hop.vmap(lambda x, w: hop.sum(x * w), in_axes=(0, None))(hop.asarray([[1.0, 2.0], [3.0, 4.0]]), hop.asarray([1.0, -1.0]))
+    >>> xs, w = hop.asarray([[1.0, 2.0], [3.0, 4.0]]), hop.asarray([1.0, -1.0])
+    >>> hop.vmap(lambda x, w: hop.sum(x * w), in_axes=(0, None))(xs, w)
     Array([-1., -1.], dtype=float32)
     """
     _callable(fun, "vmap")
@@ -562,7 +566,8 @@ def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_n
         axes_in = tuple(in_axes) if isinstance(in_axes, list) else in_axes
         if isinstance(axes_in, tuple) and len(axes_in) != len(args):
             raise ValueError(
-                f"{place()}vmap: in_axes has {len(axes_in)} entries, the function was called with {len(args)} arguments"
+                f"{place()}vmap: in_axes has {len(axes_in)} entries, "
+                f"the function was called with {len(args)} arguments"
             )
         args_tree = treedef.children[0]
         axes = (
@@ -681,7 +686,8 @@ def _inner_types(leaves, axes, args, axis_size):
         types.append(f"{x.dtype.text}[{', '.join(map(str, shape))}]")
     if size is None:
         raise ValueError(
-            f"{place()}vmap: no argument has an axis to map over: in_axes is None for all of them, and there is no axis_size"
+            f"{place()}vmap: no argument has an axis to map over: "
+            "in_axes is None for all of them, and there is no axis_size"
         )
     return out, types, size
 
@@ -703,7 +709,8 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
     _callable(fun, "checkpoint")
     if policy is not None:
         raise InvalidError(
-            f"{place()}checkpoint: there are no policies: mark what a gradient shall keep with hop.keep(x), in the function"
+            f"{place()}checkpoint: there are no policies: "
+            "mark what a gradient shall keep with hop.keep(x), in the function"
         )
     static = _arguments.argument_numbers("checkpoint: static_argnums", static_argnums, fun)
 

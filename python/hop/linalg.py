@@ -8,8 +8,9 @@ positive definite for cholesky) gives inf or NaN, not an error.
 """
 
 __all__ = [
-    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve", "solve_triangular",
-    "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
+    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm",
+    "matrix_power", "matrix_rank", "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve",
+    "solve_triangular", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 import builtins
@@ -20,8 +21,9 @@ from . import _arguments, _dtypes, _ops
 from ._control import fori_loop, while_loop
 from ._jit import jit
 from ._ops import (
-    abs, any, arange, argmax, argsort, asarray, astype, broadcast_to, concat, copysign, count_nonzero, diagonal, expand_dims, eye, flip, full, isfinite, log, matmul, matrix_transpose, max, min, moveaxis,
-    ones, outer, prod, sign, sqrt, stack, sum, take, tensordot, trace, triu, vecdot, where, zeros, zeros_like,
+    abs, any, arange, argmax, argsort, asarray, astype, broadcast_to, concat, copysign, count_nonzero,
+    diagonal, expand_dims, eye, flip, full, isfinite, log, matmul, matrix_transpose, max, min, moveaxis, ones,
+    outer, prod, sign, sqrt, stack, sum, take, tensordot, trace, triu, vecdot, where, zeros, zeros_like,
 )  # fmt: skip
 from ._ops.common import _along
 from ._transforms import vmap
@@ -140,7 +142,8 @@ def solve_triangular(x1, x2, /, *, lower=False):
     """The solutions y of x1 @ y = x2, of which only the upper (with lower only the lower) triangle of x1
     is read; n² of work for each column of x2.
 
-    >>> hop.linalg.solve_triangular(hop.asarray([[2.0, 0.0], [1.0, 1.0]]), hop.asarray([2.0, 3.0]), lower=True)
+    >>> a = hop.asarray([[2.0, 0.0], [1.0, 1.0]])
+    >>> hop.linalg.solve_triangular(a, hop.asarray([2.0, 3.0]), lower=True)
     Array([1., 2.], dtype=float32)
     """
     x1, x2 = asarray(x1), asarray(x2)
@@ -448,10 +451,11 @@ def svd(x, /, full_matrices=True):
     main = diagonal(r)
     signs = copysign(full((), 1, dtype=x.dtype), _ops.stop_gradient(main))
     s = main * signs * scale[..., None]
-    order = argsort(
-        s, descending=True
-    )  # lengths that differ by rounding errors may have come out in another order
-    columns = lambda y: _ops.take_along_axis(y, broadcast_to(order[..., None, :], y.shape), axis=-1)  # noqa: E731
+    # lengths that differ by rounding errors may have come out in another order
+    order = argsort(s, descending=True)
+    columns = lambda y: (  # noqa: E731
+        _ops.take_along_axis(y, broadcast_to(order[..., None, :], y.shape), axis=-1)
+    )
     front = columns(u[..., :n] * signs[..., None, :])
     return SVDResult(
         concat([front, u[..., n:]], axis=-1) if m > n and full_matrices else front,

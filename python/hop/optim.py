@@ -103,7 +103,8 @@ def _optimizer(text, moments, rate, rule):
         where = tree.difference(tree.structure(params), tree.structure(grads))
         if where:
             raise ValueError(
-                f"{tree.path_text(where[0], 'grads')} has the structure {where[2]}, the parameters have {where[1]}"
+                f"{tree.path_text(where[0], 'grads')} has the structure {where[2]}, "
+                f"the parameters have {where[1]}"
             )
         step = asarray(state.step)
         now, t = rate(step) if callable(rate) else rate, step + 1

@@ -13,8 +13,10 @@ The functions take one key; hop.vmap(draw)(keys) draws from many, exactly as fro
 """
 
 __all__ = [
-    "key", "PRNGKey", "key_data", "wrap_key_data", "split", "fold_in", "bits", "uniform", "normal", "exponential", "gumbel", "randint", "bernoulli", "permutation", "categorical", "choice",
-    "cauchy", "laplace", "logistic", "lognormal", "multivariate_normal", "rademacher", "truncated_normal", "gamma", "beta", "dirichlet", "chisquare", "t",
+    "key", "PRNGKey", "key_data", "wrap_key_data", "split", "fold_in", "bits", "uniform", "normal",
+    "exponential", "gumbel", "randint", "bernoulli", "permutation", "categorical", "choice", "cauchy",
+    "laplace", "logistic", "lognormal", "multivariate_normal", "rademacher", "truncated_normal", "gamma",
+    "beta", "dirichlet", "chisquare", "t",
 ]  # fmt: skip
 
 import builtins
@@ -58,7 +60,8 @@ def _key(key, name):
             else ": make one with hop.random.key(seed)"
         )
         raise TypeError(
-            f"hop.random.{name}: expected a key, uint32[2], found {key.dtype.name}[{', '.join(map(str, key.shape))}]{hint}"
+            f"hop.random.{name}: expected a key, uint32[2], "
+            f"found {key.dtype.name}[{', '.join(map(str, key.shape))}]{hint}"
         )
     return key
 
@@ -354,7 +357,8 @@ def multivariate_normal(key, mean, cov, shape=None, dtype=float32):
     mean, cov = asarray(mean, dtype=d), asarray(cov, dtype=d)
     if not mean.ndim or cov.ndim < 2 or cov.shape[-2:] != (mean.shape[-1],) * 2:
         raise ValueError(
-            f"hop.random.multivariate_normal: expected a mean [n] and a cov [n, n], found {mean._type} and {cov._type}"
+            "hop.random.multivariate_normal: expected a mean [n] and a cov [n, n], "
+            f"found {mean._type} and {cov._type}"
         )
     dims = _ops.broadcast_shapes(mean.shape[:-1], cov.shape[:-2]) if shape is None else _dims(shape)
     z = normal(key, (*dims, mean.shape[-1]), d)
@@ -529,7 +533,8 @@ def randint(key, shape, minval, maxval, dtype=int64):
             )
         if bounds[1] - bounds[0] >= 1 << 63 or bounds[1] > _dtypes.iinfo(int64).max:
             raise ValueError(
-                f"hop.random.randint: from {bounds[0]} to {bounds[1]} - 1 are more integers than can be drawn from"
+                f"hop.random.randint: from {bounds[0]} to {bounds[1]} - 1 "
+                "are more integers than can be drawn from"
             )
     if builtins.any(getattr(b, "ndim", 0) for b in bounds):
         drawn = _randint_between(key, dims, *[asarray(b, dtype=int64) for b in bounds])
@@ -590,7 +595,8 @@ def categorical(key, logits, axis=-1, shape=None):
     out = batch if shape is None else _dims(shape)
     if len(batch) > len(out) or builtins.any(b not in (1, o) for b, o in zip(reversed(batch), reversed(out))):
         raise ValueError(
-            f"hop.random.categorical: the shape of the logits without the axis, {batch}, does not broadcast to {out}"
+            f"hop.random.categorical: the shape of the logits without the axis, {batch}, "
+            f"does not broadcast to {out}"
         )
     if not n:
         raise ValueError("hop.random.categorical: there is nothing to choose from")

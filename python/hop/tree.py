@@ -6,7 +6,8 @@ does: `carry['h'][0].weight`.
 """
 
 __all__ = [
-    "all", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "path_text", "reduce", "register", "structure", "transpose", "unflatten", "TreeDef",
+    "all", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "path_text",
+    "reduce", "register", "structure", "transpose", "unflatten", "TreeDef",
 ]  # fmt: skip
 
 import builtins
@@ -333,8 +334,8 @@ def leaf_paths(treedef):
 
 
 def flatten_with_path(tree, is_leaf=None):
-    """([(path, leaf), …], structure) A path is a tuple of keys, positions and names of fields, from the root
-    on.
+    """([(path, leaf), …], structure) A path is a tuple of keys, positions and names of fields, from the
+    root on.
 
     >>> hop.tree.flatten_with_path({"a": [2, 3]})[0]
     [(('a', 0), 2), (('a', 1), 3)]
@@ -466,7 +467,8 @@ def _leaves_up_to(treedef, tree, number):
             or len(node[2]) != len(t.children)
         ):
             raise ValueError(
-                f"tree {number} has another structure at {path_text(path) or 'its root'}: expected {t._text()}, found {structure(x)._text()}"
+                f"tree {number} has another structure at {path_text(path) or 'its root'}: "
+                f"expected {t._text()}, found {structure(x)._text()}"
             )
         for key, c, child in zip(node[3], t.children, node[2]):
             walk(c, child, (*path, key))
@@ -491,9 +493,8 @@ def prefix_leaves(prefix, tree, what):
             or (t.kind is dict) != (node[0] is dict)
             or (t.kind is dict and node[1] != t.rest)
         ):
-            raise ValueError(
-                f"{what}{path_text(path)}: expected {'one number or None for an array' if t.kind is None else f'something for {t._text()}'}, found {p!r}"
-            )
+            expected = "one number or None for an array" if t.kind is None else f"something for {t._text()}"
+            raise ValueError(f"{what}{path_text(path)}: expected {expected}, found {p!r}")
         for key, child, c in zip(node[3], node[2], t.children):
             walk(child, c, (*path, key))
 

@@ -6,10 +6,11 @@
 """
 
 __all__ = [
-    "Partial", "all_leaves", "keystr", "register_dataclass", "register_pytree_node", "register_pytree_node_class",
-    "register_pytree_with_keys", "register_pytree_with_keys_class", "register_static", "tree_all", "tree_flatten", "tree_flatten_with_path", "tree_leaves",
-    "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce", "tree_structure", "tree_transpose",
-    "tree_unflatten", "treedef_is_leaf", "treedef_tuple",
+    "Partial", "all_leaves", "keystr", "register_dataclass", "register_pytree_node",
+    "register_pytree_node_class", "register_pytree_with_keys", "register_pytree_with_keys_class",
+    "register_static", "tree_all", "tree_flatten", "tree_flatten_with_path", "tree_leaves",
+    "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce", "tree_structure",
+    "tree_transpose", "tree_unflatten", "treedef_is_leaf", "treedef_tuple",
 ]  # fmt: skip
 
 import functools
@@ -104,8 +105,8 @@ def register_pytree_node_class(cls):
 
 
 def register_pytree_with_keys(nodetype, flatten_with_keys, unflatten_func, flatten_func=None):
-    """Makes a class a node: flatten_with_keys(node) gives ([(key, child), …], hashable rest). Paths count the
-    children; the keys are not kept.
+    """Makes a class a node: flatten_with_keys(node) gives ([(key, child), …], hashable rest). Paths count
+    the children; the keys are not kept.
 
     >>> class Pair:
     ...     def __init__(self, a, b):

@@ -22,7 +22,8 @@ def _nested(x, shape, depth, out):
             shape.append(len(x))
         if len(x) != shape[depth]:
             raise ValueError(
-                f"{_core.call_place()}the lists have different lengths: {shape[depth]} and {len(x)} at depth {depth}"
+                f"{_core.call_place()}the lists have different lengths: "
+                f"{shape[depth]} and {len(x)} at depth {depth}"
             )
         for item in x:
             _nested(item, shape, depth + 1, out)
@@ -124,7 +125,8 @@ def _from_memory(obj, copy):
             return made
     advice = ": x.toarray() makes an array of a sparse one" if hasattr(obj, "toarray") else ""
     raise TypeError(
-        f"{_core.call_place()}expected an array, a number or lists of numbers, found {type(obj).__name__}{advice}"
+        f"{_core.call_place()}expected an array, a number or lists of numbers, "
+        f"found {type(obj).__name__}{advice}"
     )
 
 

@@ -119,17 +119,20 @@ Array([1.       , 1.5430806], dtype=float32)
 >>> hop.count_leading_zeros(hop.asarray([1, 255], dtype=hop.int32))
 Array([31, 24], dtype=int32)
 """,
-    "cumulative_logsumexp": """ Without overflow; of more than one axis the axis must be named. reverse goes from the end.
+    "cumulative_logsumexp": """\
+ Without overflow; of more than one axis the axis must be named. reverse goes from the end.
 
 >>> hop.cumulative_logsumexp(hop.asarray([0.0, 0.0]))
 Array([0.       , 0.6931472], dtype=float32)
 """,
-    "cumulative_max": """ NaN from the first NaN on. Of more than one axis the axis must be named; reverse goes from the end.
+    "cumulative_max": """\
+ NaN from the first NaN on. Of more than one axis the axis must be named; reverse goes from the end.
 
 >>> hop.cumulative_max(hop.asarray([1, 3, 2, 5]))
 Array([1, 3, 3, 5], dtype=int64)
 """,
-    "cumulative_min": """ NaN from the first NaN on. Of more than one axis the axis must be named; reverse goes from the end.
+    "cumulative_min": """\
+ NaN from the first NaN on. Of more than one axis the axis must be named; reverse goes from the end.
 
 >>> hop.cumulative_min(hop.asarray([4, 3, 5, 1]))
 Array([4, 3, 3, 1], dtype=int64)
@@ -139,7 +142,8 @@ Array([4, 3, 3, 1], dtype=int64)
 >>> hop.cumulative_prod(hop.asarray([1.0, 2.0, 3.0]), reverse=True)
 Array([6., 6., 3.], dtype=float32)
 """,
-    "cumulative_sum": """ Of more than one axis the axis must be named. include_initial puts a 0 in front, reverse goes from
+    "cumulative_sum": """\
+ Of more than one axis the axis must be named. include_initial puts a 0 in front, reverse goes from
 the end.
 
 >>> hop.cumulative_sum(hop.asarray([1, 2, 3]))
@@ -242,7 +246,8 @@ Array([ True, False], dtype=bool)
 >>> hop.less_equal(hop.asarray([1, 2, 3]), 2)
 Array([ True,  True, False], dtype=bool)
 """,
-    "log": """ -inf of 0, NaN of negative numbers; gradients there are no help: use hop.where to give it something
+    "log": """\
+ -inf of 0, NaN of negative numbers; gradients there are no help: use hop.where to give it something
 harmless.
 
 >>> hop.log(hop.asarray([1.0, 0.0, -1.0]))
@@ -342,7 +347,8 @@ Array([0.       , 1.1752012], dtype=float32)
 >>> hop.sqrt(hop.asarray([4.0, 2.25]))
 Array([2. , 1.5], dtype=float32)
 """,
-    "std": """ The root of hop.var, with the same correction. The derivative is NaN where all elements are equal.
+    "std": """\
+ The root of hop.var, with the same correction. The derivative is NaN where all elements are equal.
 
 >>> hop.std(hop.asarray([1.0, 3.0]), correction=1)
 Array(1.4142135, dtype=float32)
@@ -368,7 +374,8 @@ Array([0.        , 0.46211714, 1.        ], dtype=float32)
 >>> hop.trunc(hop.asarray([-1.5, 0.2]))
 Array([-1.,  0.], dtype=float32)
 """,
-    "var": """ correction is taken from the number of elements that the squares are divided by: 0 as in NumPy, 1
+    "var": """\
+ correction is taken from the number of elements that the squares are divided by: 0 as in NumPy, 1
 for a sample (ddof of NumPy).
 
 >>> hop.var(hop.asarray([1.0, 3.0]))

@@ -72,7 +72,8 @@ def moveaxis(x, source, destination, /):
     source, destination = [v if isinstance(v, (tuple, list)) else (v,) for v in (source, destination)]
     if len(source) != len(destination):
         raise InvalidError(
-            f"{_core.call_place()}expected as many places as axes, found {source!r:.60} and {destination!r:.60}"
+            f"{_core.call_place()}expected as many places as axes, "
+            f"found {source!r:.60} and {destination!r:.60}"
         )
     source = [_along(x, a, "source") for a in source]
     destination = [_along(x, a, "destination") for a in destination]
@@ -373,7 +374,8 @@ def pad(x, pad_width, /, mode="constant", *, constant_values=0):
         n = x.shape[axis]
         if n is None:
             raise InvalidError(
-                f"{_core.call_place()}only a run knows how long axis {axis} of {x._type} is: with mode={mode!r} it must be known"
+                f"{_core.call_place()}only a run knows how long axis {axis} of {x._type} is: "
+                f"with mode={mode!r} it must be known"
             )
         if n == 0 and before + after:
             raise InvalidError(
