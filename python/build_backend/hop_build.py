@@ -50,7 +50,8 @@ def _run(command):
     done = subprocess.run(command, cwd=ROOT, env=_environment(), check=False, stdout=sys.stderr)
     if done.returncode:
         raise SystemExit(
-            f"hop could not be built: {command[0]} ended with code {done.returncode}; what it said stands above (docs/dependencies.md lists what building needs)"
+            f"hop could not be built: {command[0]} ended with code {done.returncode}; "
+            "what it said stands above (docs/dependencies.md lists what building needs)"
         )
 
 
@@ -178,8 +179,16 @@ def _metadata():
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as readme:
         text = readme.read()
     return (
-        f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version()}\nSummary: Higher-order tensor programs: capture, transform, compile\n"
-        "License-File: LICENSE\nRequires-Python: >=3.11\nProvides-Extra: numpy\nRequires-Dist: numpy; extra == 'numpy'\nDescription-Content-Type: text/markdown\n\n"
+        "Metadata-Version: 2.1\n"
+        f"Name: {NAME}\n"
+        f"Version: {version()}\n"
+        "Summary: Higher-order tensor programs: capture, transform, compile\n"
+        "License-File: LICENSE\n"
+        "Requires-Python: >=3.11\n"
+        "Provides-Extra: numpy\n"
+        "Requires-Dist: numpy; extra == 'numpy'\n"
+        "Description-Content-Type: text/markdown\n"
+        "\n"
         + text
     )
 

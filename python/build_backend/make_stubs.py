@@ -94,9 +94,11 @@ class Lowered:
     out_types: tuple[str, ...]
     def text(self) -> str: ...
     def explain(self, form: str = "short") -> str: ...
-    def emit(self, kind: str, *, name: str | None = None, header: str | None = None, weights: str = "constants") -> str: ...
+    def emit(self, kind: str, *, name: str | None = None, header: str | None = None, \
+weights: str = "constants") -> str: ...
     def c(self) -> str: ...
-    def export(self, folder: str | PathLike[str], *, name: str | None = None, weights: str = "auto") -> Exported: ...
+    def export(self, folder: str | PathLike[str], *, name: str | None = None, \
+weights: str = "auto") -> Exported: ...
     def compile(self) -> Executable: ...
 
 class Compiled:
@@ -105,7 +107,8 @@ class Compiled:
     def text(self, *args: Any, **named: Any) -> str: ...
     def explain(self, *args: Any, **named: Any) -> str: ...
     def c(self, *args: Any, **named: Any) -> str: ...
-    def export(self, folder: str | PathLike[str], *args: Any, name: str | None = None, weights: str = "auto", **named: Any) -> Exported: ...
+    def export(self, folder: str | PathLike[str], *args: Any, name: str | None = None, \
+weights: str = "auto", **named: Any) -> Exported: ...
     def clear_cache(self) -> None: ...
 
 class disable_jit:
@@ -132,28 +135,157 @@ class Shown:
     def svg(self) -> str | None: ...
 
 class IndexUpdate:
-    def get(self, *, mode: str | None = ..., fill_value: ArrayLike = ..., indices_are_sorted: bool = ..., unique_indices: bool = ...) -> Array: ...
-    def apply(self, function: Callable[[Array], ArrayLike], *, mode: str | None = ..., indices_are_sorted: bool = ..., unique_indices: bool = ...) -> Array: ...
+    def get(self, *, mode: str | None = ..., fill_value: ArrayLike = ..., indices_are_sorted: bool = ..., \
+unique_indices: bool = ...) -> Array: ...
+    def apply(self, function: Callable[[Array], ArrayLike], *, mode: str | None = ..., \
+indices_are_sorted: bool = ..., unique_indices: bool = ...) -> Array: ...
 @UPDATES@
 class At:
     def __getitem__(self, key: Any) -> IndexUpdate: ...
 
 '''
 UPDATES = "set add subtract mul multiply divide power min max".split()
-UPDATE = "    def {}(self, values: ArrayLike, *, mode: str | None = ..., indices_are_sorted: bool = ..., unique_indices: bool = ...) -> Array: ...\n"
+UPDATE = (
+    "    def {}(self, values: ArrayLike, *, mode: str | None = ..., "
+    "indices_are_sorted: bool = ..., unique_indices: bool = ...) -> Array: ...\n"
+)
 SIGNS = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
 COMPARISONS = "eq ne lt le gt ge".split()
 TYPES = {
-    "shape": "Shape", "axis": "Axis", "axes": "Any", "dtype": "DType | None", "keepdims": "bool", "fun": "F", "f": "Callable[..., Any]", "fn": "Callable[..., Any]", "callback": "Callable[..., Any]", "copy": "bool | None",
-    "device": "str | None", "path": "str | PathLike[str]", "reverse": "bool", "descending": "bool", "stable": "bool", "has_aux": "bool", "holomorphic": "bool", "allow_int": "bool", "axis_name": "Any", "spmd_axis_name": "None", "subscripts": "str", "format": "str", "message": "str",
-    "schedule": "str | None", "max_trips": "int | None", "length": "int | None", "sequential": "bool", "stack": "bool", "dim": "int", "batch_size": "int | None", "operand": "Tree", "k": "int", "side": "str", "argnums": "int | Sequence[int]", "cond_fun": "Callable[..., Any]", "body_fun": "Callable[..., Any]",
-    "true_fun": "Callable[..., Any]", "false_fun": "Callable[..., Any]", "branches": "Sequence[Callable[..., Any]]", "in_axes": "Tree", "out_axes": "Tree", "axis_size": "int | None",
-    "init": "Tree", "init_val": "Tree", "xs": "Tree", "elems": "Tree", "operands": "Tree", "primals": "Tree", "tangents": "Tree", "include_initial": "bool", "pyfunc": "Callable[..., Any]", "signature": "str | None", "excluded": "Any", "approximate": "bool", "precision": "int", "threshold": "float", "edgeitems": "int", "linewidth": "int", "suppress": "bool", "weights": "ArrayLike | None", "bins": "Any", "range": "tuple[float, float] | None", "density": "bool", "returned": "bool", "rowvar": "bool", "conditions": "Any", "functions": "Any", "function": "Callable[..., Any]", "obj": "Any", "mode": "str", "pad_width": "Any", "equal_nan": "bool", "endpoint": "bool", "offset": "int", "decimals": "int", "num": "int", "rtol": "float", "atol": "float", "n": "int", "size": "int | None",
+    "shape": "Shape",
+    "axis": "Axis",
+    "axes": "Any",
+    "dtype": "DType | None",
+    "keepdims": "bool",
+    "fun": "F",
+    "f": "Callable[..., Any]",
+    "fn": "Callable[..., Any]",
+    "callback": "Callable[..., Any]",
+    "copy": "bool | None",
+    "device": "str | None",
+    "path": "str | PathLike[str]",
+    "reverse": "bool",
+    "descending": "bool",
+    "stable": "bool",
+    "has_aux": "bool",
+    "holomorphic": "bool",
+    "allow_int": "bool",
+    "axis_name": "Any",
+    "spmd_axis_name": "None",
+    "subscripts": "str",
+    "format": "str",
+    "message": "str",
+    "schedule": "str | None",
+    "max_trips": "int | None",
+    "length": "int | None",
+    "sequential": "bool",
+    "stack": "bool",
+    "dim": "int",
+    "batch_size": "int | None",
+    "operand": "Tree",
+    "k": "int",
+    "side": "str",
+    "argnums": "int | Sequence[int]",
+    "cond_fun": "Callable[..., Any]",
+    "body_fun": "Callable[..., Any]",
+    "true_fun": "Callable[..., Any]",
+    "false_fun": "Callable[..., Any]",
+    "branches": "Sequence[Callable[..., Any]]",
+    "in_axes": "Tree",
+    "out_axes": "Tree",
+    "axis_size": "int | None",
+    "init": "Tree",
+    "init_val": "Tree",
+    "xs": "Tree",
+    "elems": "Tree",
+    "operands": "Tree",
+    "primals": "Tree",
+    "tangents": "Tree",
+    "include_initial": "bool",
+    "pyfunc": "Callable[..., Any]",
+    "signature": "str | None",
+    "excluded": "Any",
+    "approximate": "bool",
+    "precision": "int",
+    "threshold": "float",
+    "edgeitems": "int",
+    "linewidth": "int",
+    "suppress": "bool",
+    "weights": "ArrayLike | None",
+    "bins": "Any",
+    "range": "tuple[float, float] | None",
+    "density": "bool",
+    "returned": "bool",
+    "rowvar": "bool",
+    "conditions": "Any",
+    "functions": "Any",
+    "function": "Callable[..., Any]",
+    "obj": "Any",
+    "mode": "str",
+    "pad_width": "Any",
+    "equal_nan": "bool",
+    "endpoint": "bool",
+    "offset": "int",
+    "decimals": "int",
+    "num": "int",
+    "rtol": "float",
+    "atol": "float",
+    "n": "int",
+    "size": "int | None",
 }  # fmt: skip
 RESULTS = {
-    "isdtype": "bool", "can_cast": "bool", "result_type": "dtype", "promote_types": "dtype", "broadcast_shapes": "tuple[int, ...]", "broadcast_arrays": "list[Array]", "meshgrid": "list[Array]",
-    "split": "list[Array]", "unstack": "tuple[Array, ...]", "nonzero": "tuple[Array, ...]", "top_k": "tuple[Array, Array]", "print": "None", "check": "None", "debug_callback": "None", "save": "None", "load": "Any",
-    "stop_gradient": "Any", "eval_shape": "Any", "make_jaxpr": "Callable[..., Lowered]", "block_until_ready": "Any", "device_put": "Any", "device_get": "Any", "unique_all": "tuple[Array, Array, Array, Array]", "unique_counts": "tuple[Array, Array]", "unique_inverse": "tuple[Array, Array]", "show": "Shown", "shape": "tuple[int, ...]", "ndim": "int", "size": "int", "divmod": "tuple[Array, Array]", "modf": "tuple[Array, Array]", "tril_indices": "tuple[Array, ...]", "triu_indices": "tuple[Array, ...]", "diag_indices": "tuple[Array, ...]", "ix_": "tuple[Array, ...]", "unravel_index": "tuple[Array, ...]", "indices": "Any", "atleast_1d": "Any", "atleast_2d": "Any", "atleast_3d": "Any", "array_split": "list[Array]", "vsplit": "list[Array]", "hsplit": "list[Array]", "dsplit": "list[Array]", "unique": "Any", "average": "Any", "gradient": "Any", "histogram": "tuple[Array, Array]", "set_printoptions": "None", "get_printoptions": "dict[str, Any]", "printoptions": "Any", "__array_namespace_info__": "Any",
+    "isdtype": "bool",
+    "can_cast": "bool",
+    "result_type": "dtype",
+    "promote_types": "dtype",
+    "broadcast_shapes": "tuple[int, ...]",
+    "broadcast_arrays": "list[Array]",
+    "meshgrid": "list[Array]",
+    "split": "list[Array]",
+    "unstack": "tuple[Array, ...]",
+    "nonzero": "tuple[Array, ...]",
+    "top_k": "tuple[Array, Array]",
+    "print": "None",
+    "check": "None",
+    "debug_callback": "None",
+    "save": "None",
+    "load": "Any",
+    "stop_gradient": "Any",
+    "eval_shape": "Any",
+    "make_jaxpr": "Callable[..., Lowered]",
+    "block_until_ready": "Any",
+    "device_put": "Any",
+    "device_get": "Any",
+    "unique_all": "tuple[Array, Array, Array, Array]",
+    "unique_counts": "tuple[Array, Array]",
+    "unique_inverse": "tuple[Array, Array]",
+    "show": "Shown",
+    "shape": "tuple[int, ...]",
+    "ndim": "int",
+    "size": "int",
+    "divmod": "tuple[Array, Array]",
+    "modf": "tuple[Array, Array]",
+    "tril_indices": "tuple[Array, ...]",
+    "triu_indices": "tuple[Array, ...]",
+    "diag_indices": "tuple[Array, ...]",
+    "ix_": "tuple[Array, ...]",
+    "unravel_index": "tuple[Array, ...]",
+    "indices": "Any",
+    "atleast_1d": "Any",
+    "atleast_2d": "Any",
+    "atleast_3d": "Any",
+    "array_split": "list[Array]",
+    "vsplit": "list[Array]",
+    "hsplit": "list[Array]",
+    "dsplit": "list[Array]",
+    "unique": "Any",
+    "average": "Any",
+    "gradient": "Any",
+    "histogram": "tuple[Array, Array]",
+    "set_printoptions": "None",
+    "get_printoptions": "dict[str, Any]",
+    "printoptions": "Any",
+    "__array_namespace_info__": "Any",
 }  # fmt: skip
 FUNCTIONS = {"vectorize", "grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap"}
 
@@ -176,9 +308,22 @@ class TreeDef:
     def __hash__(self) -> int: ...
     def __eq__(self, other: object) -> bool: ...
 
-def register(cls: C, flatten: Callable[[Any], tuple[Sequence[Any], Hashable]] | None = ..., unflatten: Callable[[Any, Sequence[Any]], Any] | None = ...) -> C: ...
-''', {"flatten": "tuple[list[Any], TreeDef]", "flatten_with_path": "tuple[list[tuple[Path, Any]], TreeDef]", "leaves": "list[Any]", "leaves_with_path": "list[tuple[Path, Any]]", "map": "Tree", "map_with_path": "Tree", "path_text": "str", "all": "bool", "reduce": "Any",
-          "structure": "TreeDef", "transpose": "Tree", "unflatten": "Tree"}),
+def register(cls: C, flatten: Callable[[Any], tuple[Sequence[Any], Hashable]] | None = ..., \
+unflatten: Callable[[Any, Sequence[Any]], Any] | None = ...) -> C: ...
+''', {
+        "flatten": "tuple[list[Any], TreeDef]",
+        "flatten_with_path": "tuple[list[tuple[Path, Any]], TreeDef]",
+        "leaves": "list[Any]",
+        "leaves_with_path": "list[tuple[Path, Any]]",
+        "map": "Tree",
+        "map_with_path": "Tree",
+        "path_text": "str",
+        "all": "bool",
+        "reduce": "Any",
+        "structure": "TreeDef",
+        "transpose": "Tree",
+        "unflatten": "Tree",
+    }),
     "tree_util": ('''from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -189,16 +334,32 @@ C = TypeVar("C", bound=type)
 
 class Partial(partial[Any]): ...
 
-def register_pytree_node(nodetype: type, flatten_func: Callable[[Any], tuple[Sequence[Any], Hashable]], unflatten_func: Callable[[Any, Any], Any]) -> None: ...
-def register_pytree_with_keys(nodetype: type, flatten_with_keys: Callable[[Any], Any], unflatten_func: Callable[[Any, Any], Any], flatten_func: Callable[[Any], Any] | None = ...) -> None: ...
+def register_pytree_node(nodetype: type, flatten_func: Callable[[Any], tuple[Sequence[Any], Hashable]], \
+unflatten_func: Callable[[Any, Any], Any]) -> None: ...
+def register_pytree_with_keys(nodetype: type, flatten_with_keys: Callable[[Any], Any], \
+unflatten_func: Callable[[Any, Any], Any], flatten_func: Callable[[Any], Any] | None = ...) -> None: ...
 def register_pytree_node_class(cls: C) -> C: ...
 def register_pytree_with_keys_class(cls: C) -> C: ...
 def register_static(cls: C) -> C: ...
-def register_dataclass(nodetype: C, data_fields: Sequence[str] | None = ..., meta_fields: Sequence[str] | None = ...) -> C: ...
+def register_dataclass(nodetype: C, data_fields: Sequence[str] | None = ..., \
+meta_fields: Sequence[str] | None = ...) -> C: ...
 def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = ...) -> bool: ...
 def treedef_tuple(treedefs: Iterable[TreeDef]) -> TreeDef: ...
-''', {"keystr": "str", "tree_all": "bool", "tree_flatten": "tuple[list[Any], TreeDef]", "tree_flatten_with_path": "tuple[list[tuple[Path, Any]], TreeDef]", "tree_leaves": "list[Any]", "tree_leaves_with_path": "list[tuple[Path, Any]]",
-          "tree_map": "Tree", "tree_map_with_path": "Tree", "tree_reduce": "Any", "tree_structure": "TreeDef", "tree_transpose": "Tree", "tree_unflatten": "Tree", "treedef_is_leaf": "bool"}),
+''', {
+        "keystr": "str",
+        "tree_all": "bool",
+        "tree_flatten": "tuple[list[Any], TreeDef]",
+        "tree_flatten_with_path": "tuple[list[tuple[Path, Any]], TreeDef]",
+        "tree_leaves": "list[Any]",
+        "tree_leaves_with_path": "list[tuple[Path, Any]]",
+        "tree_map": "Tree",
+        "tree_map_with_path": "Tree",
+        "tree_reduce": "Any",
+        "tree_structure": "TreeDef",
+        "tree_transpose": "Tree",
+        "tree_unflatten": "Tree",
+        "treedef_is_leaf": "bool",
+    }),
     "flatten_util": ('''from collections.abc import Callable
 
 from . import Array, Tree
@@ -230,7 +391,17 @@ class State(NamedTuple):
 class Optimizer:
     init: Callable[[Tree], State]
     update: Callable[[Tree, State, Tree], tuple[Tree, State]]
-''', {"sgd": "Optimizer", "momentum": "Optimizer", "adam": "Optimizer", "adamw": "Optimizer", "constant": "Schedule", "linear": "Schedule", "cosine": "Schedule", "exponential": "Schedule", "clip_by_global_norm": "Tree"}),
+''', {
+        "sgd": "Optimizer",
+        "momentum": "Optimizer",
+        "adam": "Optimizer",
+        "adamw": "Optimizer",
+        "constant": "Schedule",
+        "linear": "Schedule",
+        "cosine": "Schedule",
+        "exponential": "Schedule",
+        "clip_by_global_norm": "Tree",
+    }),
     "linalg": ('''from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -255,8 +426,41 @@ class SVDResult(NamedTuple):
 ''', {"qr": "QRResult", "slogdet": "SlogdetResult", "eigh": "EighResult", "svd": "SVDResult"}),
 }  # fmt: skip
 MODULE_TYPES = {
-    "seed": "int", "num": "int", "pytree": "Tree", "initializer": "Any", "function": "Callable[..., Any]", "fmt": "str", "ordered": "bool", "tree": "Tree", "rest": "Tree", "is_leaf": "Callable[[Any], bool] | None", "treedef": "TreeDef", "leaves": "Sequence[Any]", "path": "Path", "root": "str", "outer": "TreeDef", "inner": "TreeDef",
-    "learning_rate": "Rate", "grads": "Tree", "nesterov": "bool", "steps": "int", "warmup": "int", "replace": "bool", "upper": "bool", "lower": "bool", "mode": "str", "full_matrices": "bool", "n": "int", "ord": "Any", "offset": "int", "decimals": "int", "num": "int", "rtol": "float", "atol": "float", "n": "int", "f": "Callable[..., Any]",
+    "seed": "int",
+    "num": "int",
+    "pytree": "Tree",
+    "initializer": "Any",
+    "function": "Callable[..., Any]",
+    "fmt": "str",
+    "ordered": "bool",
+    "tree": "Tree",
+    "rest": "Tree",
+    "is_leaf": "Callable[[Any], bool] | None",
+    "treedef": "TreeDef",
+    "leaves": "Sequence[Any]",
+    "path": "Path",
+    "root": "str",
+    "outer": "TreeDef",
+    "inner": "TreeDef",
+    "learning_rate": "Rate",
+    "grads": "Tree",
+    "nesterov": "bool",
+    "steps": "int",
+    "warmup": "int",
+    "replace": "bool",
+    "upper": "bool",
+    "lower": "bool",
+    "mode": "str",
+    "full_matrices": "bool",
+    "n": "int",
+    "ord": "Any",
+    "offset": "int",
+    "decimals": "int",
+    "num": "int",
+    "rtol": "float",
+    "atol": "float",
+    "n": "int",
+    "f": "Callable[..., Any]",
 }  # fmt: skip
 
 
@@ -269,7 +473,8 @@ def module_stub(name):
     for public in sorted(module.__all__):
         if f"\nclass {public}" not in head and f"\ndef {public}" not in head:
             out.append(
-                f"def {public}({parameters(getattr(module, public))}) -> {results.get(public, 'Array')}: ...\n"
+                f"def {public}({parameters(getattr(module, public))}) "
+                f"-> {results.get(public, 'Array')}: ...\n"
             )
     TYPES.clear()
     TYPES.update(before)
@@ -354,7 +559,10 @@ def array_class():
     ]
     lines += [
         "    def __array__(self, dtype: Any = ..., copy: bool | None = ...) -> Any: ...",
-        "    def __dlpack__(self, *, stream: Any = ..., max_version: tuple[int, int] | None = ..., dl_device: tuple[int, int] | None = ..., copy: bool | None = ...) -> Any: ...",
+        (
+            "    def __dlpack__(self, *, stream: Any = ..., max_version: tuple[int, int] | None = ..., "
+            "dl_device: tuple[int, int] | None = ..., copy: bool | None = ...) -> Any: ..."
+        ),
         "    def __dlpack_device__(self) -> tuple[int, int]: ...",
     ]
     lines += [
@@ -434,16 +642,29 @@ def stubs():
             or ("Any" if name in (*hop._control.__all__, *hop._transforms.__all__) else "Array")
         )
         out.append(f"def {name}({parameters(function)}) -> {result}: ...\n")
-    options = "*, static_argnums: int | Sequence[int] = ..., static_argnames: str | Sequence[str] = ..., donate_argnums: int | Sequence[int] = ..., donate_argnames: str | Sequence[str] = ..., strict: bool = ..., threads: int = ..., portable: bool = ..."
-    check = "args: Sequence[Any], order: int = ..., modes: str | Sequence[str] = ..., atol: float | None = ..., rtol: float | None = ..., eps: float | None = ..."
+    options = (
+        "*, static_argnums: int | Sequence[int] = ..., static_argnames: str | Sequence[str] = ..., "
+        "donate_argnums: int | Sequence[int] = ..., donate_argnames: str | Sequence[str] = ..., "
+        "strict: bool = ..., threads: int = ..., portable: bool = ..."
+    )
+    check = (
+        "args: Sequence[Any], order: int = ..., modes: str | Sequence[str] = ..., "
+        "atol: float | None = ..., rtol: float | None = ..., eps: float | None = ..."
+    )
     out.append(f"def check_grads(f: Callable[..., Any], {check}) -> None: ...\n")
     for name in ("checkpoint", "remat"):
         more = "*, policy: None = ..., prevent_cse: bool = ..., static_argnums: int | Sequence[int] = ..."
         out.append(
-            f"@overload\ndef {name}(fun: F, {more}) -> F: ...\n@overload\ndef {name}(fun: None = ..., {more}) -> Callable[[F], F]: ...\n"
+            "@overload\n"
+            f"def {name}(fun: F, {more}) -> F: ...\n"
+            "@overload\n"
+            f"def {name}(fun: None = ..., {more}) -> Callable[[F], F]: ...\n"
         )
     out.append(
-        f"@overload\ndef jit(fun: Callable[..., Any], {options}) -> Compiled: ...\n@overload\ndef jit(fun: None = ..., {options}) -> Callable[[Callable[..., Any]], Compiled]: ...\n"
+        "@overload\n"
+        f"def jit(fun: Callable[..., Any], {options}) -> Compiled: ...\n"
+        "@overload\n"
+        f"def jit(fun: None = ..., {options}) -> Callable[[Callable[..., Any]], Compiled]: ...\n"
     )
     text = re.sub(r"(?<=[:>|] )bool\b", "builtins.bool", "".join(out))  # hop.bool is a dtype
     return {"__init__": text, **{name: module_stub(name) for name in MODULES}}
