@@ -95,13 +95,20 @@ def main():
     low, high = [m - 2 * s for m, s in zip(mean, wide)], [m + 2 * s for m, s in zip(mean, wide)]
     inside = sum(a <= t <= b for a, t, b in zip(low, truth, high)) / len(truth)
     print(
-        f"\nthe signal is within two deviations at {inside:.0%} of the places; widest where nothing was observed: {max(wide):.2f} at {places[wide.index(max(wide))]:.2f}"
+        f"\nthe signal is within two deviations at {inside:.0%} of the places; "
+        f"widest where nothing was observed: {max(wide):.2f} at {places[wide.index(max(wide))]:.2f}"
     )
     assert inside > 0.85 and -1.0 < places[wide.index(max(wide))] < 1.5
 
     plot.save(
-        "gaussian_process.svg", "A Gaussian process fitted to 90 observations", [("mean", places, mean), ("signal", places, truth)], [("observed", x.tolist(), y.tolist())], [("two deviations", places, low, high)],
-        x_label="place", y_label="value", dashed=["signal"],
+        "gaussian_process.svg",
+        "A Gaussian process fitted to 90 observations",
+        [("mean", places, mean), ("signal", places, truth)],
+        [("observed", x.tolist(), y.tolist())],
+        [("two deviations", places, low, high)],
+        x_label="place",
+        y_label="value",
+        dashed=["signal"],
     )  # fmt: skip
     print("wrote gaussian_process.svg")
 

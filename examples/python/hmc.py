@@ -59,7 +59,8 @@ def main():
     agreement = hop.sqrt(1 + between / within)
     mean, variance = hop.mean(means, axis=0).tolist(), hop.var(draws.reshape(-1, 2), axis=0).tolist()
     print(
-        f"{CHAINS} chains of {WARM + DRAWS} draws of {LEAPS} leaps: {spent * 1000:.1f} ms, {hop.mean(taken.astype(hop.float32)).item():.0%} taken\n"
+        f"{CHAINS} chains of {WARM + DRAWS} draws of {LEAPS} leaps: "
+        f"{spent * 1000:.1f} ms, {hop.mean(taken.astype(hop.float32)).item():.0%} taken\n"
     )
     print("         mean   exact   variance   exact   between chains")
     for i, (m, s) in enumerate(((0.0, 1.0), (1.0, 2.25))):

@@ -102,7 +102,8 @@ def main():
     off = lambda xs: math.sqrt(sum((x - t) ** 2 for x, t in zip(xs, truth)) / len(xs))  # noqa: E731
     errors = off(seen), off(rows[0][:, 0].tolist()), off(m[:, 0].tolist())
     print(
-        f"\nroot mean square error: observed {errors[0]:.3f}, filtered {errors[1]:.3f}, smoothed {errors[2]:.3f}"
+        f"\nroot mean square error: observed {errors[0]:.3f}, filtered {errors[1]:.3f}, "
+        f"smoothed {errors[2]:.3f}"
     )
     assert errors[0] > errors[1] > errors[2]
 

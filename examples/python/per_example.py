@@ -56,7 +56,9 @@ def fit(p, xs, ys, bound):
 def main():
     rng = random.Random(2)
     xs, given, true, wrong = data(rng)
-    matrix = lambda m, n: hop.asarray([[rng.gauss(0, m**-0.5) for _ in range(n)] for _ in range(m)])  # noqa: E731
+    matrix = lambda m, n: (  # noqa: E731
+        hop.asarray([[rng.gauss(0, m**-0.5) for _ in range(n)] for _ in range(m)])
+    )
     p = {
         "w1": matrix(2, 16),
         "b1": matrix(1, 16)[0],

@@ -137,7 +137,8 @@ def main():
     written = write(params, digits)
     right = hop.mean(hop.all(written == ordered, axis=1).astype(hop.float32)).item()
     print(
-        f"\n{CALLS * STEPS} steps in {spent:.1f} s; of 1000 new rows {right:.1%} are sorted without a mistake:"
+        f"\n{CALLS * STEPS} steps in {spent:.1f} s; "
+        f"of 1000 new rows {right:.1%} are sorted without a mistake:"
     )
     for row, out in zip(digits[:4].tolist(), written[:4].tolist()):
         print(" ", *row, "->", *out)

@@ -118,7 +118,9 @@ def make_case(program, exact_rng):
     x, p, k = program.arguments(
         lambda numbers, dtype: np.asarray(numbers, dtype="float64" if dtype.startswith("float") else dtype)
     )
-    noise = lambda a: np.asarray(rng.uniform(-1, 1, np.shape(a)), dtype="float32").astype("float64")  # noqa: E731
+    noise = lambda a: (  # noqa: E731
+        np.asarray(rng.uniform(-1, 1, np.shape(a)), dtype="float32").astype("float64")
+    )
     case = {"x": x, "p": p, "k": k, "tx": noise(x), "tp": _map(noise, p)}
     n = int(rng.choice([1, 2, 3]))
 
@@ -273,7 +275,12 @@ class Run:
                 return
             self.fail(
                 what,
-                f"leaf {i}: they differ by {wrong:.3g}, and {moved:.3g} when arguments move in their last digits\nhop: {u!r}\nJAX: {v!r}",
+                (
+                    f"leaf {i}: they differ by {wrong:.3g}, "
+                    f"and {moved:.3g} when arguments move in their last digits\n"
+                    f"hop: {u!r}\n"
+                    f"JAX: {v!r}"
+                ),
             )
             return
 
@@ -310,10 +317,11 @@ class Run:
         case = typed(self.case, lambda a: a, "float64", True)
         loss, gradient = _hop.jit(side.loss), _hop.jit(_hop.grad(side.loss, (0, 1)))
         x, p, k = case["x"], case["p"], _map(_hop.asarray, case["k"])
-        moved = lambda a, t, h: _hop.asarray(_np.asarray(a + h * t))  # noqa: E731: a NumPy scalar would become float32
-        at = lambda h: float(
+        # a NumPy scalar would become float32
+        moved = lambda a, t, h: _hop.asarray(_np.asarray(a + h * t))  # noqa: E731
+        at = lambda h: float(  # noqa: E731
             loss(moved(x, case["tx"], h), _map(lambda a, t: moved(a, t, h), p, case["tp"]), k)
-        )  # noqa: E731
+        )
         g = to_numpy(gradient(_hop.asarray(x), _map(_hop.asarray, p), k))
         slope = sum(
             float(_np.sum(a * b))
@@ -333,7 +341,10 @@ class Run:
             return
         self.fail(
             "grad against differences",
-            f"along a direction hop's gradient gives {slope!r}, differences {central[0]!r} and {central[1]!r}",
+            (
+                f"along a direction hop's gradient gives {slope!r}, "
+                f"differences {central[0]!r} and {central[1]!r}"
+            ),
         )
 
 
@@ -428,7 +439,10 @@ class Summary:
                 show_failure(report)
             if self.programs % 50 == 0:
                 print(
-                    f"{self.programs} programs, {self.counts['comparisons']} comparisons, {len(self.failed)} programs disagree",
+                    (
+                        f"{self.programs} programs, {self.counts['comparisons']} comparisons, "
+                        f"{len(self.failed)} programs disagree"
+                    ),
                     flush=True,
                 )
 
@@ -497,7 +511,8 @@ def supervise(seeds, summary):
 
 def tell(summary, first, count, seconds):
     print(
-        f"\n{summary.programs} programs (seeds {first} to {first + count - 1}), {summary.counts['comparisons']} comparisons, {seconds:.0f} s"
+        f"\n{summary.programs} programs (seeds {first} to {first + count - 1}), "
+        f"{summary.counts['comparisons']} comparisons, {seconds:.0f} s"
     )
     print("  floats:      " + ", ".join(f"{k} {n}" for k, n in sorted(summary.kinds.items())))
     print("  comparisons: " + ", ".join(f"{k} {n}" for k, n in sorted(summary.claims.items())))
@@ -516,7 +531,8 @@ def tell(summary, first, count, seconds):
         print(f"    {s:<8}" + "".join(f"{summary.pairs[(outer, inner)]:>7}" for inner in names))
     c = summary.counts
     print(
-        f"  JAX has no reverse mode for {c['refused']} programs; {c['differences']} gradients against differences, {c['skipped']} skipped at kinks"
+        f"  JAX has no reverse mode for {c['refused']} programs; "
+        f"{c['differences']} gradients against differences, {c['skipped']} skipped at kinks"
     )
     print(f"  {c['sensitive']} comparisons in which the last digits of the arguments decide")
     possible = programs.PAIRS
@@ -532,8 +548,12 @@ def tell(summary, first, count, seconds):
         f"  {len(summary.failed)} programs disagree"
         + (f": seeds {sorted(summary.failed)}" if summary.failed else "")
     )
-    print(json.dumps({"programs": summary.programs, "first": first, "comparisons": c["comparisons"], "disagree": sorted(summary.failed), "sensitive": c["sensitive"], "refused_by_jax": c["refused"],
-                      "differences": c["differences"], "kinks_skipped": c["skipped"], "pairs": len(possible) - len(missing), "pairs_missing": len(missing), "seconds": round(seconds, 1)}))  # fmt: skip
+    print(json.dumps({
+        "programs": summary.programs, "first": first, "comparisons": c["comparisons"],
+        "disagree": sorted(summary.failed), "sensitive": c["sensitive"], "refused_by_jax": c["refused"],
+        "differences": c["differences"], "kinks_skipped": c["skipped"], "pairs": len(possible) - len(missing),
+        "pairs_missing": len(missing), "seconds": round(seconds, 1),
+    }))  # fmt: skip
     return bool(summary.failed or too_many)
 
 

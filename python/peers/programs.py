@@ -18,14 +18,24 @@ import re
 # ---- the vocabulary ----
 
 _HOP = {
-    "cumsum": "cumulative_sum", "cumprod": "cumulative_prod", "cummax": "cumulative_max", "cummin": "cumulative_min", "cumlogsumexp": "cumulative_logsumexp",
-    "concatenate": "concat", "transpose": "permute_dims", "I": "int32", "B": "bool",
+    "cumsum": "cumulative_sum", "cumprod": "cumulative_prod", "cummax": "cumulative_max",
+    "cummin": "cumulative_min", "cumlogsumexp": "cumulative_logsumexp", "concatenate": "concat",
+    "transpose": "permute_dims", "I": "int32", "B": "bool",
 }  # fmt: skip
 _JAX = {
-    **{name: f"jax.lax.{name}" for name in "cond switch while_loop fori_loop scan map cummax cummin cumlogsumexp dynamic_slice dynamic_update_slice top_k stop_gradient rsqrt erf".split()},
+    **{
+        name: f"jax.lax.{name}"
+        for name in (
+            "cond switch while_loop fori_loop scan map cummax cummin cumlogsumexp dynamic_slice "
+            "dynamic_update_slice top_k stop_gradient rsqrt erf"
+        ).split()
+    },
     **{name: f"jax.nn.{name}" for name in "softmax log_softmax sigmoid one_hot logsumexp".split()},
     **{name: f"jax.{name}" for name in "grad value_and_grad vmap jvp jit checkpoint".split()},
-    "associative_scan": "associative_scan", "linear_recurrence": "linear_recurrence", "I": "jnp.int32", "B": "jnp.bool_",
+    "associative_scan": "associative_scan",
+    "linear_recurrence": "linear_recurrence",
+    "I": "jnp.int32",
+    "B": "jnp.bool_",
 }  # fmt: skip
 _PRELUDE = {
     "hop": "import hop\n",
@@ -33,7 +43,8 @@ _PRELUDE = {
 import jax.numpy as jnp
 
 def associative_scan(f, elems, reverse=False, axis=0):
-    return jax.lax.associative_scan(jax.vmap(f, in_axes=axis, out_axes=axis), elems, reverse=reverse, axis=axis)
+    return jax.lax.associative_scan(jax.vmap(f, in_axes=axis, out_axes=axis), elems, \
+reverse=reverse, axis=axis)
 
 def linear_recurrence(a, b, axis=0, reverse=False):
     return associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, b), reverse, axis)[1]
@@ -365,11 +376,17 @@ class Maker:
             )
         kind = self.rng.randrange(4)
         if kind == 0:
-            return f"({self.integers(shape)} {self.rng.choice(['<', '>=', '==', '!='])} {self.rng.randrange(-1, 3)})"
+            return (
+                f"({self.integers(shape)} {self.rng.choice(['<', '>=', '==', '!='])} "
+                f"{self.rng.randrange(-1, 3)})"
+            )
         if kind == 1 and shape == ():
             wide = self.find("F", None, lambda v: v.shape != () and size_of(v.shape) > 0)
             if wide is not None:
-                return f"o.{self.rng.choice(['any', 'all'])}({self.take(wide)} {self.rng.choice('<>')} {self.number()})"
+                return (
+                    f"o.{self.rng.choice(['any', 'all'])}"
+                    f"({self.take(wide)} {self.rng.choice('<>')} {self.number()})"
+                )
         a, b = self.want("F", shape), self.want("F", shape) if self.chance(0.4) else self.number()
         return (
             f"({a} {self.rng.choice(['<', '>', '<=', '>='])} {b})" if a != b else f"({a} > {self.number()})"
@@ -392,11 +409,36 @@ class Maker:
         value = self.find(d) or self.find("F")
         d, v, m = value.dtype, self.take(value), value.most
         rows = [
-            (f"o.sin({v})", 1), (f"o.cos({v})", 1), (f"o.tanh({v})", 1), (f"o.sigmoid({v})", 1), (f"o.atan({v})", 1.6), (f"-{v}", m), (f"o.abs({v})", m), (f"o.square({v})", m * m),
-            (f"o.sqrt(1.0 + {v} * {v})", 1 + m), (f"o.log1p({v} * {v})", 2.4), (f"o.exp(-{v} * {v})", 1), (f"o.expm1(0.3 * {v})", 1.5), (f"o.rsqrt(2.0 + {v})" if m < 1.5 else f"o.rsqrt(1.0 + {v} ** 2)", 2),
-            (f"{v} ** 3", m**3), (f"o.erf({v})", 1), (f"o.sign({v})", 1), (f"o.floor({v}) + {v}", 2 * m), (f"o.log({v} * {v} + 0.5)", 2.5), (f"o.maximum({v}, 0.0)", m), (f"o.clip({v}, -0.5, 0.7)", 0.7),
-            (f"o.logaddexp({v}, o.zeros_like({v}))", m + 0.7), (f"o.sinh(0.4 * {v})", 1.6), (f"o.asin(0.3 * {v})" if m <= 3 else f"o.atan({v})", 1.6), (f"{v} * {v}" if self.differences else f"o.stop_gradient({v}) * {v}", m * m),
-            (f"o.round({v}) - {v}", 0.5), (f"o.exp2(0.5 * {v})", 2.9), (f"o.reciprocal(1.5 + o.sin({v}))", 2), (f"o.cosh(0.3 * {v})", 1.5), (f"o.asinh({v})", 2), (f"o.trunc({v}) * 0.5 + {v}", 2 * m),
+            (f"o.sin({v})", 1),
+            (f"o.cos({v})", 1),
+            (f"o.tanh({v})", 1),
+            (f"o.sigmoid({v})", 1),
+            (f"o.atan({v})", 1.6),
+            (f"-{v}", m),
+            (f"o.abs({v})", m),
+            (f"o.square({v})", m * m),
+            (f"o.sqrt(1.0 + {v} * {v})", 1 + m),
+            (f"o.log1p({v} * {v})", 2.4),
+            (f"o.exp(-{v} * {v})", 1),
+            (f"o.expm1(0.3 * {v})", 1.5),
+            (f"o.rsqrt(2.0 + {v})" if m < 1.5 else f"o.rsqrt(1.0 + {v} ** 2)", 2),
+            (f"{v} ** 3", m**3),
+            (f"o.erf({v})", 1),
+            (f"o.sign({v})", 1),
+            (f"o.floor({v}) + {v}", 2 * m),
+            (f"o.log({v} * {v} + 0.5)", 2.5),
+            (f"o.maximum({v}, 0.0)", m),
+            (f"o.clip({v}, -0.5, 0.7)", 0.7),
+            (f"o.logaddexp({v}, o.zeros_like({v}))", m + 0.7),
+            (f"o.sinh(0.4 * {v})", 1.6),
+            (f"o.asin(0.3 * {v})" if m <= 3 else f"o.atan({v})", 1.6),
+            (f"{v} * {v}" if self.differences else f"o.stop_gradient({v}) * {v}", m * m),
+            (f"o.round({v}) - {v}", 0.5),
+            (f"o.exp2(0.5 * {v})", 2.9),
+            (f"o.reciprocal(1.5 + o.sin({v}))", 2),
+            (f"o.cosh(0.3 * {v})", 1.5),
+            (f"o.asinh({v})", 2),
+            (f"o.trunc({v}) * 0.5 + {v}", 2 * m),
         ]  # fmt: skip
         text, most = self.rng.choice(rows)
         return self.let(text, d, value.shape, most)
@@ -408,9 +450,20 @@ class Maker:
         b = self.want(d, self.rng.choice([shape, shape, shape[1:], ()]))
         m, n = self.bound(a), self.bound(b)
         rows = [
-            (f"{a} + {b}", m + n), (f"{a} - 0.5 * {b}", m + n), (f"{a} * {b}", m * n), (f"{a} * {b}", m * n), (f"{a} / (1.5 + o.sin({b}))", 2 * m), (f"o.maximum({a}, {b})", max(m, n)),
-            (f"o.minimum({a}, {b})", max(m, n)), (f"o.atan2({a}, 1.5 + {b} * {b})", 1.6), (f"o.hypot({a}, {b} + 0.2)", 2 * _LIMIT), (f"(1.0 + {a} * {a}) ** (0.3 * o.tanh({b}))", 3),
-            (f"o.logaddexp({a}, {b})", _LIMIT + 0.7), (f"o.remainder({a}, 1.7) + {b}", 1.7 + n), (f"o.fmod({a}, 1.3) * {b}", 1.3 * n), (f"o.copysign({a}, {b})", m),
+            (f"{a} + {b}", m + n),
+            (f"{a} - 0.5 * {b}", m + n),
+            (f"{a} * {b}", m * n),
+            (f"{a} * {b}", m * n),
+            (f"{a} / (1.5 + o.sin({b}))", 2 * m),
+            (f"o.maximum({a}, {b})", max(m, n)),
+            (f"o.minimum({a}, {b})", max(m, n)),
+            (f"o.atan2({a}, 1.5 + {b} * {b})", 1.6),
+            (f"o.hypot({a}, {b} + 0.2)", 2 * _LIMIT),
+            (f"(1.0 + {a} * {a}) ** (0.3 * o.tanh({b}))", 3),
+            (f"o.logaddexp({a}, {b})", _LIMIT + 0.7),
+            (f"o.remainder({a}, 1.7) + {b}", 1.7 + n),
+            (f"o.fmod({a}, 1.3) * {b}", 1.3 * n),
+            (f"o.copysign({a}, {b})", m),
         ]  # fmt: skip
         text, most = self.rng.choice(rows)
         return self.let(text, d, shape, most)
@@ -426,7 +479,10 @@ class Maker:
         if found is None:
             shape = (3,) if rank == 1 else (2, 3)
             found = self.let(
-                f"o.sin(o.reshape(o.arange({size_of(shape)}, dtype=o.{dtype}), {shape}) + {self.want(dtype, ())})",
+                (
+                    f"o.sin(o.reshape(o.arange({size_of(shape)}, dtype=o.{dtype}), {shape}) "
+                    f"+ {self.want(dtype, ())})"
+                ),
                 dtype,
                 shape,
                 1,
@@ -472,10 +528,23 @@ class Maker:
         n = shape[axis]
         a = f"axis={axis}"
         rows = [
-            (f"o.cumsum({v}, {a})", n * m), (f"o.cumprod({v}, {a})", max(1, m) ** n), (f"o.cummax({v} + o.cumsum(0.01 + 0.0 * {v}, {a}), {a}, reverse={self.chance(0.5)})", m + 0.01 * n), (f"o.cummin({v} + o.cumsum(0.01 + 0.0 * {v}, {a}), {a})", m + 0.01 * n),  # of equals the two take other ones
-            (f"o.sort({v}, {a}, descending={self.chance(0.5)})", m), (f"o.flip({v}, {a})", m), (f"o.roll({v}, {self.rng.choice([1, -1, 2])}, {a})", m), (f"o.softmax({v}, {a})", 1),
-            (f"o.log_softmax({v}, {a})", 2 * m + 2), (f"o.cumlogsumexp({v}, {a})", m + 2), (f"o.take_along_axis({v}, o.argsort({v}, {a}), {a})", m),
-            (f"o.linear_recurrence(0.5 * o.tanh({v}), {v}, {a}, reverse={self.chance(0.5)})", 2 * m), (f"o.cumsum({v}[::-1], {a})[::-1]", n * m),
+            (f"o.cumsum({v}, {a})", n * m),
+            (f"o.cumprod({v}, {a})", max(1, m) ** n),
+            # of equals the two take other ones
+            (
+                f"o.cummax({v} + o.cumsum(0.01 + 0.0 * {v}, {a}), {a}, reverse={self.chance(0.5)})",
+                m + 0.01 * n,
+            ),
+            (f"o.cummin({v} + o.cumsum(0.01 + 0.0 * {v}, {a}), {a})", m + 0.01 * n),
+            (f"o.sort({v}, {a}, descending={self.chance(0.5)})", m),
+            (f"o.flip({v}, {a})", m),
+            (f"o.roll({v}, {self.rng.choice([1, -1, 2])}, {a})", m),
+            (f"o.softmax({v}, {a})", 1),
+            (f"o.log_softmax({v}, {a})", 2 * m + 2),
+            (f"o.cumlogsumexp({v}, {a})", m + 2),
+            (f"o.take_along_axis({v}, o.argsort({v}, {a}), {a})", m),
+            (f"o.linear_recurrence(0.5 * o.tanh({v}), {v}, {a}, reverse={self.chance(0.5)})", 2 * m),
+            (f"o.cumsum({v}[::-1], {a})[::-1]", n * m),
         ]  # fmt: skip
         text, most = self.rng.choice(rows)
         return self.let(text, "F", shape, most)
@@ -513,10 +582,24 @@ class Maker:
         v, shape, m = self.take(value), value.shape, value.most
         last = shape[-1]
         rows = [
-            (f"o.concatenate([{v}, 0.5 * {v}])[{shape[0]}:]", shape), (f"o.stack([{v}, o.sin({v})])[1]", shape), (f"o.expand_dims({v}, axis=0)[0]", shape), (f"o.tile({v}, 2)[..., :{last}]", shape),
-            (f"o.repeat({v}, 2, axis=0)[::2]", shape), (f"{v}[::-1]", shape), (f"{v}[..., ::-1]", shape), (f"{v}[..., :-1]", shape[:-1] + (last - 1,)),
-            (f"o.pad({v}, [{', '.join(['(0, 0)'] * (len(shape) - 1) + ['(1, 0)'])}], ‹value|constant_values›=0.5)[..., :{last}]", shape),
-            (f"{v}[{self.rng.randrange(-shape[0], shape[0])}]", shape[1:]), (f"{v}[..., {self.rng.randrange(last)}]", shape[:-1]), (f"o.squeeze({v}[..., :1], axis=-1)", shape[:-1]),
+            (f"o.concatenate([{v}, 0.5 * {v}])[{shape[0]}:]", shape),
+            (f"o.stack([{v}, o.sin({v})])[1]", shape),
+            (f"o.expand_dims({v}, axis=0)[0]", shape),
+            (f"o.tile({v}, 2)[..., :{last}]", shape),
+            (f"o.repeat({v}, 2, axis=0)[::2]", shape),
+            (f"{v}[::-1]", shape),
+            (f"{v}[..., ::-1]", shape),
+            (f"{v}[..., :-1]", shape[:-1] + (last - 1,)),
+            (
+                (
+                    f"o.pad({v}, [{', '.join(['(0, 0)'] * (len(shape) - 1) + ['(1, 0)'])}], "
+                    f"‹value|constant_values›=0.5)[..., :{last}]"
+                ),
+                shape,
+            ),
+            (f"{v}[{self.rng.randrange(-shape[0], shape[0])}]", shape[1:]),
+            (f"{v}[..., {self.rng.randrange(last)}]", shape[:-1]),
+            (f"o.squeeze({v}[..., :1], axis=-1)", shape[:-1]),
         ]  # fmt: skip
         if len(shape) == 2:
             rows += [
@@ -540,8 +623,18 @@ class Maker:
         v, shape, m = self.take(value), value.shape, value.most
         n = shape[0]
         rows = [
-            (f"{v}[{self.index(n)}]", shape[1:]), (f"{v}[{self.integers(())}]", shape[1:]), (f"o.take({v}, {self.positions((3,), n)}, axis=0)", (3,) + shape[1:]),
-            (f"{v}[{self.positions((2,), n)}]", (2,) + shape[1:]), (f"o.dynamic_slice({v}, {_tuple([self.integers(())] + ['o.full((), 0, dtype=o.I)'] * (len(shape) - 1))}, {_tuple(map(str, (1,) + shape[1:]))})[0]", shape[1:]),
+            (f"{v}[{self.index(n)}]", shape[1:]),
+            (f"{v}[{self.integers(())}]", shape[1:]),
+            (f"o.take({v}, {self.positions((3,), n)}, axis=0)", (3,) + shape[1:]),
+            (f"{v}[{self.positions((2,), n)}]", (2,) + shape[1:]),
+            (
+                (
+                    f"o.dynamic_slice({v}, "
+                    f"{_tuple([self.integers(())] + ['o.full((), 0, dtype=o.I)'] * (len(shape) - 1))}, "
+                    f"{_tuple(map(str, (1,) + shape[1:]))})[0]"
+                ),
+                shape[1:],
+            ),
             (f"{v}[..., o.asarray([{shape[-1] - 1}, 0])]", shape[:-1] + (2,)),
         ]  # fmt: skip
         if len(shape) == 2:
@@ -558,9 +651,20 @@ class Maker:
         v, shape, m = self.take(value), value.shape, value.most
         n, rest = shape[0], shape[1:]
         rows = [
-            (f"{v}.at[{self.integers(())}].set({self.want('F', rest)})", _LIMIT), (f"{v}.at[{self.index(n)}].add({self.want('F', rest)})", 2 * _LIMIT), (f"{v}.at[1:].set(0.5)", m),
-            (f"{v}.at[:{n - 1}].multiply({self.number()})", m), (f"{v}.at[{self.positions((3,), n)}].add({self.want('F', (3,) + rest)})", 4 * _LIMIT), (f"{v}.at[..., 0].add({self.want('F', shape[:-1])})", 2 * _LIMIT),
-            (f"o.dynamic_update_slice({v}, {self.want('F', (1,) + rest)}, {_tuple([self.integers(())] + ['o.full((), 0, dtype=o.I)'] * len(rest))})", _LIMIT), (f"{v}.at[::2].set({self.want('F', rest)})", _LIMIT),
+            (f"{v}.at[{self.integers(())}].set({self.want('F', rest)})", _LIMIT),
+            (f"{v}.at[{self.index(n)}].add({self.want('F', rest)})", 2 * _LIMIT),
+            (f"{v}.at[1:].set(0.5)", m),
+            (f"{v}.at[:{n - 1}].multiply({self.number()})", m),
+            (f"{v}.at[{self.positions((3,), n)}].add({self.want('F', (3,) + rest)})", 4 * _LIMIT),
+            (f"{v}.at[..., 0].add({self.want('F', shape[:-1])})", 2 * _LIMIT),
+            (
+                (
+                    f"o.dynamic_update_slice({v}, {self.want('F', (1,) + rest)}, "
+                    f"{_tuple([self.integers(())] + ['o.full((), 0, dtype=o.I)'] * len(rest))})"
+                ),
+                _LIMIT,
+            ),
+            (f"{v}.at[::2].set({self.want('F', rest)})", _LIMIT),
         ]  # fmt: skip
         text, most = self.rng.choice(rows)
         return self.let(text, "F", shape, most)
@@ -569,8 +673,15 @@ class Maker:
         shape = self.rng.choice([(), (), (3,), (2,)])
         i, j = self.integers(shape), self.integers(self.rng.choice([shape, ()]))
         choices = [
-            f"({i} + {j}) % 5", f"({i} * {j}) % 7 - 2", f"o.maximum({i}, {j})", f"{i} // 2 - {j} % 3", f"o.abs({i}) ^ ({j} & 3)", f"o.where({self.truth(shape)}, {i}, {j})", f"o.minimum({i}, 3) << 1",
-            f"o.astype({self.truth(shape)}, o.I) + {i} % 2", f"o.clip({i}, -2, 3)",
+            f"({i} + {j}) % 5",
+            f"({i} * {j}) % 7 - 2",
+            f"o.maximum({i}, {j})",
+            f"{i} // 2 - {j} % 3",
+            f"o.abs({i}) ^ ({j} & 3)",
+            f"o.where({self.truth(shape)}, {i}, {j})",
+            f"o.minimum({i}, 3) << 1",
+            f"o.astype({self.truth(shape)}, o.I) + {i} % 2",
+            f"o.clip({i}, -2, 3)",
         ]  # fmt: skip
         wide = self.find("F", None, lambda v: len(v.shape) > 0 and size_of(v.shape) > 0)
         if wide is not None and self.chance(0.5):
@@ -632,8 +743,18 @@ class Maker:
         shape = self.rng.choice([(), (), (3,), (2,)])
         a, b = self.narrow(shape), self.narrow(self.rng.choice([shape, ()]))
         choices = [
-            f"({a} + {b}) % 5", f"{a} * {b} + 1", f"o.maximum({a}, {b})", f"{a} // 2", f"{a} ^ {b}", f"o.minimum({a}, 3)", f"o.where({self.truth(shape)}, {a}, {b})", f"o.clip({a}, 1, 4)",
-            f"o.astype(o.sum({self.narrow((3,))}) + {a}, o.N)", f"o.astype({a} > {b}, o.N)", f"{a} << 1", f"~{a} & 7",
+            f"({a} + {b}) % 5",
+            f"{a} * {b} + 1",
+            f"o.maximum({a}, {b})",
+            f"{a} // 2",
+            f"{a} ^ {b}",
+            f"o.minimum({a}, 3)",
+            f"o.where({self.truth(shape)}, {a}, {b})",
+            f"o.clip({a}, 1, 4)",
+            f"o.astype(o.sum({self.narrow((3,))}) + {a}, o.N)",
+            f"o.astype({a} > {b}, o.N)",
+            f"{a} << 1",
+            f"~{a} & 7",
         ]  # fmt: skip
         if self.chance(0.3):
             return self.let(f"o.astype({a}, o.I) - 2", "I", shape)
@@ -650,13 +771,26 @@ class Maker:
         some = f"o.arange({n}) < {max(1, n - 1)}"  # not all, unless there is one
         masked = f"o.where({some}, {v}, -o.inf)"
         rows = [
-            (f"o.softmax({masked}, axis=-1)", shape, 1), (f"o.logsumexp({masked}, axis=-1)", shape[:-1], m + 2), (f"o.max({masked}, axis=-1)", shape[:-1], m), (f"o.exp({masked})", shape, 21),
-            (f"o.cumlogsumexp(o.where({some}, {v}, -o.inf), axis={len(shape) - 1})", shape, m + 2), (f"o.maximum({v}, -o.inf)", shape, m), (f"o.clip({v}, -o.inf, 0.5)", shape, m),
-            (f"o.where(o.isfinite({masked}), {v}, 0.25)", shape, m), (f"o.min(o.where({some}, {v}, o.inf), axis=-1)", shape[:-1], m), (f"o.minimum({masked}, o.inf)[..., :{max(1, n - 1)}]", shape[:-1] + (max(1, n - 1),), m),
-            (f"o.sort(o.where({some}, {v}, o.inf), axis=-1)[..., :{max(1, n - 1)}]", shape[:-1] + (max(1, n - 1),), m), (f"{v} + o.atan(o.full((), o.inf, dtype=o.F))", shape, m + 1.6),
+            (f"o.softmax({masked}, axis=-1)", shape, 1),
+            (f"o.logsumexp({masked}, axis=-1)", shape[:-1], m + 2),
+            (f"o.max({masked}, axis=-1)", shape[:-1], m),
+            (f"o.exp({masked})", shape, 21),
+            (f"o.cumlogsumexp(o.where({some}, {v}, -o.inf), axis={len(shape) - 1})", shape, m + 2),
+            (f"o.maximum({v}, -o.inf)", shape, m),
+            (f"o.clip({v}, -o.inf, 0.5)", shape, m),
+            (f"o.where(o.isfinite({masked}), {v}, 0.25)", shape, m),
+            (f"o.min(o.where({some}, {v}, o.inf), axis=-1)", shape[:-1], m),
+            (f"o.minimum({masked}, o.inf)[..., :{max(1, n - 1)}]", shape[:-1] + (max(1, n - 1),), m),
+            (
+                f"o.sort(o.where({some}, {v}, o.inf), axis=-1)[..., :{max(1, n - 1)}]",
+                shape[:-1] + (max(1, n - 1),),
+                m,
+            ),
+            (f"{v} + o.atan(o.full((), o.inf, dtype=o.F))", shape, m + 1.6),
         ]  # fmt: skip
         if self.chance(0.3):  # powers of 2 times a small integer are exact in every float dtype
-            far = f"{float(2 ** self.rng.choice([10, 22, 40, 60, 100]))} * o.astype({self.integers(shape)} % 5, o.F)"
+            power = float(2 ** self.rng.choice([10, 22, 40, 60, 100]))
+            far = f"{power} * o.astype({self.integers(shape)} % 5, o.F)"
             rows = [(f"{v} * o.{self.rng.choice(['sin', 'cos'])}({far})", shape, m)]
         text, made, most = self.rng.choice(rows)
         return self.let(text, "F", made, most)
@@ -676,7 +810,10 @@ class Maker:
             rows.append(
                 (
                     "while_loop",
-                    f"o.while_loop(lambda s: s[1] < 3, lambda s: (o.cos(s[0] * {v}), s[1] + 1), ({start}, {self.rng.randrange(3)}))[0]",
+                    (
+                        f"o.while_loop(lambda s: s[1] < 3, lambda s: (o.cos(s[0] * {v}), s[1] + 1), "
+                        f"({start}, {self.rng.randrange(3)}))[0]"
+                    ),
                 )
             )
         operator, text = self.rng.choice(rows)
@@ -687,9 +824,19 @@ class Maker:
         """Operators that carry and give nothing."""
         v = self.take(self.find("F"))
         rows = [
-            "o.fori_loop(0, 3, lambda i, s: s, ())", f"o.fori_loop(0, {self.index(3)}, lambda i, s: s, ())" if not self.only_reversible else "o.fori_loop(1, 1, lambda i, s: s, {})", f"o.scan(lambda s, u: (s, None), (), o.zeros(2) + o.sum({v}))",
-            f"o.scan(lambda s, u: (s, ()), None, None, length={self.rng.randrange(3)})", f"o.cond({self.truth(())}, lambda: (), lambda: ())", f"o.switch({self.integers(())}, (lambda a: None, lambda a: None), {v})",
-            f"o.map(lambda u: (), o.zeros((3, 2)) + o.sum({v}))", f"o.jit(lambda a: ())({v})", f"o.checkpoint(lambda a: [])({v})",
+            "o.fori_loop(0, 3, lambda i, s: s, ())",
+            (
+                f"o.fori_loop(0, {self.index(3)}, lambda i, s: s, ())"
+                if not self.only_reversible
+                else "o.fori_loop(1, 1, lambda i, s: s, {})"
+            ),
+            f"o.scan(lambda s, u: (s, None), (), o.zeros(2) + o.sum({v}))",
+            f"o.scan(lambda s, u: (s, ()), None, None, length={self.rng.randrange(3)})",
+            f"o.cond({self.truth(())}, lambda: (), lambda: ())",
+            f"o.switch({self.integers(())}, (lambda a: None, lambda a: None), {v})",
+            f"o.map(lambda u: (), o.zeros((3, 2)) + o.sum({v}))",
+            f"o.jit(lambda a: ())({v})",
+            f"o.checkpoint(lambda a: [])({v})",
         ]  # fmt: skip
         self.emit(f"{self.fresh('z')} = {self.rng.choice(rows)}")
 
@@ -843,9 +990,8 @@ class Maker:
             branches.append(self.fresh("branch"))
             self.body("switch", branches[-1], self.renamed(params), types, depth, lambda t: pack(tree, t), 1)
         name = self.fresh("r")
-        self.emit(
-            f"{name} = o.switch({', '.join([self.narrow(()) if self.chance(0.3) else self.integers(()), _tuple(branches), *texts])})"
-        )
+        which = self.narrow(()) if self.chance(0.3) else self.integers(())
+        self.emit(f"{name} = o.switch({', '.join([which, _tuple(branches), *texts])})")
         self.results(name, tree, types)
 
     def make_jit(self, depth, operator="jit"):
@@ -887,7 +1033,8 @@ class Maker:
         condition = f"{leaves[count]} < {limit_name}"
         d, s = types[0]
         if d in "FH" and self.chance(0.4):
-            condition = f"({condition}) & ({'o.sum(' + leaves[0] + ')' if s else leaves[0]} < {self.number(-0.5, 2.5)})"
+            first = f"o.sum({leaves[0]})" if s else leaves[0]
+            condition = f"({condition}) & ({first} < {self.number(-0.5, 2.5)})"
         self.emit(f"    return {condition}")
         c = self.fresh("s")
         params = [(c, {text: types[i] for i, text in unpack(tree, c).items() if i != count})]
@@ -920,7 +1067,8 @@ class Maker:
         ]
         self.body(operator, body, params, types, depth, lambda t: pack(tree, t))
         self.emit(
-            f"{name} = o.fori_loop({low}, {high}, {body}, {pack(tree, texts)}{self.schedule() if operator == 'fori_loop' else ''})"
+            f"{name} = o.fori_loop({low}, {high}, {body}, {pack(tree, texts)}"
+            f"{self.schedule() if operator == 'fori_loop' else ''})"
         )
         self.results(name, tree, types)
 
@@ -996,7 +1144,8 @@ class Maker:
             lambda t: pack(tree, t),
         )
         self.emit(
-            f"{name} = o.map({body}, {pack(xs_tree, over)}{'‹, sequential=True|›' if self.chance(0.3) else ''})"
+            f"{name} = o.map({body}, {pack(xs_tree, over)}"
+            f"{'‹, sequential=True|›' if self.chance(0.3) else ''})"
         )
         self.results(name, tree, [(d, (length, *s)) for d, s in outs])
 
@@ -1096,7 +1245,10 @@ class Maker:
             self.roundabout(f'{q}["m"]', f'{p}["b"]', f'{q}["b"]', name, wished)
             self.emit(f'return {{"m": {p}["m"] * {q}["m"], "b": {name}}}')
             self.indent -= 1
-        elems = f'{{"m": 0.8 * o.sin({base}[:, None] + {self.want("F", (3,))}), "b": o.cos({base}[:, None] * {self.want("F", (3,))})}}'
+        elems = (
+            f'{{"m": 0.8 * o.sin({base}[:, None] + {self.want("F", (3,))}), '
+            f'"b": o.cos({base}[:, None] * {self.want("F", (3,))})}}'
+        )
         out = self.fresh("r")
         self.emit(f"{out} = o.associative_scan({f}, {elems}{reverse})")
         self.let(f'{out}["b"]', "F", (length, 3), 6)
@@ -1111,10 +1263,19 @@ class Maker:
         self.note(inner, {*self.outer, "associative_scan"})
         text = {
             "cond": f"o.cond(o.sum({d}) > 0.1, lambda: {m} * {b} + {d}, lambda: {d} + {b} * {m})",
-            "switch": f"o.switch(o.astype({d}[0] > 0.0, o.I), (lambda v: {m} * v + {d}, lambda v: {d} + v * {m}), {b})",
-            "while_loop": f"o.while_loop(lambda s: s[1] < 3, lambda s: (s[0] + {m} * {b} / 3.0, s[1] + 1), ({d}, o.full((), 0, dtype=o.I)))[0]",
+            "switch": (
+                f"o.switch(o.astype({d}[0] > 0.0, o.I), "
+                f"(lambda v: {m} * v + {d}, lambda v: {d} + v * {m}), {b})"
+            ),
+            "while_loop": (
+                f"o.while_loop(lambda s: s[1] < 3, lambda s: (s[0] + {m} * {b} / 3.0, s[1] + 1), "
+                f"({d}, o.full((), 0, dtype=o.I)))[0]"
+            ),
             "fori_loop": f"o.fori_loop(0, 2, lambda i, s: s + {m} * {b} / 2.0, {d})",
-            "fori_loop_traced": f"o.fori_loop(0, o.astype({d}[0] * 0.0, o.I) + 2, lambda i, s: s + {m} * {b} / 2.0, {d})",
+            "fori_loop_traced": (
+                f"o.fori_loop(0, o.astype({d}[0] * 0.0, o.I) + 2, "
+                f"lambda i, s: s + {m} * {b} / 2.0, {d})"
+            ),
             "grad": f"o.grad(lambda v: o.sum({m} * {b} * v + 0.5 * v * v))({d})",
             "jvp": f"o.jvp(lambda v: 0.5 * {m} * v * v + {d} * v, ({b},), (o.ones_like({b}),))[1]",
             "scan": f"o.scan(lambda s, u: (s + {m} * u, None), {d}, o.stack([0.25 * {b}, 0.75 * {b}]))[0]",

@@ -223,10 +223,21 @@ def unrolled(layers):
     return case
 
 
-CASES = {  # name: (case, timed rounds, calls in a round, how much results may differ)
-    "rnn": (rnn, 51, 1, 1e-4), "rnn_grad": (rnn_grad, 51, 1, 1e-3), "while100k": (while100k, 51, 1, 1e-4), "scan1e7": (scan1e7, 5, 1, 1e-4), "carry60": (carry60, 51, 1, 1e-3), "carry60_grad": (carry60_grad, 51, 1, 1e-3),
-    "assoc_scan": (assoc_scan, 21, 1, 1e-4), "assoc_grad": (assoc_grad, 21, 1, 1e-3), "cond": (cond, 31, 200, 1e-5), "elem16M": (elem16M, 7, 1, 1e-4),
-    "tf12": (transformer(12), 11, 1, 1e-3), "tf48": (transformer(48), 5, 1, 1e-3), "tf12_unrolled": (unrolled(12), 7, 1, 1e-3),
+CASES = {
+    # name: (case, timed rounds, calls in a round, how much results may differ)
+    "rnn": (rnn, 51, 1, 1e-4),
+    "rnn_grad": (rnn_grad, 51, 1, 1e-3),
+    "while100k": (while100k, 51, 1, 1e-4),
+    "scan1e7": (scan1e7, 5, 1, 1e-4),
+    "carry60": (carry60, 51, 1, 1e-3),
+    "carry60_grad": (carry60_grad, 51, 1, 1e-3),
+    "assoc_scan": (assoc_scan, 21, 1, 1e-4),
+    "assoc_grad": (assoc_grad, 21, 1, 1e-3),
+    "cond": (cond, 31, 200, 1e-5),
+    "elem16M": (elem16M, 7, 1, 1e-4),
+    "tf12": (transformer(12), 11, 1, 1e-3),
+    "tf48": (transformer(48), 5, 1, 1e-3),
+    "tf12_unrolled": (unrolled(12), 7, 1, 1e-3),
 }  # fmt: skip
 SLOW = ("tf12_unrolled",)
 
@@ -278,8 +289,14 @@ def measure(name, quick):
     run = {key: middle(t) for key, t in times.items()}
     error = difference(results["hop"], results["jax"])
     line = {
-        "case": name, "hop_first_ms": round(first["hop"], 2), "hop_ms": round(run["hop"], 4), "jax_first_ms": round(first["jax"], 1), "jax_ms": round(run["jax"], 4),
-        "ratio_jax": round(run["jax"] / run["hop"], 2), "first_ratio": round(first["jax"] / first["hop"], 1), "error": float(f"{error:.2g}"),
+        "case": name,
+        "hop_first_ms": round(first["hop"], 2),
+        "hop_ms": round(run["hop"], 4),
+        "jax_first_ms": round(first["jax"], 1),
+        "jax_ms": round(run["jax"], 4),
+        "ratio_jax": round(run["jax"] / run["hop"], 2),
+        "first_ratio": round(first["jax"] / first["hop"], 1),
+        "error": float(f"{error:.2g}"),
     }  # fmt: skip
     print(json.dumps(line), flush=True)
     return not bound or error <= bound
