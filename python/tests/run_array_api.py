@@ -41,7 +41,8 @@ def suite_folder(source, work):
             if subprocess.run(step, check=False).returncode:
                 stop(
                     f"the suite could not be fetched from {address}\n"
-                    "It is not on PyPI; its home is a git repository with a submodule. Where that can be reached:\n"
+                    "It is not on PyPI; its home is a git repository with a submodule. "
+                    "Where that can be reached:\n"
                     "    git clone --recurse-submodules https://github.com/data-apis/array-api-tests\n"
                     "and then: make test-array-api ARRAY_API_TESTS=path/to/array-api-tests"
                 )
@@ -127,7 +128,8 @@ def main(source, wheel, work, *arguments):
     names = ("total", "passed", "skipped", "xfailed", "failed", "error")
     total, passed, skipped, expected_to, failed, errors = (counts.get(name, 0) for name in names)
     print(
-        f"passed {passed}, expected to fail {expected_to}, failed {failed}, errors {errors}, skipped {skipped}"
+        f"passed {passed}, expected to fail {expected_to}, failed {failed}, errors {errors}, "
+        f"skipped {skipped}"
     )
     for what, n in (("collected tests", total), ("those not skipped", total - skipped)):
         print(f"{passed} / {n} of {what} pass: {100 * passed / n if n else 0:.1f} %")

@@ -10,55 +10,73 @@ import hop
 from support import Case, needs_numpy, numpy
 
 # The parameters that the standard (2024.12) gives to functions, to methods of arrays and to what
-# __array_namespace_info__ returns. A unary function of elements
-# is name(x, /), a binary one name(x1, x2, /).
+# __array_namespace_info__ returns. A unary function of elements is name(x, /), a binary one
+# name(x1, x2, /).
 SIGNATURES = """
-arange(start, /, stop=None, step=1, *, dtype=None, device=None); asarray(obj, /, *, dtype=None, device=None, copy=None)
-empty(shape, *, dtype=None, device=None); empty_like(x, /, *, dtype=None, device=None); eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None)
+arange(start, /, stop=None, step=1, *, dtype=None, device=None)
+asarray(obj, /, *, dtype=None, device=None, copy=None); empty(shape, *, dtype=None, device=None)
+empty_like(x, /, *, dtype=None, device=None); eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None)
 from_dlpack(x, /, *, device=None, copy=None); full(shape, fill_value, *, dtype=None, device=None)
-full_like(x, /, fill_value, *, dtype=None, device=None); linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True)
-meshgrid(*arrays, indexing="xy"); ones(shape, *, dtype=None, device=None); ones_like(x, /, *, dtype=None, device=None); tril(x, /, *, k=0)
+full_like(x, /, fill_value, *, dtype=None, device=None)
+linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True); meshgrid(*arrays, indexing="xy")
+ones(shape, *, dtype=None, device=None); ones_like(x, /, *, dtype=None, device=None); tril(x, /, *, k=0)
 triu(x, /, *, k=0); zeros(shape, *, dtype=None, device=None); zeros_like(x, /, *, dtype=None, device=None)
-astype(x, dtype, /, *, copy=True, device=None); can_cast(from_, to, /); finfo(type, /); iinfo(type, /); isdtype(dtype, kind)
-result_type(*arrays_and_dtypes); clip(x, /, min=None, max=None); take(x, indices, /, *, axis=None); take_along_axis(x, indices, /, *, axis=-1)
-tensordot(x1, x2, /, *, axes=2); vecdot(x1, x2, /, *, axis=-1); broadcast_arrays(*arrays); broadcast_to(x, /, shape); concat(arrays, /, *, axis=0)
-expand_dims(x, /, axis); flip(x, /, *, axis=None); moveaxis(x, source, destination, /); permute_dims(x, /, axes); repeat(x, repeats, /, *, axis=None)
-reshape(x, /, shape, *, copy=None); roll(x, /, shift, *, axis=None); squeeze(x, /, axis); stack(arrays, /, *, axis=0); tile(x, repetitions, /)
-unstack(x, /, *, axis=0); argmax(x, /, *, axis=None, keepdims=False); argmin(x, /, *, axis=None, keepdims=False)
-count_nonzero(x, /, *, axis=None, keepdims=False); searchsorted(x1, x2, /, *, side="left", sorter=None); where(condition, x1, x2, /)
-argsort(x, /, *, axis=-1, descending=False, stable=True); sort(x, /, *, axis=-1, descending=False, stable=True)
-cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False); cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False)
-max(x, /, *, axis=None, keepdims=False); mean(x, /, *, axis=None, keepdims=False); min(x, /, *, axis=None, keepdims=False)
-prod(x, /, *, axis=None, dtype=None, keepdims=False); std(x, /, *, axis=None, correction=0.0, keepdims=False)
-sum(x, /, *, axis=None, dtype=None, keepdims=False); var(x, /, *, axis=None, correction=0.0, keepdims=False); all(x, /, *, axis=None, keepdims=False)
-any(x, /, *, axis=None, keepdims=False); diff(x, /, *, axis=-1, n=1, prepend=None, append=None); matmul(x1, x2, /); matrix_transpose(x, /)
-nonzero(x, /); unique_all(x, /); unique_counts(x, /); unique_inverse(x, /); unique_values(x, /)
-linalg.cholesky(x, /, *, upper=False); linalg.cross(x1, x2, /, *, axis=-1); linalg.det(x, /); linalg.diagonal(x, /, *, offset=0); linalg.eigh(x, /)
-linalg.eigvalsh(x, /); linalg.inv(x, /); linalg.matmul(x1, x2, /); linalg.matrix_norm(x, /, *, keepdims=False, ord="fro")
-linalg.matrix_power(x, n, /); linalg.matrix_rank(x, /, *, rtol=None); linalg.matrix_transpose(x, /); linalg.outer(x1, x2, /)
-linalg.pinv(x, /, *, rtol=None); linalg.qr(x, /, *, mode="reduced"); linalg.slogdet(x, /); linalg.solve(x1, x2, /)
-linalg.svd(x, /, *, full_matrices=True); linalg.svdvals(x, /); linalg.tensordot(x1, x2, /, *, axes=2); linalg.trace(x, /, *, offset=0, dtype=None)
+astype(x, dtype, /, *, copy=True, device=None); can_cast(from_, to, /); finfo(type, /); iinfo(type, /)
+isdtype(dtype, kind); result_type(*arrays_and_dtypes); clip(x, /, min=None, max=None)
+take(x, indices, /, *, axis=None); take_along_axis(x, indices, /, *, axis=-1); tensordot(x1, x2, /, *, axes=2)
+vecdot(x1, x2, /, *, axis=-1); broadcast_arrays(*arrays); broadcast_to(x, /, shape)
+concat(arrays, /, *, axis=0); expand_dims(x, /, axis); flip(x, /, *, axis=None)
+moveaxis(x, source, destination, /); permute_dims(x, /, axes); repeat(x, repeats, /, *, axis=None)
+reshape(x, /, shape, *, copy=None); roll(x, /, shift, *, axis=None); squeeze(x, /, axis)
+stack(arrays, /, *, axis=0); tile(x, repetitions, /); unstack(x, /, *, axis=0)
+argmax(x, /, *, axis=None, keepdims=False); argmin(x, /, *, axis=None, keepdims=False)
+count_nonzero(x, /, *, axis=None, keepdims=False); searchsorted(x1, x2, /, *, side="left", sorter=None)
+where(condition, x1, x2, /); argsort(x, /, *, axis=-1, descending=False, stable=True)
+sort(x, /, *, axis=-1, descending=False, stable=True)
+cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False)
+cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False)
+max(x, /, *, axis=None, keepdims=False); mean(x, /, *, axis=None, keepdims=False)
+min(x, /, *, axis=None, keepdims=False); prod(x, /, *, axis=None, dtype=None, keepdims=False)
+std(x, /, *, axis=None, correction=0.0, keepdims=False); sum(x, /, *, axis=None, dtype=None, keepdims=False)
+var(x, /, *, axis=None, correction=0.0, keepdims=False); all(x, /, *, axis=None, keepdims=False)
+any(x, /, *, axis=None, keepdims=False); diff(x, /, *, axis=-1, n=1, prepend=None, append=None)
+matmul(x1, x2, /); matrix_transpose(x, /); nonzero(x, /); unique_all(x, /); unique_counts(x, /)
+unique_inverse(x, /); unique_values(x, /); linalg.cholesky(x, /, *, upper=False)
+linalg.cross(x1, x2, /, *, axis=-1); linalg.det(x, /); linalg.diagonal(x, /, *, offset=0); linalg.eigh(x, /)
+linalg.eigvalsh(x, /); linalg.inv(x, /); linalg.matmul(x1, x2, /)
+linalg.matrix_norm(x, /, *, keepdims=False, ord="fro"); linalg.matrix_power(x, n, /)
+linalg.matrix_rank(x, /, *, rtol=None); linalg.matrix_transpose(x, /); linalg.outer(x1, x2, /)
+linalg.pinv(x, /, *, rtol=None); linalg.qr(x, /, *, mode="reduced"); linalg.slogdet(x, /)
+linalg.solve(x1, x2, /); linalg.svd(x, /, *, full_matrices=True); linalg.svdvals(x, /)
+linalg.tensordot(x1, x2, /, *, axes=2); linalg.trace(x, /, *, offset=0, dtype=None)
 linalg.vecdot(x1, x2, /, *, axis=-1); linalg.vector_norm(x, /, *, axis=None, keepdims=False, ord=2)
-info.capabilities(); info.default_device(); info.default_dtypes(*, device=None); info.devices(); info.dtypes(*, device=None, kind=None)
-array.__abs__(); array.__add__(other, /); array.__and__(other, /); array.__array_namespace__(*, api_version=None); array.__bool__()
-array.__complex__(); array.__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None); array.__dlpack_device__(); array.__eq__(other, /)
-array.__float__(); array.__floordiv__(other, /); array.__ge__(other, /); array.__getitem__(key, /); array.__gt__(other, /); array.__index__()
-array.__int__(); array.__invert__(); array.__le__(other, /); array.__lshift__(other, /); array.__lt__(other, /); array.__matmul__(other, /)
-array.__mod__(other, /); array.__mul__(other, /); array.__ne__(other, /); array.__neg__(); array.__or__(other, /); array.__pos__()
-array.__pow__(other, /); array.__rshift__(other, /); array.__setitem__(key, value, /); array.__sub__(other, /); array.__truediv__(other, /)
+info.capabilities(); info.default_device(); info.default_dtypes(*, device=None); info.devices()
+info.dtypes(*, device=None, kind=None); array.__abs__(); array.__add__(other, /); array.__and__(other, /)
+array.__array_namespace__(*, api_version=None); array.__bool__(); array.__complex__()
+array.__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None); array.__dlpack_device__()
+array.__eq__(other, /); array.__float__(); array.__floordiv__(other, /); array.__ge__(other, /)
+array.__getitem__(key, /); array.__gt__(other, /); array.__index__(); array.__int__(); array.__invert__()
+array.__le__(other, /); array.__lshift__(other, /); array.__lt__(other, /); array.__matmul__(other, /)
+array.__mod__(other, /); array.__mul__(other, /); array.__ne__(other, /); array.__neg__()
+array.__or__(other, /); array.__pos__(); array.__pow__(other, /); array.__rshift__(other, /)
+array.__setitem__(key, value, /); array.__sub__(other, /); array.__truediv__(other, /)
 array.__xor__(other, /); array.to_device(device, /, *, stream=None)
 """
 UNARY = (
-    "abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan log log1p log2 log10 logical_not negative positive real reciprocal round "
-    "sign signbit sin sinh square sqrt tan tanh trunc"
+    "abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor imag isfinite "
+    "isinf isnan log log1p log2 log10 logical_not negative positive real reciprocal round sign signbit sin "
+    "sinh square sqrt tan tanh trunc"
 ).split()
 BINARY = (
-    "add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal floor_divide greater greater_equal hypot less less_equal logaddexp logical_and "
-    "logical_or logical_xor maximum minimum multiply nextafter not_equal pow remainder subtract"
+    "add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide "
+    "equal floor_divide greater greater_equal hypot less less_equal logaddexp logical_and logical_or "
+    "logical_xor maximum minimum multiply nextafter not_equal pow remainder subtract"
 ).split()
 METHODS = (
-    "__abs__ __add__ __and__ __array_namespace__ __bool__ __complex__ __dlpack__ __dlpack_device__ __eq__ __float__ __floordiv__ __ge__ __getitem__ __gt__ __index__ __int__ __invert__ __le__ "
-    "__lshift__ __lt__ __matmul__ __mod__ __mul__ __ne__ __neg__ __or__ __pos__ __pow__ __rshift__ __setitem__ __sub__ __truediv__ __xor__ to_device dtype device mT ndim shape size T"
+    "__abs__ __add__ __and__ __array_namespace__ __bool__ __complex__ __dlpack__ __dlpack_device__ __eq__ "
+    "__float__ __floordiv__ __ge__ __getitem__ __gt__ __index__ __int__ __invert__ __le__ __lshift__ __lt__ "
+    "__matmul__ __mod__ __mul__ __ne__ __neg__ __or__ __pos__ __pow__ __rshift__ __setitem__ __sub__ "
+    "__truediv__ __xor__ to_device dtype device mT ndim shape size T"
 ).split()
 FLOATS = ("float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -167,8 +185,14 @@ class Names(Case):
         self.assertIs(x.__array_namespace__(api_version="2023.12"), hop)
         self.assertIs(x.to_device(x.device), x)
         for bad in (
-            lambda: x.__array_namespace__(api_version="1999.12"), lambda: hop.zeros(1, device="elsewhere"), lambda: hop.eye(2, device="elsewhere"), lambda: hop.astype(x, hop.int8, device="elsewhere"),
-            lambda: hop.arange(3, device="elsewhere"), lambda: hop.linspace(0, 1, 3, device="elsewhere"), lambda: hop.full_like(x, 1, device="elsewhere"), lambda: x.to_device("elsewhere"),
+            lambda: x.__array_namespace__(api_version="1999.12"),
+            lambda: hop.zeros(1, device="elsewhere"),
+            lambda: hop.eye(2, device="elsewhere"),
+            lambda: hop.astype(x, hop.int8, device="elsewhere"),
+            lambda: hop.arange(3, device="elsewhere"),
+            lambda: hop.linspace(0, 1, 3, device="elsewhere"),
+            lambda: hop.full_like(x, 1, device="elsewhere"),
+            lambda: x.to_device("elsewhere"),
         ):  # fmt: skip
             with self.assertRaises(ValueError):
                 bad()
@@ -177,8 +201,10 @@ class Names(Case):
 @needs_numpy
 class SpecialValues(Case):
     THEIRS = {
-        "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2", "atanh": "arctanh", "pow": "power",
-        "bitwise_left_shift": None, "bitwise_right_shift": None, "bitwise_and": None, "bitwise_or": None, "bitwise_xor": None, "bitwise_invert": None,
+        "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
+        "atan2": "arctan2", "atanh": "arctanh", "pow": "power", "bitwise_left_shift": None,
+        "bitwise_right_shift": None, "bitwise_and": None, "bitwise_or": None, "bitwise_xor": None,
+        "bitwise_invert": None,
     }  # fmt: skip
 
     def agree(self, name, *arrays):
@@ -267,8 +293,8 @@ class SpecialValues(Case):
             for found_ in (getattr(hop, name)(x), hop.jit(getattr(hop, name))(x)):
                 self.close(found_, getattr(numpy, name)(x.astype("f8")), 2e-6)
         self.assertEqual(math.copysign(1, hop.jit(hop.sin)(hop.asarray([-0.0]))[0].item()), -1)
-        # nearest to odd multiples of pi/2: 16367173·2^72 among f32, 6381956970095103·2^797 among f64 (Muller
-        # and others, Handbook of Floating-Point Arithmetic)
+        # nearest to odd multiples of pi/2: 16367173·2^72 among f32, 6381956970095103·2^797 among f64
+        # (Muller and others, Handbook of Floating-Point Arithmetic)
         for x, dtype, cosine in (
             (16367173 * 2.0**72, hop.float32, -1.6147697982476212e-09),
             (6381956970095103 * 2.0**797, hop.float64, -4.6871659242546276e-19),

@@ -242,9 +242,12 @@ class Indexing(Case):
         i, j = numpy.array([0, 2, -1]), numpy.array([[1], [3]])
         mask = a[:, :, 0] % 3 == 0
         keys = [
-            0, -1, (0, 1), (0, 1, 2), (Ellipsis, 2), slice(1, None), (slice(None), slice(None, None, -1)), (slice(10, 0, -2),), (None, 0), (Ellipsis, None), (0, Ellipsis, None, slice(1, 3)),
-            slice(5, 2), slice(-2, None), (slice(None, None, 2), slice(3, None, -1), slice(0, 0)), (), Ellipsis, i, (i, i), (slice(None), i), (i, slice(None), i), (slice(None), j, i), (i, j),
-            (0, slice(None), i), (i, 0), (i, None, i), mask, (mask, 0), (slice(None), a[0, :, 0] > 5), a > 30, a[0, 0, 0] == 0, (i, Ellipsis), [0, 1], (slice(None), [0, 3], [1, 1]), numpy.int64(1),
+            0, -1, (0, 1), (0, 1, 2), (Ellipsis, 2), slice(1, None), (slice(None), slice(None, None, -1)),
+            (slice(10, 0, -2),), (None, 0), (Ellipsis, None), (0, Ellipsis, None, slice(1, 3)), slice(5, 2),
+            slice(-2, None), (slice(None, None, 2), slice(3, None, -1), slice(0, 0)), (), Ellipsis, i, (i, i),
+            (slice(None), i), (i, slice(None), i), (slice(None), j, i), (i, j), (0, slice(None), i), (i, 0),
+            (i, None, i), mask, (mask, 0), (slice(None), a[0, :, 0] > 5), a > 30, a[0, 0, 0] == 0,
+            (i, Ellipsis), [0, 1], (slice(None), [0, 3], [1, 1]), numpy.int64(1),
         ]  # fmt: skip
         for key in keys:
             expected = numpy.asarray(a[key])

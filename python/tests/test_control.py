@@ -45,7 +45,10 @@ class Branches(Case):
             (
                 lambda v: {"h": v},
                 lambda v: {"g": v},
-                r"result\['g'\]: true_fun has nothing there, expected \*\n  result\['h'\]: true_fun has the structure \*, expected nothing",
+                (
+                    r"result\['g'\]: true_fun has nothing there, expected \*\n  "
+                    r"result\['h'\]: true_fun has the structure \*, expected nothing"
+                ),
             ),
             (
                 lambda v: v,
@@ -64,15 +67,17 @@ class Branches(Case):
 
 class Loops(Case):
     def test_while(self):
-        collatz = lambda n: hop.while_loop(
+        collatz = lambda n: hop.while_loop(  # noqa: E731
             lambda c: c["n"] != 1,
             lambda c: {"n": hop.where(c["n"] % 2 == 0, c["n"] // 2, 3 * c["n"] + 1), "steps": c["steps"] + 1},
             {"n": n, "steps": 0},
-        )["steps"]  # noqa: E731
+        )["steps"]
         self.equal(collatz(27), 111)
         self.equal(hop.jit(collatz)(hop.asarray(27)), 111)
         self.equal(hop.vmap(collatz)(hop.asarray([1, 7, 27])), [0, 16, 111])
-        power = lambda x: hop.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, c[1] * x), (0, 1.0))[1]  # noqa: E731
+        power = lambda x: (  # noqa: E731
+            hop.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, c[1] * x), (0, 1.0))[1]
+        )
         self.equal(hop.grad(power)(2.0), 80.0)
         with self.assertRaises(hop.CheckError):
             hop.while_loop(lambda c: c > 0, lambda c: c + 1, 1, max_trips=10)
@@ -110,7 +115,9 @@ class Loops(Case):
 
     def test_scan_with_closure(self):
         w = hop.asarray([[0.5, 0.1], [0.0, 0.5]])
-        rnn = lambda w, xs: hop.scan(lambda h, x: (hop.tanh(h @ w + x), None), hop.zeros(2), xs)[0]  # noqa: E731
+        rnn = lambda w, xs: (  # noqa: E731
+            hop.scan(lambda h, x: (hop.tanh(h @ w + x), None), hop.zeros(2), xs)[0]
+        )
         xs = hop.ones((4, 2))
         h = [0.0, 0.0]
         import math
@@ -167,13 +174,37 @@ class Loops(Case):
     def test_python_numbers(self):
         """A number takes the dtype of what it meets; where that cannot hold it, it is not cut off."""
         for call, text in [
-            (lambda: hop.jit(lambda p: hop.cond(p, lambda: hop.asarray(2), lambda: 0.5))(False), r"cond: result: false_fun gives f32\[\], true_fun gives i64\[\]"),
-            (lambda: hop.jit(lambda p: hop.cond(p, lambda: hop.ones(4), lambda: 0.0))(True), r"cond: result: false_fun gives f32\[\], true_fun gives f32\[4\]"),
-            (lambda: hop.jit(lambda k: hop.switch(k, [lambda: 2, lambda: 3.5, lambda: hop.asarray(4)]))(1), r"switch: result: branch 1 gives f32\[\], branch 2 gives i64\[\]"),
-            (lambda: hop.scan(lambda c, x: (0.5, c), hop.asarray(2), hop.ones(2)), r"scan: carry: the function gives f32\[\], the loop began with i64\[\]"),
-            (lambda: hop.while_loop(lambda c: c, lambda c: 2, hop.asarray(True)), r"while_loop: carry: the body gives i64\[\], the loop began with bool\[\]"),
-            (lambda: hop.fori_loop(0, 3, lambda i, c: c / 2, hop.asarray(8)), r"gives f32\[\], the loop began with i64\[\]; integers divided by integers.*\.astype\(hop\.int64\)"),
-            (lambda: hop.fori_loop(0, 3, lambda i, c: c * vector(2)[0], hop.asarray(8.0)), r"gives f64\[\], the loop began with f32\[\]$"),
+            (
+                lambda: hop.jit(lambda p: hop.cond(p, lambda: hop.asarray(2), lambda: 0.5))(False),
+                r"cond: result: false_fun gives f32\[\], true_fun gives i64\[\]",
+            ),
+            (
+                lambda: hop.jit(lambda p: hop.cond(p, lambda: hop.ones(4), lambda: 0.0))(True),
+                r"cond: result: false_fun gives f32\[\], true_fun gives f32\[4\]",
+            ),
+            (
+                lambda: hop.jit(lambda k: hop.switch(k, [lambda: 2, lambda: 3.5, lambda: hop.asarray(4)]))(1),
+                r"switch: result: branch 1 gives f32\[\], branch 2 gives i64\[\]",
+            ),
+            (
+                lambda: hop.scan(lambda c, x: (0.5, c), hop.asarray(2), hop.ones(2)),
+                r"scan: carry: the function gives f32\[\], the loop began with i64\[\]",
+            ),
+            (
+                lambda: hop.while_loop(lambda c: c, lambda c: 2, hop.asarray(True)),
+                r"while_loop: carry: the body gives i64\[\], the loop began with bool\[\]",
+            ),
+            (
+                lambda: hop.fori_loop(0, 3, lambda i, c: c / 2, hop.asarray(8)),
+                (
+                    r"gives f32\[\], the loop began with i64\[\]; "
+                    r"integers divided by integers.*\.astype\(hop\.int64\)"
+                ),
+            ),
+            (
+                lambda: hop.fori_loop(0, 3, lambda i, c: c * vector(2)[0], hop.asarray(8.0)),
+                r"gives f64\[\], the loop began with f32\[\]$",
+            ),
         ]:  # fmt: skip
             with self.assertRaisesRegex(hop.InvalidError, text):
                 call()
@@ -185,11 +216,28 @@ class Loops(Case):
 
     def test_errors(self):
         cases = [
-            (lambda: hop.scan(lambda c, x: ({"h": [c["h"][0][:2]]}, None), {"h": [vector(1, 2, 3)]}, vector(1)), r"scan: carry\['h'\]\[0\]: the function gives f64\[2\], the loop began with f64\[3\]"),
-            (lambda: hop.scan(lambda c, x: (c, x, x), 0.0, vector(1)), "pair"), (lambda: hop.scan(lambda c, x: ((c, c), x), 0.0, vector(1)), r"carry: .*\(\*, \*\), expected \*"),
-            (lambda: hop.scan(lambda c, x: (c, x), 0.0, {"a": vector(1), "b": vector(1, 2)}), r"xs\['b'\] has length 2, xs\['a'\] has 1"), (lambda: hop.scan(lambda c, x: (c, x), 0.0, 1.0), "nothing to go over"),
-            (lambda: hop.while_loop(lambda c: c, lambda c: c, 1.0), r"bool\[\]"), (lambda: hop.while_loop(lambda c: c < 1, lambda c: vector(1), vector(1)[0]), r"carry: the body gives f64\[1\], the loop began with f64\[\]"),
-            (lambda: hop.fori_loop(0, 3, lambda i, c: (c,), 1.0), "structure"), (lambda: hop.associative_scan(lambda a, b: (a, b), vector(1)), "structure"),
+            (
+                lambda: hop.scan(
+                    lambda c, x: ({"h": [c["h"][0][:2]]}, None),
+                    {"h": [vector(1, 2, 3)]},
+                    vector(1),
+                ),
+                r"scan: carry\['h'\]\[0\]: the function gives f64\[2\], the loop began with f64\[3\]",
+            ),
+            (lambda: hop.scan(lambda c, x: (c, x, x), 0.0, vector(1)), "pair"),
+            (lambda: hop.scan(lambda c, x: ((c, c), x), 0.0, vector(1)), r"carry: .*\(\*, \*\), expected \*"),
+            (
+                lambda: hop.scan(lambda c, x: (c, x), 0.0, {"a": vector(1), "b": vector(1, 2)}),
+                r"xs\['b'\] has length 2, xs\['a'\] has 1",
+            ),
+            (lambda: hop.scan(lambda c, x: (c, x), 0.0, 1.0), "nothing to go over"),
+            (lambda: hop.while_loop(lambda c: c, lambda c: c, 1.0), r"bool\[\]"),
+            (
+                lambda: hop.while_loop(lambda c: c < 1, lambda c: vector(1), vector(1)[0]),
+                r"carry: the body gives f64\[1\], the loop began with f64\[\]",
+            ),
+            (lambda: hop.fori_loop(0, 3, lambda i, c: (c,), 1.0), "structure"),
+            (lambda: hop.associative_scan(lambda a, b: (a, b), vector(1)), "structure"),
         ]  # fmt: skip
         for call, text in cases:
             with self.assertRaisesRegex(hop.Error, text):

@@ -87,8 +87,9 @@ class NumPy(Case):
 
     def test_what_is_refused(self):
         cases = {
-            ">f4": "newbyteorder", ">i8": "newbyteorder", "c8": "complex", "c16": "complex", "O": "Python objects", "U3": "no numbers", "S3": "no numbers", "M8[s]": "datetime64[s]", "m8[s]": "timedelta64[s]",
-            "f4,i4": "take one field", "g": "long double",
+            ">f4": "newbyteorder", ">i8": "newbyteorder", "c8": "complex", "c16": "complex",
+            "O": "Python objects", "U3": "no numbers", "S3": "no numbers", "M8[s]": "datetime64[s]",
+            "m8[s]": "timedelta64[s]", "f4,i4": "take one field", "g": "long double",
         }  # fmt: skip
         x = hop.ones(2)
         for dtype, text in cases.items():

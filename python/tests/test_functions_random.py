@@ -1002,9 +1002,9 @@ class Random(Case):
         calls = {
             name: lambda a, f=getattr(hop, name): f(x, axis=a)
             for name in (
-                "sum prod mean var std max min any all argmax argmin count_nonzero logsumexp softmax log_softmax "
-                "cumulative_sum cumulative_prod cumulative_max cumulative_min cumulative_logsumexp diff sort argsort "
-                "squeeze flip unstack"
+                "sum prod mean var std max min any all argmax argmin count_nonzero logsumexp softmax "
+                "log_softmax cumulative_sum cumulative_prod cumulative_max cumulative_min "
+                "cumulative_logsumexp diff sort argsort squeeze flip unstack"
             ).split()
         }
         calls |= {

@@ -17,12 +17,16 @@ COUNT, LEAST_UNCHANGED = 76, 72
 # Snippets that do not run as they are: what the message says instead. Whoever makes one run takes its line
 # away.
 INSTEAD = {
-    "custom_jvp: a derivative of one's own": "hop has no 'custom_jvp': stop_gradient says what is constant; see implicit "
-    "differentiation",
-    "custom_vjp: clips a gradient": "hop has no 'custom_vjp': stop_gradient says what is constant; see implicit "
-    "differentiation",
-    "config: double precision": "hop has no 'config': there are no settings: float64 is there whenever dtype=hop.float64 asks for "
-    "it",
+    "custom_jvp: a derivative of one's own": (
+        "hop has no 'custom_jvp': stop_gradient says what is constant; see implicit differentiation"
+    ),
+    "custom_vjp: clips a gradient": (
+        "hop has no 'custom_vjp': stop_gradient says what is constant; see implicit differentiation"
+    ),
+    "config: double precision": (
+        "hop has no 'config': there are no settings: "
+        "float64 is there whenever dtype=hop.float64 asks for it"
+    ),
     "numpy: axes by position": "there is no argument 'ddof': use correction=1",
 }
 

@@ -303,7 +303,8 @@ class Norm(Case):
         draw = numpy.random.default_rng(3)
         m, cube = draw.normal(size=(3, 4)), draw.normal(size=(2, 3, 4))
         cases = [(m, axis, order) for axis, order in (
-            (None, None), (0, None), (1, 1), (0, math.inf), ((0, 1), None), ((1, 0), 1), ((0, 1), "nuc"), (None, 2),
+            (None, None), (0, None), (1, 1), (0, math.inf), ((0, 1), None), ((1, 0), 1), ((0, 1), "nuc"),
+            (None, 2),
         )]  # fmt: skip
         for x, axis, order in [*cases, (cube, None, None), (cube, (0, 2), 1), (m[0], None, 3)]:
             for keep in (False, True):

@@ -78,12 +78,34 @@ class Arguments(Mistakes):
                 return x
 
         for given, text in (
-            ({"static_argnames": "mod"}, "jit: static_argnames: there is no argument 'mod': f has x, mode, flag; did you mean 'mode'?"), ({"static_argnames": ("mode", "flags")}, "no argument 'flags'"),
-            ({"static_argnames": ["zzz"]}, "no argument 'zzz': f has x, mode, flag"), ({"static_argnums": 2}, "jit: static_argnums: there is no argument 2: f has 2 that can be given by position (x, mode)"),
-            ({"static_argnums": (0, -3)}, "no argument -3"), ({"donate_argnums": 5}, "jit: donate_argnums: there is no argument 5"), ({"static_argnums": 0, "donate_argnums": 0}, "argument 0 is static"),
-            ({"static_argnums": 1.0}, "numbers of arguments, found 1.0"), ({"static_argnums": True}, "numbers of arguments, found True"), ({"static_argnums": None}, "found None"), ({"donate_argnums": "x"}, "found 'x'"),
-            ({"static_argnames": 3}, "names of arguments, found 3"), ({"static_argnames": [3]}, "names of arguments"), ({"static_argnames": None}, "names of arguments, found None"), ({"static_argnums": 2**70}, "static_argnums"),
-            ({"strict": "yes"}, "jit: strict: expected True or False"), ({"threads": -1}, "jit: threads: expected a number of threads"), ({"threads": 1.5}, "jit: threads"), ({"portable": None}, "jit: portable"),
+            (
+                {"static_argnames": "mod"},
+                "jit: static_argnames: there is no argument 'mod': f has x, mode, flag; did you mean 'mode'?",
+            ),
+            ({"static_argnames": ("mode", "flags")}, "no argument 'flags'"),
+            ({"static_argnames": ["zzz"]}, "no argument 'zzz': f has x, mode, flag"),
+            (
+                {"static_argnums": 2},
+                (
+                    "jit: static_argnums: there is no argument 2: "
+                    "f has 2 that can be given by position (x, mode)"
+                ),
+            ),
+            ({"static_argnums": (0, -3)}, "no argument -3"),
+            ({"donate_argnums": 5}, "jit: donate_argnums: there is no argument 5"),
+            ({"static_argnums": 0, "donate_argnums": 0}, "argument 0 is static"),
+            ({"static_argnums": 1.0}, "numbers of arguments, found 1.0"),
+            ({"static_argnums": True}, "numbers of arguments, found True"),
+            ({"static_argnums": None}, "found None"),
+            ({"donate_argnums": "x"}, "found 'x'"),
+            ({"static_argnames": 3}, "names of arguments, found 3"),
+            ({"static_argnames": [3]}, "names of arguments"),
+            ({"static_argnames": None}, "names of arguments, found None"),
+            ({"static_argnums": 2**70}, "static_argnums"),
+            ({"strict": "yes"}, "jit: strict: expected True or False"),
+            ({"threads": -1}, "jit: threads: expected a number of threads"),
+            ({"threads": 1.5}, "jit: threads"),
+            ({"portable": None}, "jit: portable"),
         ):  # fmt: skip
             said = self.fails(hop.InvalidError, text, hop.jit, f, **given)
             self.assertTrue(said.startswith(__file__), said)
@@ -181,8 +203,14 @@ class Arguments(Mistakes):
         self.equal(hop.asarray(masked.filled(0.0)), [1, 0])
         self.fails(TypeError, "filled", hop.asarray, [1.0, numpy.ma.masked])
         for bad, text in (
-            (numpy.array([1, None]), "Python objects"), (numpy.zeros(2, dtype=[("a", "f4")]), "records"), (numpy.array(["2020-01-01"], dtype="datetime64[D]"), "datetime64"), (numpy.array([1], dtype="timedelta64[s]"), "timedelta64"),
-            (numpy.array(["a"]), "no numbers"), (numpy.zeros(2, dtype=complex), "complex"), (numpy.zeros(2, dtype=numpy.longdouble), "long doubles"), (numpy.zeros(2, dtype=">f4"), "order of other machines"),
+            (numpy.array([1, None]), "Python objects"),
+            (numpy.zeros(2, dtype=[("a", "f4")]), "records"),
+            (numpy.array(["2020-01-01"], dtype="datetime64[D]"), "datetime64"),
+            (numpy.array([1], dtype="timedelta64[s]"), "timedelta64"),
+            (numpy.array(["a"]), "no numbers"),
+            (numpy.zeros(2, dtype=complex), "complex"),
+            (numpy.zeros(2, dtype=numpy.longdouble), "long doubles"),
+            (numpy.zeros(2, dtype=">f4"), "order of other machines"),
         ):  # fmt: skip
             for use in (hop.asarray, hop.sum, lambda a: x + a, hop.jit(lambda v: v)):
                 with self.assertRaises(TypeError) as caught:
@@ -332,10 +360,17 @@ class Arguments(Mistakes):
 class Structure(Mistakes):
     def test_loops(self):
         state = {"h": [hop.zeros(3), hop.zeros(2)], "n": 0}
+
+        def longer():
+            return hop.scan(lambda c, x: ({**c, "h": [hop.zeros(4), c["h"][1]]}, x), state, hop.ones(5))
+
         self.fails(
             hop.InvalidError,
-            f"{__file__}:{line()}: scan: carry['h'][0]: the function gives f32[4], the loop began with f32[3]",
-            lambda: hop.scan(lambda c, x: ({**c, "h": [hop.zeros(4), c["h"][1]]}, x), state, hop.ones(5)),
+            (
+                f"{__file__}:{longer.__code__.co_firstlineno + 1}: scan: carry['h'][0]: "
+                "the function gives f32[4], the loop began with f32[3]"
+            ),
+            longer,
         )
         self.fails(
             hop.InvalidError,
@@ -404,11 +439,16 @@ class Structure(Mistakes):
             return {"a": hop.zeros(4), "b": (None, hop.zeros(2)), "c": 1.5, "d": c["d"], "new": c["d"]}
 
         lines = [
-            "carry['b'][0]: {0} has the structure None, expected *", "carry['b'][1]: {0} has the structure *, expected None", "carry['gone']: {0} has nothing there, expected *",
-            "carry['new']: {0} has the structure *, expected nothing", "carry['a']: {0} gives f32[4], the loop began with f32[3]", "carry['c']: {0} gives f32[], the loop began with i64[]",
+            "carry['b'][0]: {0} has the structure None, expected *",
+            "carry['b'][1]: {0} has the structure *, expected None",
+            "carry['gone']: {0} has nothing there, expected *",
+            "carry['new']: {0} has the structure *, expected nothing",
+            "carry['a']: {0} gives f32[4], the loop began with f32[3]",
+            "carry['c']: {0} gives f32[], the loop began with i64[]",
         ]  # fmt: skip
         loops = {
-            "scan": (lambda: hop.scan(lambda c, x: (body(c), x), state, hop.ones(2)), "the function"), "while_loop": (lambda: hop.while_loop(lambda c: c["c"] < 3, body, state), "the body"),
+            "scan": (lambda: hop.scan(lambda c, x: (body(c), x), state, hop.ones(2)), "the function"),
+            "while_loop": (lambda: hop.while_loop(lambda c: c["c"] < 3, body, state), "the body"),
             "fori_loop": (lambda: hop.fori_loop(0, 2, lambda i, c: body(c), state), "the body"),
         }  # fmt: skip
         for name, (call, whose) in loops.items():
@@ -426,10 +466,29 @@ class Structure(Mistakes):
         said = self.fails(hop.InvalidError, "cond: 6 things do not fit", hop.jit(branch), True)
         self.assertIn("result['a']: false_fun gives f32[3], true_fun gives f32[4]", said)
         self.assertIn("result['gone']: true_fun has nothing there, expected *", said)
-        self.fails(hop.InvalidError, "switch: 2 things do not fit:\n  result[0]: branch 0 gives f32[], branch 1 gives i64[]\n  result[1]: branch 0 gives True, branch 1 gives 1.0",
-                   hop.jit(lambda i: hop.switch(i, [lambda: (hop.asarray(1.0), True), lambda: (hop.asarray(1), 1.0)])), 1)  # fmt: skip
-        self.fails(hop.InvalidError, "associative_scan: 2 things do not fit:\n  elems[0]: the function gives f64[] for two slices f32[]\n  elems[1]: the function gives f32[2] for two slices f32[]",
-                   hop.associative_scan, lambda a, b: (a[0].astype(hop.float64), hop.ones(2)), (hop.ones(3), hop.ones(3)))  # fmt: skip
+        self.fails(
+            hop.InvalidError,
+            (
+                "switch: 2 things do not fit:\n"
+                "  result[0]: branch 0 gives f32[], branch 1 gives i64[]\n"
+                "  result[1]: branch 0 gives True, branch 1 gives 1.0"
+            ),
+            hop.jit(
+                lambda i: hop.switch(i, [lambda: (hop.asarray(1.0), True), lambda: (hop.asarray(1), 1.0)])
+            ),
+            1,
+        )  # fmt: skip
+        self.fails(
+            hop.InvalidError,
+            (
+                "associative_scan: 2 things do not fit:\n"
+                "  elems[0]: the function gives f64[] for two slices f32[]\n"
+                "  elems[1]: the function gives f32[2] for two slices f32[]"
+            ),
+            hop.associative_scan,
+            lambda a, b: (a[0].astype(hop.float64), hop.ones(2)),
+            (hop.ones(3), hop.ones(3)),
+        )  # fmt: skip
         many = [hop.zeros(1)] * 30
         said = self.fails(
             hop.InvalidError,
@@ -473,8 +532,12 @@ class Structure(Mistakes):
 
     def test_truth_is_no_number(self):
         for call in (
-            lambda: hop.scan(lambda c, x: (True, x), hop.asarray(1.0), hop.ones(2)), lambda: hop.while_loop(lambda c: c < 3, lambda c: True, hop.asarray(1.0)), lambda: hop.fori_loop(0, 2, lambda i, c: False, 1.0),
-            lambda: hop.fori_loop(0, 2, lambda i, c: c + 1, True), lambda: hop.scan(lambda c, x: (1.5, x), False, hop.ones(2)), lambda: hop.scan(lambda c, x: (True, x), 3, hop.ones(2)),
+            lambda: hop.scan(lambda c, x: (True, x), hop.asarray(1.0), hop.ones(2)),
+            lambda: hop.while_loop(lambda c: c < 3, lambda c: True, hop.asarray(1.0)),
+            lambda: hop.fori_loop(0, 2, lambda i, c: False, 1.0),
+            lambda: hop.fori_loop(0, 2, lambda i, c: c + 1, True),
+            lambda: hop.scan(lambda c, x: (1.5, x), False, hop.ones(2)),
+            lambda: hop.scan(lambda c, x: (True, x), 3, hop.ones(2)),
         ):  # fmt: skip
             said = self.fails(hop.InvalidError, "carry: ", call)
             self.assertIn("bool[]", said)
@@ -698,7 +761,10 @@ class Predicates(Mistakes):
             )
         said = self.fails(
             hop.TracerError,
-            "scan: length: expected a number of steps, known while the program is captured, found a traced value of type i64[]",
+            (
+                "scan: length: expected a number of steps, known while the program is captured, "
+                "found a traced value of type i64[]"
+            ),
             hop.jit(lambda n: hop.scan(lambda c, x: (c, x), 1.0, length=n)),
             3,
         )
@@ -829,9 +895,21 @@ class Traced(Mistakes):
 
         x = hop.ones(3)
         calls = [
-            lambda: hop.jit(body)(x), lambda: hop.grad(body)(x), lambda: hop.vmap(body)(x), lambda: hop.scan(body, 0.0, x), lambda: hop.while_loop(lambda c: c < 1.0, body, 0.0),
-            lambda: hop.while_loop(body, lambda c: c, 0.0), lambda: hop.fori_loop(0, 3, body, 0.0), lambda: hop.map(body, x), lambda: hop.associative_scan(body, x), lambda: hop.cond(True, body, body),
-            lambda: hop.jit(lambda p: hop.cond(p, body, body))(True), lambda: hop.jit(lambda i: hop.switch(i, [body, body]))(1), lambda: hop.vjp(body, x), lambda: hop.jvp(body, (x,), (x,)), lambda: hop.hessian(body)(x),
+            lambda: hop.jit(body)(x),
+            lambda: hop.grad(body)(x),
+            lambda: hop.vmap(body)(x),
+            lambda: hop.scan(body, 0.0, x),
+            lambda: hop.while_loop(lambda c: c < 1.0, body, 0.0),
+            lambda: hop.while_loop(body, lambda c: c, 0.0),
+            lambda: hop.fori_loop(0, 3, body, 0.0),
+            lambda: hop.map(body, x),
+            lambda: hop.associative_scan(body, x),
+            lambda: hop.cond(True, body, body),
+            lambda: hop.jit(lambda p: hop.cond(p, body, body))(True),
+            lambda: hop.jit(lambda i: hop.switch(i, [body, body]))(1),
+            lambda: hop.vjp(body, x),
+            lambda: hop.jvp(body, (x,), (x,)),
+            lambda: hop.hessian(body)(x),
             lambda: hop.grad(lambda v: hop.sum(hop.scan(lambda c, y: (hop.vmap(body)(v), y), 0.0, v)[0]))(x),
         ]  # fmt: skip
         for call in calls:
@@ -868,8 +946,20 @@ class Traced(Mistakes):
         """Code that asked a traced value for its elements and went on without them would be captured with
         a way that nobody chose: the capture ends with that exception."""
         uses = [
-            bool, int, float, complex, lambda v: v.item(), lambda v: v.tolist(), lambda v: [1, 2, 3][v.astype(hop.int64)], lambda v: 1 in v.reshape((1,)), memoryview,
-            lambda v: list(hop.nonzero(v.reshape((1,)))[0]), lambda v: len(hop.nonzero(v.reshape((1,)))[0]), lambda v: hop.arange(v), lambda v: v and 1, lambda v: hop.zeros(v.astype(hop.int64)),
+            bool,
+            int,
+            float,
+            complex,
+            lambda v: v.item(),
+            lambda v: v.tolist(),
+            lambda v: [1, 2, 3][v.astype(hop.int64)],
+            lambda v: 1 in v.reshape((1,)),
+            memoryview,
+            lambda v: list(hop.nonzero(v.reshape((1,)))[0]),
+            lambda v: len(hop.nonzero(v.reshape((1,)))[0]),
+            lambda v: hop.arange(v),
+            lambda v: v and 1,
+            lambda v: hop.zeros(v.astype(hop.int64)),
         ]  # fmt: skip
         if numpy is not None:
             uses += [numpy.asarray, numpy.sin]
@@ -936,9 +1026,32 @@ class Traced(Mistakes):
                 except Exception:
                     pass
             probes = [
-                repr, str, lambda v: f"{v} {v:.3f} {v!r}", lambda v: v == None, lambda v: v != "text", lambda v: isinstance(v, hop.Tracer), lambda v: hasattr(v, "__array_interface__"), copy.copy,  # noqa: E711
-                copy.deepcopy, pickle.dumps, lambda v: v is None, hash, callable, lambda v: len(v), lambda v: v.shape, lambda v: v.no_such_name, lambda v: iter(v), lambda v: [v] + [1], id, type, vars,
-                lambda v: inspect.getmembers(v), weakref.ref, lambda v: v @ hop.ones((9, 9)), lambda v: getattr(v, "__cuda_array_interface__", None), lambda v: traceback.format_exc(),
+                repr,
+                str,
+                lambda v: f"{v} {v:.3f} {v!r}",
+                lambda v: v == None,  # noqa: E711
+                lambda v: v != "text",
+                lambda v: isinstance(v, hop.Tracer),
+                lambda v: hasattr(v, "__array_interface__"),
+                copy.copy,
+                copy.deepcopy,
+                pickle.dumps,
+                lambda v: v is None,
+                hash,
+                callable,
+                lambda v: len(v),
+                lambda v: v.shape,
+                lambda v: v.no_such_name,
+                lambda v: iter(v),
+                lambda v: [v] + [1],
+                id,
+                type,
+                vars,
+                lambda v: inspect.getmembers(v),
+                weakref.ref,
+                lambda v: v @ hop.ones((9, 9)),
+                lambda v: getattr(v, "__cuda_array_interface__", None),
+                lambda v: traceback.format_exc(),
             ]  # fmt: skip
             for probe in probes:
                 try:
@@ -962,10 +1075,31 @@ class Values(Case):
     """Arrays are values: what is done to one is not seen in another."""
 
     SAME = {
-        "+x": lambda x: +x, "x[...]": lambda x: x[...], "x[()]": lambda x: x[()], "x[:]": lambda x: x[:], "astype": lambda x: x.astype(x.dtype), "reshape": lambda x: x.reshape(x.shape), "copy": copy.copy,
-        "deepcopy": copy.deepcopy, "positive": hop.positive, "real": hop.real, "get": lambda x: x.at[...].get(), "clip": hop.clip, "round": hop.round, "floor": hop.floor, "array": hop.array,
-        "asarray": lambda x: hop.asarray(x, copy=True), "stop": hop.stop_gradient, "squeeze": lambda x: hop.squeeze(x, axis=()), "broadcast": lambda x: hop.broadcast_to(x, x.shape), "flip": lambda x: hop.flip(hop.flip(x)),
-        "jit": hop.jit(lambda x: x), "sum": lambda x: hop.sum(x, axis=()), "view": lambda x: x[::-1][::-1], "where": lambda x: hop.where(True, x, x), "concat": lambda x: hop.concat([x]),
+        "+x": lambda x: +x,
+        "x[...]": lambda x: x[...],
+        "x[()]": lambda x: x[()],
+        "x[:]": lambda x: x[:],
+        "astype": lambda x: x.astype(x.dtype),
+        "reshape": lambda x: x.reshape(x.shape),
+        "copy": copy.copy,
+        "deepcopy": copy.deepcopy,
+        "positive": hop.positive,
+        "real": hop.real,
+        "get": lambda x: x.at[...].get(),
+        "clip": hop.clip,
+        "round": hop.round,
+        "floor": hop.floor,
+        "array": hop.array,
+        "asarray": lambda x: hop.asarray(x, copy=True),
+        "stop": hop.stop_gradient,
+        "squeeze": lambda x: hop.squeeze(x, axis=()),
+        "broadcast": lambda x: hop.broadcast_to(x, x.shape),
+        "flip": lambda x: hop.flip(hop.flip(x)),
+        "jit": hop.jit(lambda x: x),
+        "sum": lambda x: hop.sum(x, axis=()),
+        "view": lambda x: x[::-1][::-1],
+        "where": lambda x: hop.where(True, x, x),
+        "concat": lambda x: hop.concat([x]),
     }  # fmt: skip
 
     def test_another_array(self):
@@ -1064,7 +1198,11 @@ class Warned(Case):
         import tempfile
 
         package = os.path.dirname(hop.__file__)
-        program = "import hop\nf = hop.jit(lambda x: hop.sum(hop.sin(x) * x))\nprint(f(hop.ones(3)).item(), f(hop.ones(4)).item(), hop.grad(f)(hop.ones(2)).shape)\n"
+        program = (
+            "import hop\n"
+            "f = hop.jit(lambda x: hop.sum(hop.sin(x) * x))\n"
+            "print(f(hop.ones(3)).item(), f(hop.ones(4)).item(), hop.grad(f)(hop.ones(2)).shape)\n"
+        )
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(
                 package,

@@ -15,8 +15,16 @@ from support import Case, differences, needs_numpy, numpy
 class Names(Case):
     def test_messages(self):
         for module, name, text in [
-            (hop, "in1d", "hop has no 'in1d': use hop.isin"), (hop, "expit", "hop has no 'expit': use hop.sigmoid"), (hop, "segment_sum", r"\.at\[ids\]\.add"), (hop, "lax", "hop.scan"), (hop.linalg, "lstsq", "hop.linalg.pinv"), (hop.random, "seed", "hop.random.key"),
-            (hop.tree, "tree_map", "hop.tree.map"), (hop.optim, "apply_updates", "new parameters"), (hop.ones(1), "fill", "hop.full_like"), (hop, "no_such_name", "^module 'hop' has no attribute 'no_such_name'$"),
+            (hop, "in1d", "hop has no 'in1d': use hop.isin"),
+            (hop, "expit", "hop has no 'expit': use hop.sigmoid"),
+            (hop, "segment_sum", r"\.at\[ids\]\.add"),
+            (hop, "lax", "hop.scan"),
+            (hop.linalg, "lstsq", "hop.linalg.pinv"),
+            (hop.random, "seed", "hop.random.key"),
+            (hop.tree, "tree_map", "hop.tree.map"),
+            (hop.optim, "apply_updates", "new parameters"),
+            (hop.ones(1), "fill", "hop.full_like"),
+            (hop, "no_such_name", "^module 'hop' has no attribute 'no_such_name'$"),
         ]:  # fmt: skip
             with self.assertRaisesRegex(AttributeError, text):
                 getattr(module, name)
@@ -91,7 +99,10 @@ class Functions(Case):
         points = [-30.0, -3.0, -0.5, 0.0, 0.5, 3.0, 30.0]
         normal = lambda x: 0.5 * math.erfc(-x / math.sqrt(2))  # noqa: E731
         for f, value in [
-            (hop.relu, lambda x: max(x, 0.0)), (hop.silu, lambda x: x / (1 + math.exp(-x))), (hop.softplus, lambda x: math.log1p(math.exp(x))), (lambda x: hop.gelu(x, approximate=False), lambda x: x * normal(x)),
+            (hop.relu, lambda x: max(x, 0.0)),
+            (hop.silu, lambda x: x / (1 + math.exp(-x))),
+            (hop.softplus, lambda x: math.log1p(math.exp(x))),
+            (lambda x: hop.gelu(x, approximate=False), lambda x: x * normal(x)),
         ]:  # fmt: skip
             x = hop.asarray(points, dtype=hop.float64)
             self.close(f(x), [value(v) for v in points], 1e-12)

@@ -54,9 +54,13 @@ def nonsense():
     loop = []
     loop.append(1.0)
     values = [
-        None, True, -1, 7, 2**40, 2**63, 2**70, -(2**70), 1.5, -0.0, float("nan"), float("inf"), 1e300, 1j, "", "text", "0", "\x00", "a" * 300, b"bytes", (), [], {}, set(), (1, 2), [1, "a"], [[1], [2, 3]], {"a": 1},
-        (None,), slice(1, 2), ..., range(3), object(), Wrong(), Wrong, int, print, len, lambda *a, **k: None, lambda *a, **k: a[0] if a else 1, raises, NotImplemented, Exception("e"), hop.float32, "float32", hop,
-        x(), x(0), x(1), x(2, 3), x(5, 5), hop.asarray(3), hop.asarray(True), hop.asarray([1, 2, 3]), hop.asarray([-(2**63)]), hop.asarray([True, False]), hop.asarray([float("nan")]), hop.zeros(2, dtype=hop.uint64), hop.float64,
+        None, True, -1, 7, 2**40, 2**63, 2**70, -(2**70), 1.5, -0.0, float("nan"), float("inf"), 1e300, 1j,
+        "", "text", "0", "\x00", "a" * 300, b"bytes", (), [], {}, set(), (1, 2), [1, "a"], [[1], [2, 3]],
+        {"a": 1}, (None,), slice(1, 2), ..., range(3), object(), Wrong(), Wrong, int, print, len,
+        lambda *a, **k: None, lambda *a, **k: a[0] if a else 1, raises, NotImplemented, Exception("e"),
+        hop.float32, "float32", hop, x(), x(0), x(1), x(2, 3), x(5, 5), hop.asarray(3), hop.asarray(True),
+        hop.asarray([1, 2, 3]), hop.asarray([-(2**63)]), hop.asarray([True, False]),
+        hop.asarray([float("nan")]), hop.zeros(2, dtype=hop.uint64), hop.float64,
         hop.zeros(2, dtype=hop.bfloat16), iter([1]), (i for i in range(2)),
     ]  # fmt: skip
     if numpy is not None:
@@ -100,11 +104,20 @@ def calls():
     add("eye", 3, 4, k=1)
     add("tril triu", m, k=0)
     add("meshgrid", v, v, indexing="xy")
-    add("abs acos asin asinh atan atanh ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan log log1p log2 log10 negative positive real reciprocal round sign signbit sin sinh square sqrt tan tanh trunc "
-        "exp2 cbrt rsqrt sigmoid relu silu softplus erf erfc lgamma stop_gradient keep recompute logical_not acosh", v)  # fmt: skip
+    add(
+        "abs acos asin asinh atan atanh ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan log "
+        "log1p log2 log10 negative positive real reciprocal round sign signbit sin sinh square sqrt tan tanh "
+        "trunc exp2 cbrt rsqrt sigmoid relu silu softplus erf erfc lgamma stop_gradient keep recompute "
+        "logical_not acosh",
+        v,
+    )  # fmt: skip
     add("popcount count_leading_zeros bitwise_invert", i)
     add(
-        "add atan2 copysign divide equal floor_divide greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply nextafter not_equal pow remainder subtract fmod",
+        (
+            "add atan2 copysign divide equal floor_divide greater greater_equal hypot less less_equal "
+            "logaddexp logical_and logical_or logical_xor maximum minimum multiply nextafter not_equal pow "
+            "remainder subtract fmod"
+        ),
         v,
         v,
     )
@@ -152,10 +165,17 @@ def calls():
     add("repeat", m, 2, axis=0)
     add("pad", m, (1, 1), "constant", constant_values=0)
     add("pad", m, ((1, 1), (0, 2)), "reflect")
-    add("absolute around conjugate fix rint arccos arccosh arcsin arcsinh arctan arctanh ascontiguousarray fabs deg2rad rad2deg radians degrees sinc modf isneginf isposinf copy ravel flatnonzero argwhere unique "
-        "diagflat polyder polyint ediff1d gradient unwrap nan_to_num", v)  # fmt: skip
     add(
-        "amax amin ptp median average nansum nanprod nanmean nanvar nanstd nanmax nanmin nanargmax nanargmin nanmedian cumsum cumprod nancumsum nancumprod trapezoid size",
+        "absolute around conjugate fix rint arccos arccosh arcsin arcsinh arctan arctanh ascontiguousarray "
+        "fabs deg2rad rad2deg radians degrees sinc modf isneginf isposinf copy ravel flatnonzero argwhere "
+        "unique diagflat polyder polyint ediff1d gradient unwrap nan_to_num",
+        v,
+    )  # fmt: skip
+    add(
+        (
+            "amax amin ptp median average nansum nanprod nanmean nanvar nanstd nanmax nanmin nanargmax "
+            "nanargmin nanmedian cumsum cumprod nancumsum nancumprod trapezoid size"
+        ),
         m,
         axis=0,
     )
@@ -185,7 +205,10 @@ def calls():
     add("vsplit hsplit", m, 1)
     add("dsplit", hop.ones((1, 1, 2)), 2)
     add(
-        "dot inner vdot kron convolve correlate array_equal array_equiv isin union1d intersect1d setdiff1d setxor1d polyadd polysub polymul polyval extract compress digitize",
+        (
+            "dot inner vdot kron convolve correlate array_equal array_equiv isin union1d intersect1d "
+            "setdiff1d setxor1d polyadd polysub polymul polyval extract compress digitize"
+        ),
         v,
         v,
     )
@@ -264,7 +287,10 @@ def calls():
     add("nn.glu", x(2, 4), axis=-1)
     add("nn.standardize", m, axis=-1, mean=None, variance=None, epsilon=1e-5)
     add(
-        "nn.hard_tanh nn.hard_silu nn.hard_sigmoid nn.log_sigmoid nn.mish nn.relu6 nn.selu nn.soft_sign nn.squareplus",
+        (
+            "nn.hard_tanh nn.hard_silu nn.hard_sigmoid nn.log_sigmoid nn.mish nn.relu6 nn.selu nn.soft_sign "
+            "nn.squareplus"
+        ),
         v,
     )
     add("random.logistic random.laplace random.cauchy random.rademacher", key, (2,), hop.float32)
@@ -293,7 +319,11 @@ def calls():
     add("random.shuffle", key, v)
     add("random.choice", key, v, (2,))
     add(
-        "linalg.cholesky linalg.det linalg.inv linalg.eigh linalg.eigvalsh linalg.qr linalg.slogdet linalg.svd linalg.svdvals linalg.pinv linalg.matrix_rank linalg.matrix_norm linalg.trace linalg.diagonal",
+        (
+            "linalg.cholesky linalg.det linalg.inv linalg.eigh linalg.eigvalsh linalg.qr linalg.slogdet "
+            "linalg.svd linalg.svdvals linalg.pinv linalg.matrix_rank linalg.matrix_norm linalg.trace "
+            "linalg.diagonal"
+        ),
         m,
     )
     add("linalg.solve linalg.matmul linalg.tensordot", m, m)
@@ -331,9 +361,14 @@ def with_one(args, named, at, value):
 # What these say comes from Python itself, or from the function that they were given, and need not say their
 # name.
 UNNAMED = set(
-    "concatenate append vsplit hsplit dsplit apply_along_axis lexsort partition argpartition from_dlpack empty empty_like arange argmax argmin cumulative_sum cumulative_prod cumulative_max cumulative_min cumulative_logsumexp linear_recurrence sort argsort top_k nonzero reshape matrix_transpose swapaxes "
-    "check_grads expand_dims concat stack split roll repeat pad dynamic_slice dynamic_update_slice tensordot vecdot einsum cond switch while_loop fori_loop scan associative_scan map jit grad value_and_grad jacfwd jacrev jacobian hessian vjp "
-    "linearize jvp vmap checkpoint remat eval_shape make_jaxpr isdtype finfo iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals trace diagonal linalg.trace linalg.diagonal".split()
+    "concatenate append vsplit hsplit dsplit apply_along_axis lexsort partition argpartition from_dlpack "
+    "empty empty_like arange argmax argmin cumulative_sum cumulative_prod cumulative_max cumulative_min "
+    "cumulative_logsumexp linear_recurrence sort argsort top_k nonzero reshape matrix_transpose swapaxes "
+    "check_grads expand_dims concat stack split roll repeat pad dynamic_slice dynamic_update_slice tensordot "
+    "vecdot einsum cond switch while_loop fori_loop scan associative_scan map jit grad value_and_grad jacfwd "
+    "jacrev jacobian hessian vjp linearize jvp vmap checkpoint remat eval_shape make_jaxpr isdtype finfo "
+    "iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals trace diagonal linalg.trace "
+    "linalg.diagonal".split()
 )
 # Functions that take functions apart from the one they are given: what that raises, it raises; anything may
 # go through trees.

@@ -10,15 +10,21 @@ from support import Case, needs_numpy, numpy
 @needs_numpy
 class Elements(Case):
     UNARY = {
-        "abs": "abs", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atanh": "arctanh", "cos": "cos", "cosh": "cosh", "exp": "exp", "expm1": "expm1",
-        "log": "log", "log1p": "log1p", "log2": "log2", "log10": "log10", "negative": "negative", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "exp2": "exp2",
-        "cbrt": "cbrt", "ceil": "ceil", "floor": "floor", "trunc": "trunc", "round": "round", "sign": "sign", "square": "square", "isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite",
-        "signbit": "signbit", "reciprocal": "reciprocal", "positive": "positive", "logical_not": "logical_not",
+        "abs": "abs", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh",
+        "atan": "arctan", "atanh": "arctanh", "cos": "cos", "cosh": "cosh", "exp": "exp", "expm1": "expm1",
+        "log": "log", "log1p": "log1p", "log2": "log2", "log10": "log10", "negative": "negative",
+        "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "exp2": "exp2",
+        "cbrt": "cbrt", "ceil": "ceil", "floor": "floor", "trunc": "trunc", "round": "round", "sign": "sign",
+        "square": "square", "isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite", "signbit": "signbit",
+        "reciprocal": "reciprocal", "positive": "positive", "logical_not": "logical_not",
     }  # fmt: skip
     BINARY = {
-        "add": "add", "atan2": "arctan2", "copysign": "copysign", "divide": "divide", "equal": "equal", "floor_divide": "floor_divide", "greater": "greater", "greater_equal": "greater_equal",
-        "hypot": "hypot", "less": "less", "less_equal": "less_equal", "maximum": "maximum", "minimum": "minimum", "multiply": "multiply", "not_equal": "not_equal", "pow": "power",
-        "remainder": "remainder", "subtract": "subtract", "fmod": "fmod", "logaddexp": "logaddexp", "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
+        "add": "add", "atan2": "arctan2", "copysign": "copysign", "divide": "divide", "equal": "equal",
+        "floor_divide": "floor_divide", "greater": "greater", "greater_equal": "greater_equal",
+        "hypot": "hypot", "less": "less", "less_equal": "less_equal", "maximum": "maximum",
+        "minimum": "minimum", "multiply": "multiply", "not_equal": "not_equal", "pow": "power",
+        "remainder": "remainder", "subtract": "subtract", "fmod": "fmod", "logaddexp": "logaddexp",
+        "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
     }  # fmt: skip
 
     def test_unary(self):
@@ -217,16 +223,36 @@ class Axes(Case):
     def test_shapes(self):
         a = self.A
         for function, expected in [
-            (lambda x: x.reshape(3, 4), a.reshape(3, 4)), (lambda x: x.reshape((-1, 2)), a.reshape(-1, 2)), (lambda x: hop.permute_dims(x, (2, 0, 1)), a.transpose(2, 0, 1)),
-            (lambda x: x.mT, a.swapaxes(1, 2)), (lambda x: hop.moveaxis(x, 0, -1), numpy.moveaxis(a, 0, -1)), (lambda x: hop.expand_dims(x, axis=1), a[:, None]),
-            (lambda x: hop.squeeze(x[:1], axis=0), a[0]), (lambda x: hop.concat([x, x], axis=1), numpy.concatenate([a, a], 1)), (lambda x: hop.stack([x, x], axis=-1), numpy.stack([a, a], -1)),
-            (lambda x: hop.flip(x), numpy.flip(a)), (lambda x: hop.flip(x, axis=1), numpy.flip(a, 1)), (lambda x: hop.roll(x, 2), numpy.roll(a, 2)), (lambda x: hop.roll(x, -1, axis=2), numpy.roll(a, -1, 2)),
-            (lambda x: hop.tile(x, (2, 1, 3)), numpy.tile(a, (2, 1, 3))), (lambda x: hop.repeat(x, 2, axis=1), numpy.repeat(a, 2, 1)), (lambda x: hop.pad(x, (1, 0)), numpy.pad(a, (1, 0))),
-            (lambda x: hop.broadcast_to(x, (2, 2, 2, 3)), numpy.broadcast_to(a, (2, 2, 2, 3))), (lambda x: hop.swapaxes(x, 0, 2), a.swapaxes(0, 2)), (lambda x: hop.split(x, 3, axis=2)[1], a[:, :, 1:2]),
-            (lambda x: hop.split(x, [1], axis=2)[1], a[:, :, 1:]), (lambda x: hop.unstack(x, axis=1)[1], a[:, 1]), (lambda x: hop.tril(x), numpy.tril(a)), (lambda x: hop.triu(x, k=1), numpy.triu(a, 1)),
-            (lambda x: x.flatten(), a.ravel()), (lambda x: x.transpose(), a.T), (lambda x: hop.take(x, numpy.array([0, -1]), axis=2), a[:, :, [0, -1]]),
-            (lambda x: hop.take_along_axis(x, hop.argsort(x), axis=-1), numpy.sort(a)), (lambda x: hop.one_hot(hop.asarray([0, 2]), 3, dtype=hop.float64), numpy.eye(3)[[0, 2]]),
-            (lambda x: hop.dynamic_slice(x, (0, 1, 1), (1, 1, 2)), a[:1, 1:, 1:]), (lambda x: hop.diagonal(x), numpy.diagonal(a, axis1=1, axis2=2)),
+            (lambda x: x.reshape(3, 4), a.reshape(3, 4)),
+            (lambda x: x.reshape((-1, 2)), a.reshape(-1, 2)),
+            (lambda x: hop.permute_dims(x, (2, 0, 1)), a.transpose(2, 0, 1)),
+            (lambda x: x.mT, a.swapaxes(1, 2)),
+            (lambda x: hop.moveaxis(x, 0, -1), numpy.moveaxis(a, 0, -1)),
+            (lambda x: hop.expand_dims(x, axis=1), a[:, None]),
+            (lambda x: hop.squeeze(x[:1], axis=0), a[0]),
+            (lambda x: hop.concat([x, x], axis=1), numpy.concatenate([a, a], 1)),
+            (lambda x: hop.stack([x, x], axis=-1), numpy.stack([a, a], -1)),
+            (lambda x: hop.flip(x), numpy.flip(a)),
+            (lambda x: hop.flip(x, axis=1), numpy.flip(a, 1)),
+            (lambda x: hop.roll(x, 2), numpy.roll(a, 2)),
+            (lambda x: hop.roll(x, -1, axis=2), numpy.roll(a, -1, 2)),
+            (lambda x: hop.tile(x, (2, 1, 3)), numpy.tile(a, (2, 1, 3))),
+            (lambda x: hop.repeat(x, 2, axis=1), numpy.repeat(a, 2, 1)),
+            (lambda x: hop.pad(x, (1, 0)), numpy.pad(a, (1, 0))),
+            (lambda x: hop.broadcast_to(x, (2, 2, 2, 3)), numpy.broadcast_to(a, (2, 2, 2, 3))),
+            (lambda x: hop.swapaxes(x, 0, 2), a.swapaxes(0, 2)),
+            (lambda x: hop.split(x, 3, axis=2)[1], a[:, :, 1:2]),
+            (lambda x: hop.split(x, [1], axis=2)[1], a[:, :, 1:]),
+            (lambda x: hop.unstack(x, axis=1)[1], a[:, 1]),
+            (lambda x: hop.tril(x), numpy.tril(a)),
+            (lambda x: hop.triu(x, k=1), numpy.triu(a, 1)),
+            (lambda x: x.flatten(), a.ravel()),
+            (lambda x: x.transpose(), a.T),
+            (lambda x: hop.take(x, numpy.array([0, -1]), axis=2), a[:, :, [0, -1]]),
+            (lambda x: hop.take_along_axis(x, hop.argsort(x), axis=-1), numpy.sort(a)),
+            (lambda x: hop.one_hot(hop.asarray([0, 2]), 3, dtype=hop.float64), numpy.eye(3)[[0, 2]]),
+            (lambda x: hop.dynamic_slice(x, (0, 1, 1), (1, 1, 2)), a[:1, 1:, 1:]),
+            (lambda x: hop.diagonal(x), numpy.diagonal(a, axis1=1, axis2=2)),
         ]:  # fmt: skip
             self.both(function, expected)
         self.assertEqual(hop.broadcast_shapes((2, 1), (3,)), (2, 3))
@@ -238,9 +264,14 @@ class Axes(Case):
         a = self.A
         b = numpy.arange(12.0).reshape(2, 3, 2)
         for function, expected in [
-            (lambda x: x @ b, a @ b), (lambda x: x[0] @ b[0, :, 0], a[0] @ b[0, :, 0]), (lambda x: hop.einsum("bij,bjk->ik", x, b), numpy.einsum("bij,bjk->ik", a, b)),
-            (lambda x: hop.tensordot(x, b, axes=([2, 0], [1, 0])), numpy.tensordot(a, b, ([2, 0], [1, 0]))), (lambda x: hop.tensordot(x, b[0], axes=1), numpy.tensordot(a, b[0], 1)),
-            (lambda x: hop.vecdot(x, x), (a * a).sum(-1)), (lambda x: hop.outer(x[0, 0], x[0, 1]), numpy.outer(a[0, 0], a[0, 1])), (lambda x: hop.trace(x), numpy.trace(a, axis1=1, axis2=2)),
+            (lambda x: x @ b, a @ b),
+            (lambda x: x[0] @ b[0, :, 0], a[0] @ b[0, :, 0]),
+            (lambda x: hop.einsum("bij,bjk->ik", x, b), numpy.einsum("bij,bjk->ik", a, b)),
+            (lambda x: hop.tensordot(x, b, axes=([2, 0], [1, 0])), numpy.tensordot(a, b, ([2, 0], [1, 0]))),
+            (lambda x: hop.tensordot(x, b[0], axes=1), numpy.tensordot(a, b[0], 1)),
+            (lambda x: hop.vecdot(x, x), (a * a).sum(-1)),
+            (lambda x: hop.outer(x[0, 0], x[0, 1]), numpy.outer(a[0, 0], a[0, 1])),
+            (lambda x: hop.trace(x), numpy.trace(a, axis1=1, axis2=2)),
         ]:  # fmt: skip
             self.both(function, expected)
         self.close(hop.softmax(hop.asarray([0.0, 0.0])), [0.5, 0.5])

@@ -151,15 +151,31 @@ class Memory(Case):
             hop.jit(lambda v: (hop.check(hop.all(v < 0), "no"), v)[1]),
         )
         calls = [
-            lambda: f(x), lambda: g(tree, 2), lambda: d(x + 0), lambda: bad(x), lambda: f("text"), lambda: f(x, x), lambda: g(tree, []), lambda: x + m, lambda: x + hop.ones(5), lambda: x @ text, lambda: -x, lambda: x[1:],
-            lambda: x[m], lambda: x[::-1].tolist(), lambda: x[5], lambda: x.at[0].set(1.0), lambda: x.at[text], lambda: hop.asarray(x), lambda: hop.asarray([1.0, 2]), lambda: hop.asarray([1, text]), lambda: float(x),
-            lambda: bool(x), lambda: x.item(), lambda: hop.from_dlpack(x), lambda: x.__dlpack__(), lambda: memoryview(x), lambda: bytes(x), lambda: copy.copy(x), lambda: copy.deepcopy(x), lambda: pickle.loads(pickle.dumps(x)),
-            lambda: hop.stack([x, x]), lambda: hop.concat([x, text]), lambda: x.reshape((4,)), lambda: repr(x), lambda: x == text, lambda: hop.tree.map(lambda v: v, tree), lambda: hop.tree.flatten(tree), lambda: x.shape, lambda: x.dtype,
-            lambda: hop.zeros((2, 2)), lambda: hop.zeros((2, -2)), lambda: hop.sum(x, axis=7), lambda: hop.where(m, x, 0.0), lambda: hop.split(hop.ones(4), 2), lambda: hop.nonzero(m), lambda: iter(x), lambda: list(x), lambda: x.T,
+            lambda: f(x), lambda: g(tree, 2), lambda: d(x + 0), lambda: bad(x), lambda: f("text"),
+            lambda: f(x, x), lambda: g(tree, []), lambda: x + m, lambda: x + hop.ones(5), lambda: x @ text,
+            lambda: -x, lambda: x[1:], lambda: x[m], lambda: x[::-1].tolist(), lambda: x[5],
+            lambda: x.at[0].set(1.0), lambda: x.at[text], lambda: hop.asarray(x),
+            lambda: hop.asarray([1.0, 2]), lambda: hop.asarray([1, text]), lambda: float(x), lambda: bool(x),
+            lambda: x.item(), lambda: hop.from_dlpack(x), lambda: x.__dlpack__(), lambda: memoryview(x),
+            lambda: bytes(x), lambda: copy.copy(x), lambda: copy.deepcopy(x),
+            lambda: pickle.loads(pickle.dumps(x)), lambda: hop.stack([x, x]), lambda: hop.concat([x, text]),
+            lambda: x.reshape((4,)), lambda: repr(x), lambda: x == text,
+            lambda: hop.tree.map(lambda v: v, tree), lambda: hop.tree.flatten(tree), lambda: x.shape,
+            lambda: x.dtype, lambda: hop.zeros((2, 2)), lambda: hop.zeros((2, -2)),
+            lambda: hop.sum(x, axis=7), lambda: hop.where(m, x, 0.0), lambda: hop.split(hop.ones(4), 2),
+            lambda: hop.nonzero(m), lambda: iter(x), lambda: list(x), lambda: x.T,
         ]  # fmt: skip
         slow = [
-            lambda: hop.scan(lambda c, v: (c + v, c), 0.0, x), lambda: hop.scan(lambda c, v: 1 / 0, 0.0, x), lambda: hop.grad(lambda v: hop.sum(v * x))(x), lambda: hop.vmap(lambda v: v * x)(x), lambda: hop.jit(lambda v: v + tree["a"][0][0])(1.0),
-            lambda: hop.jit(lambda v: bool(v))(1.0), lambda: hop.cond(True, lambda v: v, lambda v: v, x), lambda: hop.jit(lambda p: hop.cond(p, lambda: x, lambda: m))(True), lambda: hop.vjp(lambda v: v * x, x)[1](x), lambda: f.text(x),
+            lambda: hop.scan(lambda c, v: (c + v, c), 0.0, x),
+            lambda: hop.scan(lambda c, v: 1 / 0, 0.0, x),
+            lambda: hop.grad(lambda v: hop.sum(v * x))(x),
+            lambda: hop.vmap(lambda v: v * x)(x),
+            lambda: hop.jit(lambda v: v + tree["a"][0][0])(1.0),
+            lambda: hop.jit(lambda v: bool(v))(1.0),
+            lambda: hop.cond(True, lambda v: v, lambda v: v, x),
+            lambda: hop.jit(lambda p: hop.cond(p, lambda: x, lambda: m))(True),
+            lambda: hop.vjp(lambda v: v * x, x)[1](x),
+            lambda: f.text(x),
         ]  # fmt: skip
         watched = [
             x,
@@ -450,7 +466,12 @@ class Processes(Case):
 
     def test_imported_twice(self):
         child = script(
-            "import hop, sys\nx = hop.ones(2)\nfor n in [n for n in sys.modules if n.split('.')[0] == 'hop' and n != 'hop._core']: del sys.modules[n]\nimport hop as again\nprint((again.ones(2) + 1).tolist(), x.tolist(), again is hop)\n"
+            "import hop, sys\n"
+            "x = hop.ones(2)\n"
+            "for n in [n for n in sys.modules if n.split('.')[0] == 'hop' and n != 'hop._core']: "
+            "del sys.modules[n]\n"
+            "import hop as again\n"
+            "print((again.ones(2) + 1).tolist(), x.tolist(), again is hop)\n"
         )
         out, err = child.communicate(timeout=60)
         self.assertEqual(out.strip(), "[2.0, 2.0] [1.0, 1.0] False", err)
@@ -458,7 +479,8 @@ class Processes(Case):
     def test_interrupt(self):
         program = (
             "import hop, sys, time\n"
-            "f = hop.jit(lambda x: hop.while_loop(lambda c: c[0] >= 0.0, lambda c: (hop.sin(c[0]) ** 2, c[1] + 1), (x, 0)))\n"
+            "f = hop.jit(lambda x: hop.while_loop(lambda c: c[0] >= 0.0, "
+            "lambda c: (hop.sin(c[0]) ** 2, c[1] + 1), (x, 0)))\n"
             "print('ready', flush=True)\n"
             "try:\n"
             "    f(0.5)\n"
@@ -488,7 +510,8 @@ class Processes(Case):
             "    global sent\n"
             "    sent = steps\n"
             "    os.kill(os.getpid(), signal.SIGINT)\n"
-            "def forever(c): return hop.while_loop(lambda c: c[0] >= 0.0, lambda c: (hop.sin(c[0]) ** 2, c[1] + 1), (c, 0))\n"
+            "def forever(c): return hop.while_loop(lambda c: c[0] >= 0.0, "
+            "lambda c: (hop.sin(c[0]) ** 2, c[1] + 1), (c, 0))\n"
             "m = hop.ones((300, 300)) * 0.001\n"
             "products = hop.jit(lambda x: hop.fori_loop(0, 100_000_000, lambda i, c: c @ m, x))\n"
             "def slow_python(x):\n"
@@ -498,9 +521,12 @@ class Processes(Case):
             "        if steps % 100 == 0: time.sleep(0.001)\n"
             "    return x\n"
             "f, lanes = hop.jit(forever), hop.jit(hop.vmap(forever))\n"
-            "gives = hop.jit(lambda x: hop.fori_loop(0, 100_000_000_000, lambda i, c: hop.sin(c) + 1.0, x), donate_argnums=0)\n"
+            "gives = hop.jit(lambda x: hop.fori_loop(0, 100_000_000_000, lambda i, c: hop.sin(c) + 1.0, x), "
+            "donate_argnums=0)\n"
             "x = hop.ones(3)\n"
-            "for name, run in dict(loop=lambda: f(0.5), lanes=lambda: lanes(hop.ones(5) * 0.5), products=lambda: products(hop.ones((300, 300))), capture=lambda: hop.jit(slow_python)(1.0), given=lambda: gives(x), again=lambda: f(0.5)).items():\n"
+            "for name, run in dict(loop=lambda: f(0.5), lanes=lambda: lanes(hop.ones(5) * 0.5), "
+            "products=lambda: products(hop.ones((300, 300))), capture=lambda: hop.jit(slow_python)(1.0), "
+            "given=lambda: gives(x), again=lambda: f(0.5)).items():\n"
             "    threading.Timer(0.3, send).start()\n"
             "    try:\n"
             "        run(); print(name, 'ended')\n"
@@ -523,7 +549,8 @@ class Processes(Case):
         "    def f(x, y):\n"
         "        v = [x, y]\n"
         "        for i in range(n):\n"
-        "            v.append(hop.sin(v[-1 - i * 7 % min(len(v), 9)]) + v[-1 - i * 5 % min(len(v), 9)] * (seed + i))\n"
+        "            v.append(hop.sin(v[-1 - i * 7 % min(len(v), 9)]) "
+        "+ v[-1 - i * 5 % min(len(v), 9)] * (seed + i))\n"
         "        return hop.sum(v[-1])\n"
         "    return f\n"
     )
@@ -562,7 +589,8 @@ class Processes(Case):
         program = (
             "import hop, os, signal, threading\n"
             "seen, told = [], []\n"
-            "def note(number, frame): seen.append(hop.jit(lambda v: v * 2)(hop.ones(2)).tolist())\n"  # runs a program of its own
+            "def note(number, frame): "
+            "seen.append(hop.jit(lambda v: v * 2)(hop.ones(2)).tolist())\n"  # runs a program of its own
             "signal.signal(signal.SIGALRM, note)\n"
             "def goes_on(x):\n"
             "    hop.debug_callback(lambda v: told.append(v.item()), x[0])\n"
@@ -593,7 +621,8 @@ class Processes(Case):
         goes on while the main thread is interrupted."""
         program = (
             "import hop, os, signal, threading, time\n"
-            "def forever(c): return hop.while_loop(lambda c: c[0] >= 0.0, lambda c: (hop.sin(c[0]) ** 2, c[1] + 1), (c, 0))\n"
+            "def forever(c): return hop.while_loop(lambda c: c[0] >= 0.0, "
+            "lambda c: (hop.sin(c[0]) ** 2, c[1] + 1), (c, 0))\n"
             "inner = hop.jit(forever)\n"
             "def outer(x):\n"
             "    hop.debug_callback(lambda v: inner(0.5), x)\n"
@@ -622,7 +651,8 @@ class Processes(Case):
     def test_interrupted_interpreter_and_products(self):
         program = (
             "import hop, os, signal, threading\n"
-            "def forever(c): return hop.while_loop(lambda c: c[0] >= 0.0, lambda c: (hop.sin(c[0]) ** 2, c[1] + 1), (c, 0))\n"
+            "def forever(c): return hop.while_loop(lambda c: c[0] >= 0.0, "
+            "lambda c: (hop.sin(c[0]) ** 2, c[1] + 1), (c, 0))\n"
             "fn, hidden = hop._core.capture(lambda x: forever(x), 'x: f32[]', 1)\n"
             "given = [hop.asarray(0.5), *hidden]\n"
             "m = hop.ones((3000, 3000), dtype=hop.float64)\n"
@@ -631,7 +661,8 @@ class Processes(Case):
             "def eager():\n"
             "    x = hop.ones(10_000_000)\n"
             "    while True: hop.sin(x)\n"
-            "for run in (lambda: fn.interpret(given), lambda: fn.compile(portable=True).run(given), products, eager):\n"
+            "for run in (lambda: fn.interpret(given), lambda: fn.compile(portable=True).run(given), "
+            "products, eager):\n"
             "    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
             "    try: run(); print('ended')\n"
             "    except KeyboardInterrupt: print('interrupted')\n"
@@ -656,7 +687,8 @@ class Processes(Case):
             "import hop, signal, threading, os\n"
             "seen = []\n"
             "signal.signal(signal.SIGINT, lambda *_: seen.append(1))\n"
-            "f = hop.jit(lambda n, x: hop.fori_loop(0, n, lambda i, c: c + 1, x), donate_argnums=1, static_argnums=())\n"
+            "f = hop.jit(lambda n, x: hop.fori_loop(0, n, lambda i, c: c + 1, x), donate_argnums=1, "
+            "static_argnums=())\n"
             "f(3, hop.zeros(1000, dtype=hop.int64))\n"
             "threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
             "r = f(3_000_000, hop.zeros(1000, dtype=hop.int64))\n"
@@ -683,7 +715,8 @@ class Processes(Case):
 
     def test_without_numpy(self):
         child = script(
-            "import sys; sys.modules['numpy'] = None\nimport hop; print(hop.grad(lambda x: x * x)(3.0).item(), hop.__version__)"
+            "import sys; sys.modules['numpy'] = None\n"
+            "import hop; print(hop.grad(lambda x: x * x)(3.0).item(), hop.__version__)"
         )
         out, err = child.communicate(timeout=60)
         self.assertEqual(out.split(), ["6.0", hop.__version__], err)
@@ -691,7 +724,12 @@ class Processes(Case):
     def test_debug_allocator(self):
         """Under Python's debug allocator and in its development mode, with every warning an error."""
         here = os.path.dirname(os.path.abspath(__file__))
-        program = f"import sys; sys.path.insert(0, {here!r})\nimport hop, test_process\nfor _ in range(3): test_process.work()\nprint('done')"
+        program = (
+            f"import sys; sys.path.insert(0, {here!r})\n"
+            "import hop, test_process\n"
+            "for _ in range(3): test_process.work()\n"
+            "print('done')"
+        )
         child = subprocess.Popen(
             [sys.executable, "-X", "dev", "-W", "error", "-c", program],
             stdout=subprocess.PIPE,

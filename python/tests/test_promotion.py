@@ -12,13 +12,34 @@ DTYPES = hop._dtypes.ALL
 FLOATS = [d for d in DTYPES if d.kind == "f"]
 WHOLE = [d for d in DTYPES if d.kind in "iu"]
 OPERATORS = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod, "<": operator.lt, "==": operator.eq,
-    "maximum": hop.maximum, "add": hop.add, "divide": hop.divide, "atan2": hop.atan2, "hypot": hop.hypot, "clip": lambda x, y: hop.clip(x, y, y),
-    "where": lambda x, y: hop.where(hop.asarray(True), x, y), "stack": lambda x, y: hop.stack([x, y]), "logaddexp": hop.logaddexp,
-    "outer": lambda x, y: hop.outer(hop.stack([x]), hop.stack([y])), "einsum": lambda x, y: hop.einsum("i,i->", hop.stack([x]), hop.stack([y])),
-    "concat": lambda x, y: hop.concat([hop.stack([x]), hop.stack([y])]), "full_like": lambda x, y: hop.full_like(x, y),
-    "set": lambda x, y: hop.stack([x]).at[0].set(y), "sum": lambda x, y: hop.sum(hop.stack([x, y])), "mean": lambda x, y: hop.mean(hop.stack([x, y])),
-    "power": lambda x, y: hop.pow(x, y), "fma": lambda x, y: hop.fma(x, y, x), "sin": lambda x, y: hop.sin(x) + y, "square": lambda x, y: hop.square(x) - y,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "<": operator.lt,
+    "==": operator.eq,
+    "maximum": hop.maximum,
+    "add": hop.add,
+    "divide": hop.divide,
+    "atan2": hop.atan2,
+    "hypot": hop.hypot,
+    "clip": lambda x, y: hop.clip(x, y, y),
+    "where": lambda x, y: hop.where(hop.asarray(True), x, y),
+    "stack": lambda x, y: hop.stack([x, y]),
+    "logaddexp": hop.logaddexp,
+    "outer": lambda x, y: hop.outer(hop.stack([x]), hop.stack([y])),
+    "einsum": lambda x, y: hop.einsum("i,i->", hop.stack([x]), hop.stack([y])),
+    "concat": lambda x, y: hop.concat([hop.stack([x]), hop.stack([y])]),
+    "full_like": lambda x, y: hop.full_like(x, y),
+    "set": lambda x, y: hop.stack([x]).at[0].set(y),
+    "sum": lambda x, y: hop.sum(hop.stack([x, y])),
+    "mean": lambda x, y: hop.mean(hop.stack([x, y])),
+    "power": lambda x, y: hop.pow(x, y),
+    "fma": lambda x, y: hop.fma(x, y, x),
+    "sin": lambda x, y: hop.sin(x) + y,
+    "square": lambda x, y: hop.square(x) - y,
 }  # fmt: skip
 
 
@@ -102,9 +123,33 @@ class Table(Case):
             self.assertIs((hop.ones(2, dtype=i) * hop.ones(2, dtype=f)).dtype, f)
         for i in [*WHOLE, hop.bool]:
             x = hop.ones((2, 2), dtype=i)
-            for f in (hop.sin, hop.exp, hop.sqrt, hop.sigmoid, hop.mean, hop.var, hop.std, hop.softmax, hop.log_softmax, hop.logsumexp, hop.lgamma, lambda v: hop.quantile(v, 0.5),
-                      lambda v: v / v, lambda v: v / 2, lambda v: v * 0.5, lambda v: 0.5 - v, lambda v: hop.atan2(v, v), lambda v: hop.reciprocal(v), hop.gelu, hop.silu, hop.softplus,
-                      lambda v: hop.cumulative_logsumexp(v, axis=0), hop.linalg.vector_norm, hop.log10, lambda v: hop.interp(v, hop.arange(3.0), hop.arange(3))):  # fmt: skip
+            for f in (
+                hop.sin,
+                hop.exp,
+                hop.sqrt,
+                hop.sigmoid,
+                hop.mean,
+                hop.var,
+                hop.std,
+                hop.softmax,
+                hop.log_softmax,
+                hop.logsumexp,
+                hop.lgamma,
+                lambda v: hop.quantile(v, 0.5),
+                lambda v: v / v,
+                lambda v: v / 2,
+                lambda v: v * 0.5,
+                lambda v: 0.5 - v,
+                lambda v: hop.atan2(v, v),
+                lambda v: hop.reciprocal(v),
+                hop.gelu,
+                hop.silu,
+                hop.softplus,
+                lambda v: hop.cumulative_logsumexp(v, axis=0),
+                hop.linalg.vector_norm,
+                hop.log10,
+                lambda v: hop.interp(v, hop.arange(3.0), hop.arange(3)),
+            ):  # fmt: skip
                 self.assertIs(f(x).dtype, hop.float32, i)
                 self.assertIs(hop.jit(f, portable=True)(x).dtype, hop.float32, i)
             self.close(hop.softplus(x), [[1.3132617, 1.3132617]] * 2)
@@ -163,7 +208,10 @@ class Table(Case):
             for g in (f, hop.jit(f)):
                 with self.assertRaisesRegex(
                     hop.InvalidError,
-                    r"test_promotion.py:\d+: .*uint64 and int64: convert one of them, x\.astype\(hop\.int64\)",
+                    (
+                        r"test_promotion.py:\d+: .*uint64 and int64: "
+                        r"convert one of them, x\.astype\(hop\.int64\)"
+                    ),
                 ):
                     g(x, y)
         self.equal(x + 1, [2], hop.uint64)
@@ -198,9 +246,16 @@ class Numbers(Case):
                 x = hop.ones(3, dtype=d)
                 plain = f(x, n)
                 for name, g in {
-                    "jit": hop.jit(f), "vmap": hop.vmap(f, in_axes=(0, None)), "jit of vmap": hop.jit(hop.vmap(f, in_axes=(0, None))), "checkpoint": hop.jit(hop.checkpoint(f)), "jit in jit": hop.jit(lambda x, n: hop.jit(f)(x, n)),
-                    "vjp": lambda x, n: hop.vjp(f, x, n)[0], "jvp": lambda x, n: hop.jvp(f, (x, n), (x, n))[0], "linearize": lambda x, n: hop.linearize(f, x, n)[0],
-                    "tree": lambda x, n: hop.jit(lambda t: f(t["x"], t["n"][0]))({"x": x, "n": [n]}), "named": lambda x, n: hop.jit(f)(x, n=n),
+                    "jit": hop.jit(f),
+                    "vmap": hop.vmap(f, in_axes=(0, None)),
+                    "jit of vmap": hop.jit(hop.vmap(f, in_axes=(0, None))),
+                    "checkpoint": hop.jit(hop.checkpoint(f)),
+                    "jit in jit": hop.jit(lambda x, n: hop.jit(f)(x, n)),
+                    "vjp": lambda x, n: hop.vjp(f, x, n)[0],
+                    "jvp": lambda x, n: hop.jvp(f, (x, n), (x, n))[0],
+                    "linearize": lambda x, n: hop.linearize(f, x, n)[0],
+                    "tree": lambda x, n: hop.jit(lambda t: f(t["x"], t["n"][0]))({"x": x, "n": [n]}),
+                    "named": lambda x, n: hop.jit(f)(x, n=n),
                 }.items():  # fmt: skip
                     found = g(x, n)
                     self.assertEqual(kind(found), kind(plain), f"{name} of {d} and {n}")
@@ -211,10 +266,18 @@ class Numbers(Case):
         x = hop.ones(2, dtype=hop.float64)
         f = lambda x, h: x * (h / 3) + h * h  # noqa: E731
         expected = f(x, 0.1).tolist()
-        for g in (hop.jit(f), hop.vmap(f, in_axes=(0, None)), lambda x, h: hop.jit(lambda x: hop.cond(x[0] > 0, lambda h: f(x, h), lambda h: x, h))(x), hop.jit(lambda x, h: hop.checkpoint(f)(x, h)),
-                  lambda x, h: hop.vjp(f, x, h)[0], hop.jit(lambda x, h: hop.grad(lambda v: hop.sum(f(v, h) * v) / 2)(x) + (h * h) / 2)):  # fmt: skip
+        for g in (
+            hop.jit(f),
+            hop.vmap(f, in_axes=(0, None)),
+            lambda x, h: hop.jit(lambda x: hop.cond(x[0] > 0, lambda h: f(x, h), lambda h: x, h))(x),
+            hop.jit(lambda x, h: hop.checkpoint(f)(x, h)),
+            lambda x, h: hop.vjp(f, x, h)[0],
+            hop.jit(lambda x, h: hop.grad(lambda v: hop.sum(f(v, h) * v) / 2)(x) + (h * h) / 2),
+        ):  # fmt: skip
             self.close(g(x, 0.1), expected, 1e-15)
-        h = lambda x, n: hop.fori_loop(0, 3, lambda i, c: (c[0] * n, c[1] + x[0] * c[0]), (0.1, 0.0))[1]  # noqa: E731
+        h = lambda x, n: (  # noqa: E731
+            hop.fori_loop(0, 3, lambda i, c: (c[0] * n, c[1] + x[0] * c[0]), (0.1, 0.0))[1]
+        )
         self.close(hop.jit(h)(x, 0.7), h(x, 0.7).tolist(), 1e-15)
         self.close(h(x, 0.7), 0.1 + 0.1 * 0.7 + 0.1 * 0.7 * 0.7, 1e-15)
         half = hop.ones((), dtype=hop.float16)
@@ -354,8 +417,9 @@ class Comparisons(Case):
                         self.equal(found[1], expected[1], hop.bool)
             for sign in signs[::4]:
                 recorded = hop.jit(
-                    lambda x: [(sign(x, n), sign(n, x)) for n in sorted(numbers)], portable=True
-                )(x)  # noqa: B023
+                    lambda x: [(sign(x, n), sign(n, x)) for n in sorted(numbers)],  # noqa: B023
+                    portable=True,
+                )(x)
                 self.assertEqual(
                     [(a.tolist(), b.tolist()) for a, b in recorded],
                     [
@@ -393,8 +457,12 @@ class Carries(Case):
     def every(self, body, init, *args):
         """The last carry of each kind of loop, at once and in jit, which must agree."""
         loops = {
-            "fori_loop": lambda *a: hop.fori_loop(0, 3, lambda i, c: body(c, *a), init), "while_loop": lambda *a: hop.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, body(c[1], *a)), (0, init))[1],
-            "scan": lambda *a: hop.scan(lambda c, _: (body(c, *a), None), init, None, length=3)[0], "no trips": lambda *a: hop.fori_loop(0, 0, lambda i, c: body(c, *a), init),
+            "fori_loop": lambda *a: hop.fori_loop(0, 3, lambda i, c: body(c, *a), init),
+            "while_loop": lambda *a: hop.while_loop(
+                lambda c: c[0] < 3, lambda c: (c[0] + 1, body(c[1], *a)), (0, init),
+            )[1],
+            "scan": lambda *a: hop.scan(lambda c, _: (body(c, *a), None), init, None, length=3)[0],
+            "no trips": lambda *a: hop.fori_loop(0, 0, lambda i, c: body(c, *a), init),
         }  # fmt: skip
         out = {}
         for name, loop in loops.items():
@@ -454,7 +522,10 @@ class Carries(Case):
     def test_strong_carries(self):
         with self.assertRaisesRegex(
             hop.InvalidError,
-            r"carry\[1\]: the body gives f32\[\], the loop began with i64\[\]; integers divided by integers, or with real numbers, are floats",
+            (
+                r"carry\[1\]: the body gives f32\[\], the loop began with i64\[\]; "
+                "integers divided by integers, or with real numbers, are floats"
+            ),
         ):
             hop.fori_loop(0, 3, lambda i, c: (c[0], c[1] * 0.5), (0, hop.asarray(1)))
         self.equal(hop.fori_loop(0, 3, lambda i, c: 7, hop.asarray(1, dtype=hop.uint8)), 7, hop.uint8)
@@ -482,9 +553,9 @@ class Branches(Case):
                 funs = (lambda x: x, lambda x: n)[:: -1 if swap else 1]  # noqa: B023
                 for p in (False, True):
                     plain, compiled = (
-                        lambda p, x: hop.cond(p, *funs, x),
-                        hop.jit(lambda p, x: hop.cond(p, *funs, x)),
-                    )  # noqa: B023
+                        lambda p, x: hop.cond(p, *funs, x),  # noqa: B023
+                        hop.jit(lambda p, x: hop.cond(p, *funs, x)),  # noqa: B023
+                    )
                     if fits:
                         self.assertEqual(
                             (kind(plain(hop.asarray(p), x)), kind(compiled(p, x))),
@@ -499,7 +570,9 @@ class Branches(Case):
                         compiled(p, x)
 
     def test_switch(self):
-        f = lambda k, x: hop.switch(k, [lambda x: (1, x), lambda x: (2.5, 1), lambda x: (x * 2, 0.5)], x)  # noqa: E731
+        f = lambda k, x: (  # noqa: E731
+            hop.switch(k, [lambda x: (1, x), lambda x: (2.5, 1), lambda x: (x * 2, 0.5)], x)
+        )
         x = hop.asarray(3, dtype=hop.float16)
         for k in range(3):
             plain, compiled = f(hop.asarray(k), x), hop.jit(f)(k, x)

@@ -120,7 +120,10 @@ class Log(Case):
         f, x = hop.jit(wave), hop.ones(7)
         lines = self.lines(lambda: (f(x, x), f(x, x), f(x, 2.0)), HOP_LOG="compile")
         self.assertEqual(len(lines), 2)
-        pattern = r"hop: wave\(f32\[7\], (f32\[7\]|f64\[\])\) -> \(f32\[7\]\): \d+ nodes, captured in [\d.]+ ms, (compiled|from memory|from disk) in [\d.]+ ms"
+        pattern = (
+            r"hop: wave\(f32\[7\], (f32\[7\]|f64\[\])\) -> \(f32\[7\]\): \d+ nodes, "
+            r"captured in [\d.]+ ms, (compiled|from memory|from disk) in [\d.]+ ms"
+        )
         for line in lines:
             self.assertRegex(line, pattern)
         f.clear_cache()

@@ -273,7 +273,9 @@ class Tracebacks(Case):
             self.assertEqual(PACKAGE in out.getvalue(), full == "full", out.getvalue())
 
     def test_nothing_is_left_over(self):
-        call = lambda: hop.jit(hop.grad(lambda x: hop.sum(hop.vmap(wrong_shapes)(x))))(hop.ones(2))  # noqa: E731
+        call = lambda: (  # noqa: E731
+            hop.jit(hop.grad(lambda x: hop.sum(hop.vmap(wrong_shapes)(x))))(hop.ones(2))
+        )
         misfit = lambda: hop.sum(hop.ones(2), ddof=1)  # noqa: E731
         for _ in range(20):
             raised(call), raised(misfit)

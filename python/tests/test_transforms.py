@@ -48,8 +48,11 @@ class Gradients(Case):
 
     def test_errors(self):
         for bad, args, text in [
-            (lambda x: x, (vector(1, 2),), r"float scalar.*f64\[2\]"), (lambda x: (x, x), (1.0,), r"\(\*, \*\)"), (lambda x: x * 2, (hop.asarray(1),), "int64"),
-            (lambda x: x["a"], ({"a": hop.asarray(1)},), r"argument 0\['a'\].*int64"), (lambda x: x > 0, (1.0,), "bool"),
+            (lambda x: x, (vector(1, 2),), r"float scalar.*f64\[2\]"),
+            (lambda x: (x, x), (1.0,), r"\(\*, \*\)"),
+            (lambda x: x * 2, (hop.asarray(1),), "int64"),
+            (lambda x: x["a"], ({"a": hop.asarray(1)},), r"argument 0\['a'\].*int64"),
+            (lambda x: x > 0, (1.0,), "bool"),
         ]:  # fmt: skip
             with self.assertRaisesRegex((hop.Error, TypeError), text):
                 hop.grad(bad)(*args)
