@@ -48,9 +48,9 @@ def loss_implicit(p, x, y):
 
 def main():
     rng = random.Random(3)
-    matrix = lambda m, n, s: hop.asarray(
+    matrix = lambda m, n, s: hop.asarray(  # noqa: E731
         [[rng.gauss(0, s) for _ in range(n)] for _ in range(m)], dtype=hop.float64
-    )  # noqa: E731
+    )
     x = matrix(N, 2, 1.0)
     y = hop.sin(2 * x[:, :1]) * x[:, 1:]
     p = {

@@ -74,9 +74,9 @@ def main():
         assert hop.max(hop.abs(g[name][7] - one[name])).item() < 1e-5
         assert hop.max(hop.abs(hop.mean(g[name], axis=0) - whole[name])).item() < 1e-5
 
-    right = lambda p: hop.mean(
+    right = lambda p: hop.mean(  # noqa: E731
         ((hop.vmap(score, (None, 0))(p, xs) > 0) == (true > 0.5)).astype(hop.float32)
-    ).item()  # noqa: E731
+    ).item()
     print("clipped at   right labels   wrong labels among the longest gradients")
     found = {}
     for bound in (1e6, 0.2):

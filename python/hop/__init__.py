@@ -36,7 +36,7 @@ from ._ops import *  # noqa: E402, F403
 from ._callback import *  # noqa: E402, F403
 from ._control import *  # noqa: E402, F403
 from ._dtypes import *  # noqa: E402, F403
-from ._errors import (
+from ._errors import (  # noqa: E402
     CheckError,
     Error,
     FileError,
@@ -45,7 +45,7 @@ from ._errors import (
     InvalidError,
     TracerError,
     UnavailableError,
-)  # noqa: E402
+)
 from ._files import *  # noqa: E402, F403
 from ._info import __array_namespace_info__  # noqa: E402
 from ._names import lookup as _lookup, public_names as _public_names  # noqa: E402

@@ -873,12 +873,12 @@ def many_axes(m):
         shape[m.rng.randrange(len(shape))] = n
     a = m.array(m.dtype(INTEGERS), tuple(shape))
     order, axes = m.rng.sample(range(a.ndim), a.ndim), tuple(m.rng.sample(range(a.ndim), 5))
-    ours = lambda x: (
+    ours = lambda x: (  # noqa: E731
         hop.permute_dims(x, order) + hop.permute_dims(x, order),
         hop.sum(x, axis=axes),
         hop.flip(x, axis=axes),
         hop.concat([x, x], axis=axes[0]),
-    )  # noqa: E731
+    )
     return Call(
         [a],
         ours,

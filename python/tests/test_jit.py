@@ -278,12 +278,12 @@ class Tracers(Case):
             return hop.tree.map(lambda x: x * factor + (mode == "b"), (tree, named))
 
         g = hop.jit(f, static_argnums=1, static_argnames="mode")
-        make = lambda v: [
+        make = lambda v: [  # noqa: E731
             Layer(hop.full((2,), v)),
             Pair(v, Layer(v, "b")),
             Box({"k": (v, None)}, "label"),
             collections.OrderedDict(z=v, a=v),
-        ]  # noqa: E731
+        ]
         for quick in (make(1.0), make(1.0)[:3]):
             runs.clear()
             for v in (1.0, 2.0, 3.0):

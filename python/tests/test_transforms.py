@@ -90,9 +90,9 @@ class Gradients(Case):
             hop.jvp(f, (vector(1, 2), vector(3, 4)), (vector(1, 0), vector(0)))
 
     def test_halves_of_loops(self):
-        f = lambda x: hop.while_loop(
+        f = lambda x: hop.while_loop(  # noqa: E731
             lambda c: hop.sum(c[0]) < 50.0, lambda c: (c[0] * c[1], c[1]), (x, x + 1)
-        )[0]  # noqa: E731
+        )[0]
         x = vector(1.0, 1.5)
         y, pull = hop.vjp(f, x)
         gradient = hop.grad(lambda v: hop.sum(f(v)))(x)
