@@ -57,9 +57,8 @@ def plates(disc, seen):
         return u.at[0].set(1.0).at[-1].set(0.0), None  # one side is hot, the other one cold
 
     def look(u, _):
-        u, _ = hop.scan(
-            step, u, length=EVERY, schedule="recompute"
-        )  # a gradient in reverse keeps the plate where the sensors are read, no more
+        # a gradient in reverse keeps the plate where the sensors are read, no more
+        u, _ = hop.scan(step, u, length=EVERY, schedule="recompute")
         return u, seen(u)
 
     return hop.scan(look, hop.zeros((SIZE, SIZE), dtype=hop.float64), length=STEPS // EVERY)[1]

@@ -91,9 +91,8 @@ def build_extension():
         os.path.join(ROOT, "include", "hop", "hop.h"),
         os.path.abspath(__file__),
     ]
-    headers.append(
-        os.path.join(ROOT, "src", "ops", "elementwise.def")
-    )  # the one file of the library's own that the extension sees
+    # the one file of the library's own that the extension sees
+    headers.append(os.path.join(ROOT, "src", "ops", "elementwise.def"))
     objects = []
     for name in sorted(os.listdir(source)):
         if name.endswith(".c"):
@@ -119,9 +118,8 @@ def build_extension():
         with open(exports, "w", encoding="utf-8") as out:
             out.write("{ global: PyInit__core; local: *; };\n")
         libraries = ["-lz", "-lm", "-lpthread", "-ldl"]
-        whole = os.path.join(
-            folder, "libhop.o"
-        )  # the library as one object, whose private names meet nobody's
+        # the library as one object, whose private names meet nobody's
+        whole = os.path.join(folder, "libhop.o")
         _run(["ld", "-r", "-o", whole, "--whole-archive", library])
         _run(["objcopy", "--keep-global-symbols=" + os.path.join(build, "exports"), whole])
         _run(
@@ -217,9 +215,8 @@ class _Wheel:
         self.record.append(f"{path},sha256={digest},{len(data)}")
 
     def _write(self, path, data, mode=0o644):
-        entry = zipfile.ZipInfo(
-            path, (2020, 1, 1, 0, 0, 0)
-        )  # one date, so that equal files make equal wheels
+        # one date, so that equal files make equal wheels
+        entry = zipfile.ZipInfo(path, (2020, 1, 1, 0, 0, 0))
         entry.external_attr = (0o100000 | mode) << 16
         entry.compress_type = zipfile.ZIP_DEFLATED
         self.zip.writestr(entry, data)

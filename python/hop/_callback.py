@@ -16,11 +16,8 @@ class _Names:
     same program again, which the cache of compiled code knows."""
 
     def __init__(self):
-        self._free, self._next, self._lock = (
-            {},
-            {},
-            threading.RLock(),
-        )  # reentrant: a callback may be freed at any line
+        # reentrant: a callback may be freed at any line
+        self._free, self._next, self._lock = {}, {}, threading.RLock()
 
     def take(self, base):
         with self._lock:
@@ -39,9 +36,8 @@ class _Names:
 
 
 _names = _Names()
-_known = (
-    weakref.WeakValueDictionary()
-)  # (id of the function, structure, ids of the static leaves) -> Callback, which keeps these alive
+# (id of the function, structure, ids of the static leaves) -> Callback, which keeps these alive
+_known = weakref.WeakValueDictionary()
 
 
 class Callback(_core.CallbackBase):

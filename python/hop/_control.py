@@ -400,9 +400,8 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, s
             p = _predicate("while_loop: what the condition gives", "bool[]", given)
             if p.dtype is not _dtypes.bool if isinstance(p, _core.ArrayBase) else not isinstance(p, bool):
                 raise _arguments.wrong("while_loop: what the condition gives", "bool[]", p)
-            return [
-                p.item() if isinstance(p, _core.ArrayBase) and not p._traced else p
-            ]  # what is known now is part of the program
+            # what is known now is part of the program
+            return [p.item() if isinstance(p, _core.ArrayBase) and not p._traced else p]
 
         def step(*values):
             after = carry.next(body_fun(carry.tree(values, kinds)), kinds)
@@ -462,9 +461,8 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
             schedule=schedule,
         )
     carry = _Carry("fori_loop", init_val, "the body")
-    counts = is_weak(lower) and is_weak(
-        upper
-    )  # as range counts: in numbers that take the dtype of what they meet
+    # as range counts: in numbers that take the dtype of what they meet
+    counts = is_weak(lower) and is_weak(upper)
 
     def attempt(kinds):
         def step(i, *values):

@@ -10,9 +10,8 @@ from . import _core, _dtypes, tree
 from ._arguments import place, wrong
 from ._errors import FileError, InvalidError
 
-MOST_EMBEDDED = (
-    1 << 20
-)  # bytes of closed-over arrays that export writes into the source, unless told otherwise
+# bytes of closed-over arrays that export writes into the source, unless told otherwise
+MOST_EMBEDDED = 1 << 20
 MOST_IN_TEXT = 1 << 24  # bytes of them that a source may hold at all
 _MOST_LITERAL = 4096  # elements of examples that stand in main.c; more are in a file
 

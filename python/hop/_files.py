@@ -118,9 +118,8 @@ class _Writer:
             plain = str(key) if isinstance(key, str) else key
             out.append([plain, self.described(child, (*path, key)), *attribute])
             if type(child) in (bool, float) or type(child) is int and abs(child) < 1 << 63:
-                self.added(
-                    asarray(child), (*path, key)
-                )  # for other programs; the number itself is in the description
+                # for other programs; the number itself is in the description
+                self.added(asarray(child), (*path, key))
         return out
 
 

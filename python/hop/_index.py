@@ -78,9 +78,8 @@ def _expand(x, key):
     for k in items:
         if _is_bool(k):
             for d, n in enumerate(k.shape):
-                if (
-                    n and x.shape[axis + d] is not None and n != x.shape[axis + d]
-                ):  # one without elements fits everywhere, and finds nothing
+                # one without elements fits everywhere, and finds nothing
+                if n and x.shape[axis + d] is not None and n != x.shape[axis + d]:
                     raise IndexError(
                         f"a mask of shape {k.shape} does not fit axis {axis + d} of size {x.shape[axis + d]}"
                     )

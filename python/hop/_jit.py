@@ -352,9 +352,8 @@ class Compiled(_core.JitBase):
 
     def _split(self, args, named):
         n = len(args)
-        positions = {
-            p % n for p in self._static if -n <= p < n
-        }  # others have their default or are given by name
+        # others have their default or are given by name
+        positions = {p % n for p in self._static if -n <= p < n}
         dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
         static = tuple((i, args[i]) for i in sorted(positions))
         named_static = tuple(sorted((k, v) for k, v in named.items() if k in self._static_names))
@@ -365,9 +364,8 @@ class Compiled(_core.JitBase):
         known = self._signature
         for which, numbers in (("static_argnums", self._static), ("donate_argnums", self._donate)):
             for p in numbers:
-                if not -n <= p < n and (
-                    p < 0 or (known is not None and p >= len(known.positional))
-                ):  # others have their default or are given by name
+                # others have their default or are given by name
+                if not -n <= p < n and (p < 0 or (known is not None and p >= len(known.positional))):
                     raise InvalidError(
                         f"{place()}jit: {which} has {p}, "
                         f"but the function was called with {n} positional arguments"

@@ -113,9 +113,8 @@ def nextafter(x1, x2, /):
     info = _dtypes.finfo(d)
     size = abs(stop_gradient(x1))
     smallest = info.smallest_normal * info.eps
-    power = exp2(
-        minimum(floor(log2(size)), math.frexp(info.max)[1] - 1)
-    )  # the power of 2 below, give or take one
+    # the power of 2 below, give or take one
+    power = exp2(minimum(floor(log2(size)), math.frexp(info.max)[1] - 1))
     power = where(power > size, power / 2, where(2 * power <= size, 2 * power, power))
     inward = (x2 < x1) == (x1 > 0)
     step = maximum(where(inward & (size == power), power * (info.eps / 2), power * info.eps), smallest)

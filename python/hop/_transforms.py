@@ -290,9 +290,8 @@ class _Derivative:
 
     def _apart(self):
         rule, saved = self._rule, self._saved
-        if (
-            saved is None and rule.active
-        ):  # it leaves the program, and takes with it what the second half reads
+        # it leaves the program, and takes with it what the second half reads
+        if saved is None and rule.active:
             saved = apply(rule.program("halves")[0], self._operands)[len(self._values) :]
         sizes = len(self._operands), len(self._values)
         return [*self._operands, *self._values, *(saved or ())], (rule, *sizes)

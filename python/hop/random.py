@@ -423,11 +423,8 @@ def _gamma(key, a, *, dims, d):
         return _ops.where(waits & good, level * v, made), waits & ~good, keys[2]
 
     first, rest = split(key)
-    begun = (
-        _ops.full(dims, math.nan, dtype=d),
-        (a > 0) & _ops.isfinite(a),
-        first,
-    )  # what has no distribution is NaN
+    # what has no distribution is NaN
+    begun = _ops.full(dims, math.nan, dtype=d), (a > 0) & _ops.isfinite(a), first
     made = while_loop(lambda carry: _ops.any(carry[1]), again, begun)[0]
     power = _ops.exp(_ops.log1p(-_unit(rest, dims, d)) / _ops.where(small, a, 1))
     return _ops.where(small, made * power, made)

@@ -228,14 +228,12 @@ class Maker:
         self.narrow_dtype = self.rng.choice(NARROW)
         self.unreversible = False
         self.room = 60  # statements left
-        self.wish = (
-            PAIRS[seed % len(PAIRS)] if seed % 4 else None
-        )  # operators of which one shall stand in a body of the other
+        # operators of which one shall stand in a body of the other
+        self.wish = PAIRS[seed % len(PAIRS)] if seed % 4 else None
         if self.wish and set(self.wish) & set(UNREVERSIBLE):
             self.only_reversible = False
-        self.differences = (
-            not self.only_reversible
-        )  # its gradients are held against differences, which do not see stop_gradient
+        # its gradients are held against differences, which do not see stop_gradient
+        self.differences = not self.only_reversible
         self.granted = False
 
     # -- text --

@@ -46,9 +46,8 @@ class Jax:
         jax.nn.sigmoid,
     )
     asarray = staticmethod(jnp.asarray)
-    associative_scan = staticmethod(
-        jax.lax.associative_scan
-    )  # elementwise combinations look the same with the axis and without
+    # elementwise combinations look the same with the axis and without
+    associative_scan = staticmethod(jax.lax.associative_scan)
     permute = staticmethod(jnp.transpose)
     wait = staticmethod(jax.block_until_ready)
 

@@ -28,9 +28,8 @@ def load():
     sys.modules[MODULE] = module
     spec.loader.exec_module(module)
     if not module.complex_dtypes:
-        module.widest_complex_dtype = (
-            module.widest_real_dtype
-        )  # a dtype that the suite's tables know, for what reads it all the same
+        # a dtype that the suite's tables know, for what reads it all the same
+        module.widest_complex_dtype = module.widest_real_dtype
     import array_api_tests
 
     array_api_tests.dtype_helpers = module

@@ -134,7 +134,6 @@ def main():
 
 
 if __name__ == "__main__":
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a run in the background ignores it, and its children would, too
+    # a run in the background ignores it, and its children would, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())

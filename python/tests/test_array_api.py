@@ -128,9 +128,8 @@ class Names(Case):
         name may be given by position, too. Others have defaults."""
         given, wanted = dict(ours.parameters), standard.parameters
         for place, (name, parameter) in enumerate(wanted.items()):
-            if (
-                special and parameter.kind is inspect.Parameter.POSITIONAL_ONLY
-            ):  # Python's own methods name them differently
+            # Python's own methods name them differently
+            if special and parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
                 name = list(ours.parameters)[place]
             self.assertIn(name, given)
             found_ = given.pop(name)
@@ -274,9 +273,8 @@ class SpecialValues(Case):
                 expected = numpy.nextafter(a, b)
             for x in (hop.nextafter(a, b), hop.jit(hop.nextafter)(a, b)):
                 self.same(x, expected)
-                told = ~numpy.isnan(expected) & (
-                    (a != b) | (dtype != "f2")
-                )  # NumPy's half precision gives a, not b, for zeros of different sign
+                # NumPy's half precision gives a, not b, for zeros of different sign
+                told = ~numpy.isnan(expected) & ((a != b) | (dtype != "f2"))
                 self.assertTrue((numpy.signbit(numpy.asarray(x)) == numpy.signbit(expected))[told].all())
         self.equal(
             hop.nextafter(

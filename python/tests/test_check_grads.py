@@ -70,14 +70,14 @@ class Right(Case):
     def test_dtypes(self):
         for dtype in (hop.float32, hop.float16, hop.bfloat16):
             with self.subTest(dtype=dtype):
-                hop.check_grads(
-                    lambda x: hop.sum(hop.sin(x)), (hop.asarray([0.5, 1.0], dtype=dtype),)
-                )  # in float64
+                # in float64
+                hop.check_grads(lambda x: hop.sum(hop.sin(x)), (hop.asarray([0.5, 1.0], dtype=dtype),))
+                # which it does not allow
                 hop.check_grads(
                     lambda x: hop.sum(hop.sin(x.astype(dtype))),
                     (hop.asarray([0.5, 1.0], dtype=dtype),),
                     order=1,
-                )  # which it does not allow
+                )
 
         def narrow(x):
             if x.dtype is not hop.float32:

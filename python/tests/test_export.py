@@ -268,9 +268,8 @@ class Refusals(Exports):
         f = hop.jit(lambda x: x + 1)
         f.export(self.folder / "again", 1.0)
         f.export(self.folder / "again", hop.ones(9000))
-        self.assertEqual(
-            len(f.export(str(self.folder / "again"), 2.0).files), 5
-        )  # what the last one no longer has is gone
+        # what the last one no longer has is gone
+        self.assertEqual(len(f.export(str(self.folder / "again"), 2.0).files), 5)
         (self.folder / "again" / "thesis.txt").write_text("mine", encoding="utf-8")
         with self.assertRaisesRegex(
             hop.FileError,

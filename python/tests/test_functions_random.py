@@ -417,9 +417,8 @@ def top_k(m):
 
     def theirs(x):
         last = x.shape[axis] - 1
-        at = last - np.flip(
-            np.argsort(np.flip(x, axis=axis), axis=axis, kind="stable"), axis=axis
-        )  # of equals the first comes first
+        # of equals the first comes first
+        at = last - np.flip(np.argsort(np.flip(x, axis=axis), axis=axis, kind="stable"), axis=axis)
         at = np.take(at, range(k), axis=axis)
         return np.take_along_axis(x, at, axis=axis), at
 

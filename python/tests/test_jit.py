@@ -167,9 +167,8 @@ class Caching(Case):
         self.assertFalse(x._donated)  # wrong arguments take nothing
         with self.assertRaises(hop.CheckError):
             failing(x)
-        with self.assertRaisesRegex(
-            RuntimeError, "donated"
-        ):  # a call that fails has its memory all the same: it may have been overwritten
+        # a call that fails has its memory all the same: it may have been overwritten
+        with self.assertRaisesRegex(RuntimeError, "donated"):
             failing(x)
         self.assertEqual(x.shape, (100,))
 

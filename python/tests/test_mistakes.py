@@ -62,9 +62,8 @@ class Arguments(Mistakes):
             1.0,
             hop.ones(2),
         )
-        self.fails(
-            TypeError, "hashable: argument 'n' is a list", hop.jit(lambda x: f(x, [1])), 1.0
-        )  # inside of another program, too
+        # inside of another program, too
+        self.fails(TypeError, "hashable: argument 'n' is a list", hop.jit(lambda x: f(x, [1])), 1.0)
 
     def test_arguments_that_are_not_there(self):
         def f(x, mode="a", *, flag=False):

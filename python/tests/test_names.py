@@ -234,9 +234,8 @@ class Functions(Case):
                     (values, found),
                 )
         self.equal(hop.quantile(hop.asarray([inf, 2.0, -inf, 1.0]), 0.5), 1.5)
-        x = hop.astype(
-            hop.arange(0, 4001, dtype=hop.float32) / 4, hop.float16
-        )  # more elements than an f16 can count
+        # more elements than an f16 can count
+        x = hop.astype(hop.arange(0, 4001, dtype=hop.float32) / 4, hop.float16)
         self.equal(hop.quantile(x, 0.999), 999.0)
         self.assertEqual(hop.quantile(x, 0.5).dtype, hop.float16)
         self.equal(hop.grad(lambda q: hop.quantile(hop.asarray([1.0, 3.0, 7.0]), q))(0.25), 4.0)

@@ -489,9 +489,8 @@ class Nonsense(Case):
                     a = [draw.choice(values) if draw.random() < 0.6 else v for v in args]
                     a = [v if endless(name, i, w) else w for i, (v, w) in enumerate(zip(args, a))]
                     n = {k: draw.choice(values) if draw.random() < 0.6 else v for k, v in named.items()}
-                    if (
-                        "max_trips" in n
-                    ):  # with a body that changes nothing, the loop would be endless without it
+                    # with a body that changes nothing, the loop would be endless without it
+                    if "max_trips" in n:
                         n["max_trips"] = named["max_trips"]
                     self.attempt(name, a, n, f"seed {seed}: {name}{tuple(a)!r:.300} {n!r:.200}")
 

@@ -103,9 +103,8 @@ class Package(Case):
         self.assertIs(info.default_dtypes()["real floating"], hop.asarray(1.0).dtype)
         self.assertIs(info.default_dtypes()["integral"], hop.asarray(1).dtype)
         self.assertIs(info.default_dtypes(device="cpu")["indexing"], hop.argmax(hop.ones(2)).dtype)
-        self.assertEqual(
-            set(info.dtypes()), {d.name for d in hop._dtypes.ALL} - {"float16", "bfloat16"}
-        )  # those of the standard
+        # those of the standard
+        self.assertEqual(set(info.dtypes()), {d.name for d in hop._dtypes.ALL} - {"float16", "bfloat16"})
         self.assertEqual(list(info.dtypes(kind="bool")), ["bool"])
         self.assertEqual(
             set(info.dtypes(kind=("bool", "unsigned integer"))),

@@ -281,10 +281,11 @@ class Numbers(Case):
         self.close(hop.jit(h)(x, 0.7), h(x, 0.7).tolist(), 1e-15)
         self.close(h(x, 0.7), 0.1 + 0.1 * 0.7 + 0.1 * 0.7 * 0.7, 1e-15)
         half = hop.ones((), dtype=hop.float16)
+        # rounded once
         self.equal(
             hop.jit(lambda x, n: x * n)(half, 1 + 2.0**-11 + 2.0**-26),
             (half * (1 + 2.0**-11 + 2.0**-26)).item(),
-        )  # rounded once
+        )
 
     def test_programs_apart(self):
         """Numbers, weak arrays and arrays of one type make programs of their own, also where calls are
@@ -502,9 +503,8 @@ class Carries(Case):
         )
         self.assertEqual([x.item() for x in self.every(lambda c: (c[1], c[0]), (0, 1.5))], [1.5, 0])
         x = hop.asarray(2, dtype=hop.float16)
-        found = self.every(
-            lambda c, x: (c[1], c[2], c[3], c[3] * x), (0, 1, 2, 3), x
-        )  # goes up one at a time
+        # goes up one at a time
+        found = self.every(lambda c, x: (c[1], c[2], c[3], c[3] * x), (0, 1, 2, 3), x)
         self.assertEqual([kind(v) for v in found], [("float16", False)] * 4)
         self.equal(hop.stack(list(found)), [3, 6, 12, 24])
         found = self.every(lambda c, x: (c[0] * c[1], c[1] + x), (2, 1), hop.asarray(1, dtype=hop.int32))

@@ -78,11 +78,12 @@ class SameNumbers(Case):
         )
 
 
+# rounded more than once
 INEXACT = [
     name
     for name in DRAWS
     if name.startswith(("normal", "exponential", "gumbel", "categorical", "choice weighted"))
-]  # rounded more than once
+]
 
 
 class Keys(Case):
@@ -157,15 +158,12 @@ class Distributions(Case):
 
     def test_bounds(self):
         k = random.key(30)
-        x = random.uniform(
-            k, (N,), minval=1e8, maxval=1e8 + 16
-        )  # a float32 in three is the upper bound before it is put right
+        # a float32 in three is the upper bound before it is put right
+        x = random.uniform(k, (N,), minval=1e8, maxval=1e8 + 16)
         self.assertTrue(bool(hop.all((x >= 1e8) & (x < 1e8 + 16))))
         self.equal(random.uniform(k, (3,), minval=2.0, maxval=2.0), [2, 2, 2])
-        for bounds in (
-            (-3e38, 3e38),
-            (hop.asarray(-3e38), hop.asarray(3e38)),
-        ):  # a range that is wider than any float32
+        # a range that is wider than any float32
+        for bounds in ((-3e38, 3e38), (hop.asarray(-3e38), hop.asarray(3e38))):
             x = random.uniform(k, (N,), minval=bounds[0], maxval=bounds[1])
             self.assertTrue(-3e38 <= float(x.min()) < -2e38 and 2e38 < float(x.max()) < 3e38)
         self.assertEqual(set(random.randint(k, (N,), -2, 2).tolist()), {-2, -1, 0, 1})
@@ -250,10 +248,8 @@ class Bounds(Case):
         self.assertEqual(hop.random.randint(key, None, 0, 30).shape, ())
 
     def test_everywhere_the_same(self):
-        lo, hi = (
-            hop.asarray([0, 0, 0]),
-            hop.asarray([3, 2**62 + 1, 2**63 - 1]),
-        )  # of the second span nearly half of all draws are repeated
+        # of the second span nearly half of all draws are repeated
+        lo, hi = hop.asarray([0, 0, 0]), hop.asarray([3, 2**62 + 1, 2**63 - 1])
         draw = lambda key: hop.random.randint(key, (50, 3), lo, hi)  # noqa: E731
         keys = hop.random.split(hop.random.key(1), 4)
         expected = hop.stack([draw(k) for k in keys]).tolist()
@@ -269,9 +265,8 @@ class Bounds(Case):
         drawn = hop.random.randint(hop.random.key(0), (30000, 1), 0, hop.asarray([7]))
         counts = hop.unique_counts(drawn).counts.tolist()
         self.assertEqual(len(counts), 7)
-        self.assertLess(
-            sum((n - 30000 / 7) ** 2 / (30000 / 7) for n in counts), 22.5
-        )  # chi squared with 6 degrees, p = 0.001
+        # chi squared with 6 degrees, p = 0.001
+        self.assertLess(sum((n - 30000 / 7) ** 2 / (30000 / 7) for n in counts), 22.5)
 
     def test_mistakes(self):
         key = hop.random.key(0)

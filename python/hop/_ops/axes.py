@@ -249,9 +249,8 @@ def quantile(x, q, /, axis=None, *, keepdims=False):
         take(x, astype(minimum(low + 1, last), _dtypes.int64), axis=0),
     )
     span = above - below
-    mixed = where(
-        part == 0, below, below * (1 - part) + above * part
-    )  # where the difference is infinite or NaN
+    # where the difference is infinite or NaN
+    mixed = where(part == 0, below, below * (1 - part) + above * part)
     out = where(isfinite(span), below + part * span, mixed)
     out = where(isnan(x[-1]), nan, out)  # NaN is sorted to the end
     return (

@@ -35,9 +35,10 @@ def _nested(x, shape, depth, out):
 
 def _from_lists(x, dtype):
     shape, level, kinds = [len(x)], list(x), set(map(type, x))
+    # a list may hold itself
     while (
         kinds and kinds <= {list, tuple} and len(shape) <= 32 and len(lengths := set(map(len, level))) == 1
-    ):  # a list may hold itself
+    ):
         shape.append(lengths.pop())
         level = list(itertools.chain.from_iterable(level))
         kinds = set(map(type, level))

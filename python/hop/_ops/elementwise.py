@@ -478,9 +478,8 @@ def lgamma(x, /):
     x = _as_real(x)
     mirrored = x < 0.5
     y = where(mirrored, 1 - x, x)
-    small = (
-        y < 8
-    )  # where Stirling's series is not good enough: gamma(y) = gamma(y + 8) / (y (y + 1) … (y + 7))
+    # where Stirling's series is not good enough: gamma(y) = gamma(y + 8) / (y (y + 1) … (y + 7))
+    small = y < 8
     low = where(small, y, 1)
     product = low
     for i in range(1, 8):
