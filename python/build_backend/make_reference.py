@@ -177,14 +177,8 @@ def body(doc):
 
 def entry(value, names):
     kind = "class " if isinstance(value, type) else ""
-    shown = (
-        ""
-        if isinstance(value, type)
-        and signature(value) in ("()", "(*args, **kwargs)", "(…)")
-        or "Error" in names[0]
-        or value is hop.Compiled
-        else signature(value)
-    )
+    bare = isinstance(value, type) and signature(value) in ("()", "(*args, **kwargs)", "(…)")
+    shown = "" if bare or "Error" in names[0] or value is hop.Compiled else signature(value)
     lines = [f"### `{kind}{names[0]}{shown}`", "", body(value.__doc__ or "")]
     if len(names) > 1:
         lines += ["", "Also " + ", ".join(f"`{n}`" for n in names[1:]) + "."]

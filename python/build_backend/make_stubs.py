@@ -492,17 +492,10 @@ def parameters(function, method=False):
         star |= p.kind is p.VAR_POSITIONAL
         if not (method and i == 0):
             kind = TYPES.get(p.name, "Any" if p.kind is p.VAR_KEYWORD else "ArrayLike")
-            text += (
-                ": "
-                + kind
-                + (
-                    " | None"
-                    if p.default is None
-                    and kind not in ("Any", "ArrayLike", "Axis", "Tree")
-                    and "None" not in kind
-                    else ""
-                )
-            )
+            text += ": " + kind
+            takes_none = kind in ("Any", "ArrayLike", "Axis", "Tree") or "None" in kind
+            if p.default is None and not takes_none:
+                text += " | None"
         if p.default is not p.empty:
             text += " = ..."
         parts.append(text)
@@ -635,12 +628,8 @@ def stubs():
         if name in done:
             continue
         function = getattr(hop, name)
-        result = (
-            "Callable[..., Any]"
-            if name in FUNCTIONS
-            else RESULTS.get(name)
-            or ("Any" if name in (*hop._control.__all__, *hop._transforms.__all__) else "Array")
-        )
+        usual = "Any" if name in (*hop._control.__all__, *hop._transforms.__all__) else "Array"
+        result = "Callable[..., Any]" if name in FUNCTIONS else RESULTS.get(name) or usual
         out.append(f"def {name}({parameters(function)}) -> {result}: ...\n")
     options = (
         "*, static_argnums: int | Sequence[int] = ..., static_argnames: str | Sequence[str] = ..., "

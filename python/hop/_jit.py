@@ -127,13 +127,11 @@ def _compile(function, name, since, options):
     before, begun = _core.cache_statistics(), time.perf_counter()
     exe = function.compile(**options)
     after, ended = _core.cache_statistics(), time.perf_counter()
-    source = (
-        "from memory"
-        if after["memory_hits"] > before["memory_hits"]
-        else "from disk"
-        if after["disk_hits"] > before["disk_hits"]
-        else "compiled"
-    )
+    source = "compiled"
+    if after["memory_hits"] > before["memory_hits"]:
+        source = "from memory"
+    elif after["disk_hits"] > before["disk_hits"]:
+        source = "from disk"
     nodes = sum(
         " = " in line or line.lstrip().startswith(("check", "print", "callback"))
         for line in function.text().splitlines()
@@ -374,13 +372,11 @@ class Compiled(_core.JitBase):
             try:
                 hash(value)
             except TypeError:
-                name = (
-                    repr(which)
-                    if isinstance(which, str)
-                    else repr(known.positional[which])
-                    if known and which < len(known.positional)
-                    else str(which)
-                )
+                name = str(which)
+                if isinstance(which, str):
+                    name = repr(which)
+                elif known and which < len(known.positional):
+                    name = repr(known.positional[which])
                 advice = (
                     "; an array is an ordinary argument"
                     if isinstance(value, _core.ArrayBase) or hasattr(value, "dtype")

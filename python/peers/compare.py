@@ -127,14 +127,14 @@ def make_case(program, exact_rng):
     def lane(a, axis):
         if axis is None:
             return a
-        rows = [a] + [
-            noise(a)
-            if a.dtype == np.float64
-            else rng.permutation(a.reshape(-1)).reshape(a.shape)
-            if a.ndim
-            else a + a.dtype.type(i + 1)
-            for i in range(n - 1)
-        ]
+        rows = [a]
+        for i in range(n - 1):
+            if a.dtype == np.float64:
+                rows.append(noise(a))
+            elif a.ndim:
+                rows.append(rng.permutation(a.reshape(-1)).reshape(a.shape))
+            else:
+                rows.append(a + a.dtype.type(i + 1))
         if a.dtype == bool and not a.ndim:
             rows = [a ^ bool(i % 2) for i in range(n)]
         return np.stack(rows, axis=axis)
@@ -143,13 +143,9 @@ def make_case(program, exact_rng):
     pattern = int(rng.integers(0, 5))
     # x alone; all; x along any axis and p leaf by leaf; integers alone; p and one of the integers
     ax = (some(x), None, some(x), None, None)[pattern] if pattern != 1 else 0
-    ap = (
-        0
-        if pattern in (1, 4)
-        else _map(lambda a: some(a) if rng.random() < 0.6 else -1, p)
-        if pattern == 2
-        else None
-    )
+    ap = 0 if pattern in (1, 4) else None
+    if pattern == 2:
+        ap = _map(lambda a: some(a) if rng.random() < 0.6 else -1, p)
     ak = (None, 0, None, {"n": 0, "i": 0, "m": None, "t": -1}, {"n": 0, "i": None, "m": -1, "t": None})[
         pattern
     ]

@@ -213,13 +213,8 @@ class SpecialValues(Case):
                 expected = numpy.where(
                     numpy.isinf(arrays[0]) | numpy.isinf(arrays[1]), arrays[0] / arrays[1], expected
                 )
-        tolerance = (
-            (3e-6 if arrays[0].dtype == "f4" else 1e-13)
-            if name == "pow"
-            else 6e-7
-            if arrays[0].dtype == "f4"
-            else 4e-15
-        )
+        of_float32, of_float64 = (3e-6, 1e-13) if name == "pow" else (6e-7, 4e-15)
+        tolerance = of_float32 if arrays[0].dtype == "f4" else of_float64
         function = getattr(hop, name)
         for how in (function, hop.jit(function)):
             x = numpy.asarray(how(*map(hop.asarray, arrays)))

@@ -269,14 +269,12 @@ def reduction(name, dtypes=ALL, share=0.0, empty=True, several=True, **given):
     def make(m):
         shape = m.shape(zeros=empty)
         a = m.array(m.dtype(dtypes), shape, special=share == 0, **given)
-        options = {
-            "axis": m.axes(len(shape))
-            if several
-            else m.rng.choice([None, m.axis(len(shape))])
-            if shape
-            else None,
-            "keepdims": m.flag(),
-        }
+        axis = None
+        if several:
+            axis = m.axes(len(shape))
+        elif shape:
+            axis = m.rng.choice([None, m.axis(len(shape))])
+        options = {"axis": axis, "keepdims": m.flag()}
         numpys = dict(options)
         if name in ("var", "std"):
             options["correction"] = numpys["ddof"] = m.rng.choice([0, 1, 0.5, 0.0])
@@ -964,15 +962,10 @@ class Random(Case):
         np.testing.assert_array_equal(np.where(finite, 0, found), np.where(finite, 0, expected), said)
         a, b = found[finite].astype("f8"), expected[finite].astype("f8")
         if b.size:
-            scale = (
-                max(
-                    np.abs(b).max(),
-                    *(np.abs(x[np.isfinite(x)].astype("f8")).max(initial=0) for x in call.arrays if x.size),
-                    0,
-                )
-                if call.tolerance
-                else 0
-            )
+            scale = 0
+            if call.tolerance:
+                given = [x[np.isfinite(x)].astype("f8") for x in call.arrays if x.size]
+                scale = max(np.abs(b).max(), *(np.abs(x).max(initial=0) for x in given), 0)
             worst = np.abs(a - b).max()
             self.assertLessEqual(worst, call.tolerance * scale, f"{said}: {found} against {expected}")
 

@@ -473,9 +473,8 @@ class Nonsense(Case):
 
                     try:
                         hop.jit(f)(0.5, hop.ones(3), 1)
-                    except (
-                        FAIR
-                    ) as error:  # what only a run knows was asked for, and the capture says so at its end
+                    except FAIR as error:
+                        # what only a run knows was asked for, and the capture says so at its end
                         self.assertIsInstance(error, hop.TracerError, name)
 
     def test_several_wrong_arguments(self):
