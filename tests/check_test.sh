@@ -28,6 +28,8 @@ fi
 # Text that clang-format leaves alone (comments with a long word, macros) is short as well; programs of hop's own in tests are not C.
 long=$(grep -nE '^.{111}' "${all[@]}" src/*/*.def | grep -vE '^tests/simplify_(programs|compositions)\.h:' | cut -c1-160)
 claim 'a line is longer than 110 columns' "$long"
+mapfile -t python < <(find python examples tests -name '*.py')
+claim 'a line of Python is longer than 110 columns' "$(grep -nE '^.{111}' "${python[@]}" | cut -c1-160)"
 
 # Left out are the checks that follow paths without knowing what holds on them (that two ranks are equal, that an error does not return): gcc's own
 # warnings and the sanitizers look there.

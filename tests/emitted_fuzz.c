@@ -278,16 +278,16 @@ static void run_all(adder *add, uint64_t first, uint64_t count, uint64_t at_once
 
 int main(int argc, char **argv)
 {
-    uint64_t first = 1, count = 60, n_numbers = 0;
+    uint64_t first = 1, count = 36, n_numbers = 0;
     bool samples = true, programs = true;
 #ifdef __SANITIZE_ADDRESS__
-    count = 15; /* the plain build looks at them all */
+    count = 9; /* the plain build looks at them all */
     samples = false;
 #endif
     counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (counts == MAP_FAILED) return 2;
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--soak")) count *= 25, first = 1000000;
+        if (!strcmp(argv[i], "--soak")) count *= 40, first = 1000000;
         else if (!strcmp(argv[i], "--samples")) samples = true, programs = false;
         else if (!n_numbers++) first = strtoull(argv[i], NULL, 0), count = 1, samples = false;
         else count = strtoull(argv[i], NULL, 0);

@@ -3,7 +3,7 @@
  * [--claim NAME] [--folder DIR] [--no-shrink] [--show] [FIRST [COUNT]]`; without arguments a fixed range of
  * seeds, and then as many more as it takes until every pair of nested higher-order rows was met often enough
  * under every transform. LLVM takes nine tenths of a seed's time: --native N compiles one seed in N (0:
- * none), the others run on the interpreter and the executor; one in four, but all that are asked for or
+ * none), the others run on the interpreter and the executor; one in six, but all that are asked for or
  * --soak. */
 #include "random_shrink.h"
 
@@ -308,7 +308,7 @@ int main(int argc, char **argv)
         else if (!n_numbers++) first = strtoull(argv[i], NULL, 0), count = 1, whole = false;
         else count = strtoull(argv[i], NULL, 0);
     }
-    run.native = native != HOP_NONE ? native : soak || n_numbers ? 1 : 4;
+    run.native = native != HOP_NONE ? native : soak || n_numbers ? 1 : 6;
     if (!run.compiled) printf("nothing is compiled: %s\n", hop_message());
     if (run.folder) mkdir(run.folder, 0777);
     run.tally = mmap(NULL, sizeof *run.tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

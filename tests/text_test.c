@@ -250,7 +250,7 @@ static void transform(void *ctx)
 static void check_transformed(void)
 {
 #ifdef __SANITIZE_ADDRESS__
-    enum { TURNS = 2 }; /* the plain build transforms every sample in each way */
+    enum { TURNS = 4 }; /* the plain build transforms every sample in each way */
 #else
     enum { TURNS = 1 };
 #endif
@@ -460,7 +460,7 @@ static void check_texts(void)
 /* Functions in the worst order: each uses the next one of the file. */
 static void check_long_chain(void)
 {
-    enum { LENGTH = 2000 };
+    enum { LENGTH = 500 }; /* each function is read and printed with all those below it */
     struct arena a = { 0 };
     struct text t = { .arena = &a };
     for (int i = 0; i < LENGTH; i++)
