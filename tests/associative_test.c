@@ -176,7 +176,11 @@ struct ways {
 /* Interpreted and compiled (strict, default), by both forms, against the sequential form interpreted. */
 static void compare_forms(void *ctx)
 {
+#ifdef __SANITIZE_ADDRESS__
+    static const int64_t lengths[] = { 1, 6 }; /* the plain build compares them all */
+#else
     static const int64_t lengths[] = { 0, 1, 2, 3, 6 };
+#endif
     const struct ways *w = ctx;
     struct module *m[2];
     const struct fn *f[2];

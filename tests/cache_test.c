@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { FORGERIES = 3000 };
+enum { FORGERIES = 1500 };
 #else
 enum { FORGERIES = 20000 };
 #endif

@@ -334,7 +334,7 @@ int main(void)
     long_chains();
     within("many nodes", 6000, many_nodes, &(uint32_t){ MANY_NODES });
 #if defined(__SANITIZE_ADDRESS__)
-    static const char *const folders[] = { "calls", "switch" };
+    static const char *const folders[] = { "calls" };
 #else
     static const char *const folders[] = { "calls", "nested", "switch", "higher", "symbols" };
 #endif
