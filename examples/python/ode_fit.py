@@ -77,8 +77,7 @@ def main():
         d = x.at[i].add(1e-3) - x
         by_differences.append((loss(x + d) - loss(x - d)).item() / 2e-3)
     assert all(abs(a - b) < 1e-3 * max(1.0, abs(b)) for a, b in zip(g.tolist(), by_differences)), (
-        g,
-        by_differences,
+        g, by_differences,
     )
 
     print(

@@ -93,12 +93,8 @@ def main():
     ]
     points = [(name, group, [lengths[i] for i in group]) for name, group in groups]
     plot.save(
-        "per_example.svg",
-        "Which labels are wrong? The length of each example's gradient",
-        points=points,
-        x_label="example",
-        y_label="length of its gradient",
-        log=True,
+        "per_example.svg", "Which labels are wrong? The length of each example's gradient", points=points,
+        x_label="example", y_label="length of its gradient", log=True,
     )
     print("wrote per_example.svg")
 

@@ -74,15 +74,8 @@ def build_extension():
             f"Python.h was not found in {include}: install the headers of this Python (python3-dev)"
         )
     flags = [
-        "-std=c11",
-        "-D_GNU_SOURCE",
-        "-Wall",
-        "-Wextra",
-        "-Wno-missing-field-initializers",
-        "-O2",
-        "-g",
-        "-fPIC",
-        "-fvisibility=hidden",
+        "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-O2", "-g",
+        "-fPIC", "-fvisibility=hidden",
     ]
     flags += os.environ.get("HOP_EXTENSION_FLAGS", "").split()
     headers = [
@@ -262,18 +255,8 @@ def build_sdist(sdist_directory, config_settings=None):
     base = f"{NAME}-{version()}"
     os.makedirs(sdist_directory, exist_ok=True)
     kept = [
-        "Makefile",
-        "setup",
-        "README.md",
-        "CONTRIBUTING.md",
-        "LICENSE",
-        "pyproject.toml",
-        "include",
-        "src",
-        "python",
-        "docs",
-        "examples",
-        "tests",
+        "Makefile", "setup", "README.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml", "include", "src",
+        "python", "docs", "examples", "tests",
     ]
 
     def wanted(entry):

@@ -209,10 +209,8 @@ def pages():
     out, index = (
         {},
         [
-            "# Reference of the Python package",
-            "",
-            "Written from the docstrings by `make docs`; every example is run by the tests.",
-            "",
+            "# Reference of the Python package", "",
+            "Written from the docstrings by `make docs`; every example is run by the tests.", "",
         ],
     )
     order = [*[m for m in PAGES if m in groups], *sorted(m for m in groups if m not in PAGES)]

@@ -78,15 +78,8 @@ for _module in (debug, flatten_util, linalg, nn, optim, random, tree, tree_util)
     _entries.install(_module)
     _module.__getattr__, _module.__dir__ = _lookup(_module.__name__), _public_names(_module)
 for _module in (
-    _array._At,
-    _array.IndexUpdate,
-    _info.Info,
-    _jit.Lowered,
-    _names.Absent,
-    _show.Shown,
-    _transforms.Pullback,
-    _transforms.Pushforward,
-    _jax.ShapeDtypeStruct,
+    _array._At, _array.IndexUpdate, _info.Info, _jit.Lowered, _names.Absent, _show.Shown,
+    _transforms.Pullback, _transforms.Pushforward, _jax.ShapeDtypeStruct,
 ):
     _entries.install_methods(_module)
 __getattr__, __dir__ = _lookup("hop"), _public_names(_sys.modules["hop"])

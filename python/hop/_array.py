@@ -202,18 +202,8 @@ def _restore(name, shape, data):
 
 def _from_bytes(data, d, shape):
     formats = {
-        "bool": "?",
-        "int8": "b",
-        "int16": "h",
-        "int32": "i",
-        "int64": "q",
-        "uint8": "B",
-        "uint16": "H",
-        "uint32": "I",
-        "uint64": "Q",
-        "float16": "e",
-        "float32": "f",
-        "float64": "d",
+        "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
+        "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
     }
     if not data:
         return _core.full(d.code, shape, 0)

@@ -161,16 +161,12 @@ _LINALG = {
     "cond": "use the quotient of the first and the last of hop.linalg.svdvals(x)",
     "eig": "hop.linalg.eigh is for symmetric matrices, others are not done",
     "eigvals": "hop.linalg.eigvalsh is for symmetric matrices, others are not done",
-    "lstsq": "use hop.linalg.pinv(a) @ b, or hop.linalg.qr",
-    "lu": "use hop.linalg.solve",
-    "multi_dot": "use @",
-    "cho_solve": "use hop.linalg.solve_triangular twice",
+    "lstsq": "use hop.linalg.pinv(a) @ b, or hop.linalg.qr", "lu": "use hop.linalg.solve",
+    "multi_dot": "use @", "cho_solve": "use hop.linalg.solve_triangular twice",
 }  # fmt: skip
 _RANDOM = {
-    "poisson": "use NumPy and hop.asarray",
-    "rand": "use hop.random.uniform(key, shape)",
-    "randn": "use hop.random.normal(key, shape)",
-    "seed": "make a key with hop.random.key(seed)",
+    "poisson": "use NumPy and hop.asarray", "rand": "use hop.random.uniform(key, shape)",
+    "randn": "use hop.random.normal(key, shape)", "seed": "make a key with hop.random.key(seed)",
     "shuffle": "use hop.random.permutation(key, x)",
 }  # fmt: skip
 _TREE = {
@@ -178,10 +174,8 @@ _TREE = {
     "register_dataclass": "dataclasses are nodes already; hop.tree.register",
     "register_pytree_node": "use hop.tree.register or hop.tree_util.register_pytree_node",
     "register_pytree_node_class": "use hop.tree.register or hop.tree_util.register_pytree_node_class",
-    "tree_flatten": "use hop.tree.flatten",
-    "tree_leaves": "use hop.tree.leaves",
-    "tree_map": "use hop.tree.map",
-    "tree_structure": "use hop.tree.structure",
+    "tree_flatten": "use hop.tree.flatten", "tree_leaves": "use hop.tree.leaves",
+    "tree_map": "use hop.tree.map", "tree_structure": "use hop.tree.structure",
     "tree_unflatten": "use hop.tree.unflatten",
 }  # fmt: skip
 _TREE_UTIL = {
@@ -191,10 +185,8 @@ _TREE_UTIL = {
 }
 _NN = {
     "dot_product_attention": "use hop.softmax(q @ k.mT / n**0.5) @ v",
-    "initializers": "use hop.random.normal(key, shape) * scale",
-    "log1mexp": "use hop.log(-hop.expm1(-x))",
-    "normalize": "use hop.nn.standardize",
-    "sparse_plus": "use hop.where",
+    "initializers": "use hop.random.normal(key, shape) * scale", "log1mexp": "use hop.log(-hop.expm1(-x))",
+    "normalize": "use hop.nn.standardize", "sparse_plus": "use hop.where",
     "sparse_sigmoid": "use hop.clip(0.5 * (x + 1), 0, 1)",
 }  # fmt: skip
 _DEBUG = {
@@ -208,20 +200,11 @@ _OPTIM = {
     "cosine_decay_schedule": "use hop.optim.cosine",
 }
 _METHODS = {
-    "backward": "use hop.grad of a function",
-    "cpu": "an array is in the memory of the CPU",
-    "detach": "use hop.stop_gradient(x)",
-    "devices": "use x.device",
-    "expand": "use hop.broadcast_to",
-    "fill": "use hop.full_like",
-    "numpy": "use numpy.asarray(x)",
-    "permute": "use x.transpose(…)",
-    "ptp": "use x.max() - x.min()",
-    "searchsorted": "use hop.searchsorted",
-    "split": "use hop.split",
-    "to": "use x.astype(dtype)",
-    "tobytes": "use bytes(x)",
-    "unsqueeze": "use hop.expand_dims or x[None]",
+    "backward": "use hop.grad of a function", "cpu": "an array is in the memory of the CPU",
+    "detach": "use hop.stop_gradient(x)", "devices": "use x.device", "expand": "use hop.broadcast_to",
+    "fill": "use hop.full_like", "numpy": "use numpy.asarray(x)", "permute": "use x.transpose(…)",
+    "ptp": "use x.max() - x.min()", "searchsorted": "use hop.searchsorted", "split": "use hop.split",
+    "to": "use x.astype(dtype)", "tobytes": "use bytes(x)", "unsqueeze": "use hop.expand_dims or x[None]",
     "view": "use x.reshape(…) or x.astype(…)",
 }  # fmt: skip
 

@@ -26,21 +26,11 @@ from ._sets import unique_all, unique_values
 from .linalg import cross  # noqa: F401
 
 absolute, amax, amin, around, conjugate, concatenate, fix, rint = (
-    abs,
-    max,
-    min,
-    round,
-    conj,
-    concat,
-    trunc,
-    round,
+    abs, max, min, round, conj, concat, trunc, round,
 )
 arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh = acos, acosh, asin, asinh, atan, atan2, atanh
 bitwise_count, invert, left_shift, right_shift = (
-    popcount,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_right_shift,
+    popcount, bitwise_invert, bitwise_left_shift, bitwise_right_shift,
 )
 ascontiguousarray, mod, power, true_divide = asarray, remainder, pow, divide
 double, half, single = float64, float16, float32

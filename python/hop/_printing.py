@@ -40,11 +40,8 @@ def set_printoptions(*, precision=None, threshold=None, edgeitems=None, linewidt
     _options.set(
         _checked(
             {
-                "precision": precision,
-                "threshold": threshold,
-                "edgeitems": edgeitems,
-                "linewidth": linewidth,
-                "suppress": suppress,
+                "precision": precision, "threshold": threshold, "edgeitems": edgeitems,
+                "linewidth": linewidth, "suppress": suppress,
             }
         )
     )
@@ -78,11 +75,8 @@ def printoptions(*, precision=None, threshold=None, edgeitems=None, linewidth=No
     return _within(
         _checked(
             {
-                "precision": precision,
-                "threshold": threshold,
-                "edgeitems": edgeitems,
-                "linewidth": linewidth,
-                "suppress": suppress,
+                "precision": precision, "threshold": threshold, "edgeitems": edgeitems,
+                "linewidth": linewidth, "suppress": suppress,
             }
         )
     )

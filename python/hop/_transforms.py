@@ -220,17 +220,8 @@ class _Rule:
     value_tree: the structure of what is differentiated."""
 
     __slots__ = (
-        "name",
-        "how",
-        "function",
-        "active",
-        "floats",
-        "value_tree",
-        "out_tree",
-        "in_tree",
-        "weak",
-        "weak_out",
-        "_programs",
+        "name", "how", "function", "active", "floats", "value_tree", "out_tree", "in_tree", "weak",
+        "weak_out", "_programs",
     )
 
     def __init__(self, fun, how, t, value_tree):

@@ -11,18 +11,8 @@ float32.
 """
 
 __all__ = [
-    "Optimizer",
-    "State",
-    "sgd",
-    "momentum",
-    "adam",
-    "adamw",
-    "constant",
-    "linear",
-    "cosine",
-    "exponential",
-    "global_norm",
-    "clip_by_global_norm",
+    "Optimizer", "State", "sgd", "momentum", "adam", "adamw", "constant", "linear", "cosine", "exponential",
+    "global_norm", "clip_by_global_norm",
 ]
 
 import functools

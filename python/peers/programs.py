@@ -52,19 +52,8 @@ def linear_recurrence(a, b, axis=0, reverse=False):
 }
 
 HIGHER = (
-    "cond",
-    "switch",
-    "while_loop",
-    "fori_loop",
-    "fori_loop_traced",
-    "scan",
-    "associative_scan",
-    "map",
-    "checkpoint",
-    "jit",
-    "grad",
-    "vmap",
-    "jvp",
+    "cond", "switch", "while_loop", "fori_loop", "fori_loop_traced", "scan", "associative_scan", "map",
+    "checkpoint", "jit", "grad", "vmap", "jvp",
 )
 UNREVERSIBLE = ("while_loop", "fori_loop_traced")  # JAX has no reverse mode for them
 PAIRS = [
@@ -927,18 +916,8 @@ class Maker:
 
     def higher(self, depth, operator=None):
         operators = [
-            "cond",
-            "switch",
-            "fori_loop",
-            "scan",
-            "scan",
-            "associative_scan",
-            "map",
-            "checkpoint",
-            "jit",
-            "grad",
-            "vmap",
-            "jvp",
+            "cond", "switch", "fori_loop", "scan", "scan", "associative_scan", "map", "checkpoint", "jit",
+            "grad", "vmap", "jvp",
         ]
         if not self.only_reversible:
             operators += ["while_loop"] * 3 + ["fori_loop_traced"] * 2

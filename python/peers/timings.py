@@ -39,11 +39,7 @@ class Hop:
 class Jax:
     lib, np_ = jax, jnp
     scan, cond, while_loop, softmax, sigmoid = (
-        jax.lax.scan,
-        jax.lax.cond,
-        jax.lax.while_loop,
-        jax.nn.softmax,
-        jax.nn.sigmoid,
+        jax.lax.scan, jax.lax.cond, jax.lax.while_loop, jax.nn.softmax, jax.nn.sigmoid,
     )
     asarray = staticmethod(jnp.asarray)
     # elementwise combinations look the same with the axis and without

@@ -106,15 +106,7 @@ def main(source, wheel, work, *arguments):
     if os.path.exists(report):
         os.remove(report)
     pytest = [
-        python,
-        "-m",
-        "pytest",
-        "array_api_tests",
-        "-q",
-        "-p",
-        "array_api_plugin",
-        "-p",
-        "no:cacheprovider",
+        python, "-m", "pytest", "array_api_tests", "-q", "-p", "array_api_plugin", "-p", "no:cacheprovider",
     ]
     pytest += ["-o", "xfail_strict=true", f"--xfails-file={XFAILS}"]
     pytest += ["--json-report", "--json-report-file", report, "--json-report-omit", "log", "streams"]

@@ -276,11 +276,7 @@ class Indexing(Case):
             (None, 1),
         ]
         updates = {
-            "set": None,
-            "add": numpy.add,
-            "mul": numpy.multiply,
-            "min": numpy.minimum,
-            "max": numpy.maximum,
+            "set": None, "add": numpy.add, "mul": numpy.multiply, "min": numpy.minimum, "max": numpy.maximum,
         }
         for key in keys:
             for mode, combine in updates.items():

@@ -583,12 +583,7 @@ print(hop._core.cache_statistics()["disk_hits"])
 class Errors(unittest.TestCase):
     def test_names_of_errors(self):
         for error in (
-            hop.Error,
-            hop.InvalidError,
-            hop.CheckError,
-            hop.TracerError,
-            hop.UnavailableError,
-            hop.FileError,
+            hop.Error, hop.InvalidError, hop.CheckError, hop.TracerError, hop.UnavailableError, hop.FileError,
             hop.InternalError,
         ):
             self.assertEqual((error.__module__, getattr(hop, error.__qualname__)), ("hop", error))

@@ -130,23 +130,9 @@ class NumPy(Case):
         self.assertNotEqual(numpy.array(x).ctypes.data, x._pointer)
         self.assertEqual(numpy.asarray(x, dtype="f8").dtype, "f8")
         for f in (
-            numpy.sum,
-            numpy.mean,
-            numpy.std,
-            numpy.var,
-            numpy.max,
-            numpy.min,
-            numpy.prod,
-            numpy.argmax,
-            numpy.ndim,
-            numpy.shape,
-            numpy.size,
-            numpy.sort,
-            numpy.cumsum,
-            numpy.ravel,
-            numpy.transpose,
-            numpy.any,
-            numpy.all,
+            numpy.sum, numpy.mean, numpy.std, numpy.var, numpy.max, numpy.min, numpy.prod, numpy.argmax,
+            numpy.ndim, numpy.shape, numpy.size, numpy.sort, numpy.cumsum, numpy.ravel, numpy.transpose,
+            numpy.any, numpy.all,
         ):
             numpy.testing.assert_allclose(f(x), f(numpy.asarray(x)), rtol=1e-6, err_msg=f.__name__)
         self.assertEqual(numpy.stack([x, x]).shape, (2, 2, 2))

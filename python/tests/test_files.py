@@ -155,17 +155,11 @@ class Trees(Case):
 
     def test_wrong_files(self):
         texts = [
-            "",
-            "nonsense",
-            "[]",
-            "{}",
-            '{"hop": 2, "tree": 1}',
-            '{"hop": 1}',
+            "", "nonsense", "[]", "{}", '{"hop": 2, "tree": 1}', '{"hop": 1}',
             '{"hop": 1, "tree": {"array": "y"}}',
         ]
         texts += [
-            '{"hop": 1, "tree": {"dict": 3}}',
-            '{"hop": 1, "tree": {"dict": [[[], 1]]}}',
+            '{"hop": 1, "tree": {"dict": 3}}', '{"hop": 1, "tree": {"dict": [[[], 1]]}}',
             '{"hop": 1, "tree": {"what": 1}}',
         ]
         texts += [

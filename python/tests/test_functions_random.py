@@ -137,14 +137,7 @@ BITS = (*KINDS[:2], ("?",))
 for _name in ("add", "subtract", "multiply", "maximum", "minimum"):
     binary(_name, special=True)
 for _name in (
-    "equal",
-    "not_equal",
-    "less",
-    "less_equal",
-    "greater",
-    "greater_equal",
-    "logical_and",
-    "logical_or",
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
     "logical_xor",
 ):
     binary(_name, kinds=(*KINDS, ("?",)), special=True)
@@ -162,30 +155,13 @@ binary("hypot", kinds=(FLOATS,), tolerance=True, special=True)
 binary("atan2", "arctan2", kinds=(FLOATS,), tolerance=True, special=True)
 binary("logaddexp", kinds=(("f4", "f8"),), tolerance=True, special=True)
 for _name, _theirs in {
-    "sin": None,
-    "cos": None,
-    "tan": None,
-    "tanh": None,
-    "sinh": None,
-    "cosh": None,
-    "exp": None,
-    "exp2": None,
-    "expm1": None,
-    "cbrt": None,
-    "atan": "arctan",
-    "asinh": "arcsinh",
+    "sin": None, "cos": None, "tan": None, "tanh": None, "sinh": None, "cosh": None, "exp": None,
+    "exp2": None, "expm1": None, "cbrt": None, "atan": "arctan", "asinh": "arcsinh",
 }.items():
     unary(_name, _theirs, tolerance=True, low=-3, high=3, special=True)
 for _name, _theirs in {
-    "log": None,
-    "log2": None,
-    "log10": None,
-    "log1p": None,
-    "sqrt": None,
-    "acosh": "arccosh",
-    "asin": "arcsin",
-    "acos": "arccos",
-    "atanh": "arctanh",
+    "log": None, "log2": None, "log10": None, "log1p": None, "sqrt": None, "acosh": "arccosh",
+    "asin": "arcsin", "acos": "arccos", "atanh": "arctanh",
 }.items():
     unary(_name, _theirs, tolerance=True, low=-1, high=3, special=True)
 for _name in ("abs", "negative", "positive", "sign", "square"):
@@ -781,15 +757,8 @@ def vecdot(m):
 def einsum(m):
     subscripts = m.rng.choice(
         [
-            "ij,jk->ik",
-            "ij,ij->",
-            "i,j->ji",
-            "bij,bjk->bki",
-            "ii->i",
-            "ij->j",
-            "ij,j,k->ik",
-            "...i,...i->...",
-            "aab->b",
+            "ij,jk->ik", "ij,ij->", "i,j->ji", "bij,bjk->bki", "ii->i", "ij->j", "ij,j,k->ik",
+            "...i,...i->...", "aab->b",
         ]
     )
     sizes, d = (

@@ -20,21 +20,8 @@ class Positions(Case):
             *[
                 (name, (a, axis))
                 for name in (
-                    "sum",
-                    "prod",
-                    "mean",
-                    "var",
-                    "std",
-                    "max",
-                    "min",
-                    "any",
-                    "all",
-                    "argmax",
-                    "argmin",
-                    "count_nonzero",
-                    "flip",
-                    "sort",
-                    "argsort",
+                    "sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin",
+                    "count_nonzero", "flip", "sort", "argsort",
                 )
                 for axis in (0, 1, -1)
             ],

@@ -95,12 +95,7 @@ def duplicates(shape, key):
 
 
 UPDATES = {
-    "set": None,
-    "add": "add",
-    "subtract": "subtract",
-    "mul": "multiply",
-    "min": "minimum",
-    "max": "maximum",
+    "set": None, "add": "add", "subtract": "subtract", "mul": "multiply", "min": "minimum", "max": "maximum",
 }
 
 

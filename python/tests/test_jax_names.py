@@ -175,15 +175,7 @@ class Nn(Case):
         for name, expected in formulas.items():
             self.close(getattr(hop.nn, name)(vector(*x)), expected, 1e-12)
         for name in (
-            "relu",
-            "gelu",
-            "silu",
-            "softmax",
-            "log_softmax",
-            "sigmoid",
-            "softplus",
-            "one_hot",
-            "logsumexp",
+            "relu", "gelu", "silu", "softmax", "log_softmax", "sigmoid", "softplus", "one_hot", "logsumexp",
             "tanh",
         ):
             self.assertIs(getattr(hop.nn, name), getattr(hop, name))
@@ -445,18 +437,8 @@ class Random(Case):
 class Messages(Case):
     def test_what_there_is_not(self):
         for name in (
-            "pmap",
-            "lax",
-            "numpy",
-            "config",
-            "psum",
-            "pmean",
-            "shard_map",
-            "custom_root",
-            "named_scope",
-            "scipy",
-            "sharding",
-            "typing",
+            "pmap", "lax", "numpy", "config", "psum", "pmean", "shard_map", "custom_root", "named_scope",
+            "scipy", "sharding", "typing",
         ):
             with self.assertRaisesRegex(AttributeError, f"hop has no '{name}': .+"):
                 getattr(hop, name)

@@ -116,11 +116,8 @@ class Arguments(Mistakes):
         several = hop.jit(lambda *xs, **named: xs[0], static_argnums=(1, 3), static_argnames="whatever")
         self.equal(several(1.0, "a", 2.0, "b", whatever="c"), 1.0)
         self.fails(
-            hop.InvalidError,
-            "static_argnums has 3, but the function was called with 2 positional arguments",
-            several,
-            1.0,
-            "a",
+            hop.InvalidError, "static_argnums has 3, but the function was called with 2 positional arguments",
+            several, 1.0, "a",
         )
         self.equal(hop.jit(f, static_argnums=1, static_argnames="flag")(1.0), 1.0)  # it has its default
         for make in (hop.grad, hop.value_and_grad, hop.jacfwd, hop.jacrev, hop.hessian):
@@ -329,15 +326,8 @@ class Arguments(Mistakes):
             with self.assertRaises((TypeError, ValueError)):
                 hop._core.op(*args)
         for make in (
-            hop._core.full,
-            hop._core.from_numbers,
-            hop._core.progression,
-            hop._core.from_buffer,
-            hop._core.load_file,
-            hop._core.save_file,
-            hop._core.capture,
-            hop._core.read,
-            hop._core.scan,
+            hop._core.full, hop._core.from_numbers, hop._core.progression, hop._core.from_buffer,
+            hop._core.load_file, hop._core.save_file, hop._core.capture, hop._core.read, hop._core.scan,
         ):
             for args in (
                 (),

@@ -19,17 +19,8 @@ ROUNDS = int(os.environ.get("HOP_TEST_SEEDS", "3"))
 
 # What an exception may be. OverflowError: of a number that does not fit, if it says so.
 FAIR = (
-    hop.InvalidError,
-    hop.TracerError,
-    hop.CheckError,
-    hop.UnavailableError,
-    hop.FileError,
-    TypeError,
-    ValueError,
-    IndexError,
-    BufferError,
-    NotImplementedError,
-    MemoryError,
+    hop.InvalidError, hop.TracerError, hop.CheckError, hop.UnavailableError, hop.FileError, TypeError,
+    ValueError, IndexError, BufferError, NotImplementedError, MemoryError,
 )
 
 
@@ -134,9 +125,7 @@ def calls():
     add("quantile", v, 0.5, axis=0)
     add("softmax log_softmax", m, axis=-1)
     add(
-        "cumulative_sum cumulative_prod cumulative_max cumulative_min cumulative_logsumexp",
-        v,
-        axis=0,
+        "cumulative_sum cumulative_prod cumulative_max cumulative_min cumulative_logsumexp", v, axis=0,
         reverse=False,
     )
     add("linear_recurrence", v, v, axis=0)
@@ -381,16 +370,8 @@ class Nonsense(Case):
         try:
             made = f(*args, **named)
             if name in (
-                "jit",
-                "grad",
-                "value_and_grad",
-                "jacfwd",
-                "jacrev",
-                "jacobian",
-                "hessian",
-                "vmap",
-                "checkpoint",
-                "remat",
+                "jit", "grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap",
+                "checkpoint", "remat",
             ):
                 made(hop.ones(3))
         except Mine:
@@ -449,17 +430,8 @@ class Nonsense(Case):
         """The same inside of a capture, with traced values where only known ones will do."""
         for name, given in self.calls.items():
             if name in (
-                "jit",
-                "grad",
-                "value_and_grad",
-                "jacfwd",
-                "jacrev",
-                "jacobian",
-                "hessian",
-                "vmap",
-                "checkpoint",
-                "remat",
-                "print",
+                "jit", "grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap",
+                "checkpoint", "remat", "print",
             ):
                 continue
             for args, named in given:

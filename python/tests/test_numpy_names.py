@@ -194,14 +194,7 @@ CALLS = {
 }  # fmt: skip
 AT_ONCE = {"bincount", "ix_", "shape", "ndim", "size"}  # sizes or numbers of Python's depend on values
 SIZES_OF_VALUES = {
-    "unique",
-    "union1d",
-    "intersect1d",
-    "setdiff1d",
-    "setxor1d",
-    "argwhere",
-    "flatnonzero",
-    "extract",
+    "unique", "union1d", "intersect1d", "setdiff1d", "setxor1d", "argwhere", "flatnonzero", "extract",
     "compress",
 }
 

@@ -58,11 +58,8 @@ class Elements(Case):
     def test_bits(self):
         a, b = numpy.array([12, 5, 255], dtype="u1"), numpy.array([10, 1, 3], dtype="u1")
         for name, theirs in {
-            "bitwise_and": "bitwise_and",
-            "bitwise_or": "bitwise_or",
-            "bitwise_xor": "bitwise_xor",
-            "bitwise_left_shift": "left_shift",
-            "bitwise_right_shift": "right_shift",
+            "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor",
+            "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
         }.items():
             if "shift" not in name:
                 self.same(getattr(hop, name)(a, b), getattr(numpy, theirs)(a, b))
@@ -189,8 +186,7 @@ class Axes(Case):
             self.assertEqual(
                 out.dtype,
                 {
-                    "cumulative_sum": hop.int64,
-                    "cumulative_prod": hop.int64,
+                    "cumulative_sum": hop.int64, "cumulative_prod": hop.int64,
                     "cumulative_logsumexp": hop.float32,
                 }.get(name, hop.int8),
             )

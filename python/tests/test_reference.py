@@ -23,8 +23,7 @@ class Reference(unittest.TestCase):
                 text, _, example = inspect.cleandoc(value.__doc__ or "").partition(">>> ")
                 self.assertRegex(text, r"\w.*[.:)\]]\s*$", "no sentence says what it does")
                 self.assertIn(
-                    "hop",
-                    example,
+                    "hop", example,
                     "no example in the docstring (functions made from tables: _ops/examples.py)",
                 )
 

@@ -318,12 +318,7 @@ class Entries(Case):
 
     def test_life(self):
         for function in (
-            hop.sum,
-            hop.linalg.solve,
-            hop.random.normal,
-            hop.tree.map,
-            hop.scan,
-            hop.grad,
+            hop.sum, hop.linalg.solve, hop.random.normal, hop.tree.map, hop.scan, hop.grad,
             hop.cumulative_max,
         ):
             self.assertIs(pickle.loads(pickle.dumps(function)), function)

@@ -80,10 +80,9 @@ static void use_type(struct trimming *t, val v)
 
 /* ---- higher-order nodes ---- */
 
-/* Follows what wanted results of the body read until no further carry becomes wanted; is any? */
-static bool close_carries(const struct trimming *t, const struct loop *l, bool *wanted)
+/* Follows what wanted results of the body read until no further carry becomes wanted. */
+static void close_carries(const struct trimming *t, const struct loop *l, bool *wanted)
 {
-    bool any = false;
     for (bool more = true; more;) {
         more = false;
         const bool *read = params_read(t, l->body->id, wanted);
@@ -93,8 +92,6 @@ static bool close_carries(const struct trimming *t, const struct loop *l, bool *
             more = true;
         }
     }
-    for (uint32_t i = 0; i < l->n_carry; i++) any |= wanted[i];
-    return any;
 }
 
 /* Which results of the body are needed: rows that are read, and the carries that they, the predicate and
@@ -109,10 +106,7 @@ static bool *wanted_of_body(const struct trimming *t, const struct loop *l)
         const bool *read = params_read(t, l->cond->id, NULL);
         for (uint32_t i = 0; i < l->n_carry; i++) wanted[i] |= read[i];
     }
-    if (!close_carries(t, l, wanted) && l->cond && l->n_carry) {
-        wanted[0] = true; /* a while_loop has a carry, and what its next value reads */
-        close_carries(t, l, wanted);
-    }
+    close_carries(t, l, wanted);
     return wanted;
 }
 

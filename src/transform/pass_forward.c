@@ -113,15 +113,13 @@ static bool forward_loop(struct copier *c, const struct loop *l, val *results)
     val *init = ARENA_NEW(a, val, l->n_carry), *passed = ARENA_NEW(a, val, l->n_stack);
     uint32_t *equal = ARENA_NEW(a, uint32_t, l->n_carry);
     uint32_t *twin = ARENA_NEW(a, uint32_t, l->n_stack);
-    uint32_t kept = l->n_carry;
     bool changed = false;
     for (uint32_t i = 0; i < l->n_carry; i++) init[i] = c->values[l->carry[i]];
-    for (uint32_t i = 0; i < l->n_carry; i++) /* a while_loop keeps one carry for form */
-        if ((!l->cond || kept > 1) && carry_is_constant(c, l, i, init[i])) {
-            p.body[i] = (struct param_plan){ .fate = PARAM_WITH, .outer = init[i] };
-            kept--;
-            changed = true;
-        }
+    for (uint32_t i = 0; i < l->n_carry; i++) {
+        if (!carry_is_constant(c, l, i, init[i])) continue;
+        p.body[i] = (struct param_plan){ .fate = PARAM_WITH, .outer = init[i] };
+        changed = true;
+    }
     equal_carries(a, m, l, init, equal);
     for (uint32_t i = 0; i < l->n_carry; i++)
         if (equal[i] != i && p.body[i].fate == PARAM_KEEP && p.body[equal[i]].fate == PARAM_KEEP) {

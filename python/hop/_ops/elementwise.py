@@ -65,18 +65,7 @@ _NAMED = {
 }  # fmt: skip
 # Operators that do something else with integers here than in the table; they are written out below.
 _WRITTEN_OUT = {
-    "sign",
-    "floor",
-    "ceil",
-    "trunc",
-    "round",
-    "isnan",
-    "isinf",
-    "isfinite",
-    "pow",
-    "select",
-    "clamp",
-    "fma",
+    "sign", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "pow", "select", "clamp", "fma",
 }
 
 
