@@ -152,9 +152,11 @@ def parameter_names(args, named, roots):
 
 class Traced:
     """A captured function: its program, what it uses from outside, the structure of its results, and which
-    leaves of arguments and results are weak."""
+    leaves of arguments and results are weak. constraints: what the sizes of arguments must satisfy."""
 
-    __slots__ = ("function", "hidden", "out_tree", "names", "leaves", "in_tree", "weak", "weak_out")
+    __slots__ = (
+        "function", "hidden", "constraints", "out_tree", "names", "leaves", "in_tree", "weak", "weak_out",
+    )  # fmt: skip
 
     def operands(self):
         return [*self.leaves, *self.hidden]
@@ -183,7 +185,7 @@ def capture(fun, args, named=None, leaves=None, types=None, weak=None):
         return found
 
     params = function_name(fun) + "(" + ", ".join(f"{n}: {x}" for n, x in zip(t.names, types)) + ")"
-    t.function, t.hidden = _core.capture(flat, params, len(types))
+    t.function, t.hidden, t.constraints = _core.capture(flat, params, len(types))
     t.out_tree, t.weak_out = seen[0]
     return t
 
@@ -210,7 +212,7 @@ def run_or_record(build, leaves, name):
     if _core.tracing():
         return build(*leaves)
     params = name + "(" + ", ".join(f"x{i}: {x._type}" for i, x in enumerate(leaves)) + ")"
-    function, hidden = _core.capture(build, params, len(leaves))
+    function, hidden, _ = _core.capture(build, params, len(leaves))
     return function.compile().run([*leaves, *hidden])
 
 

@@ -120,11 +120,20 @@ struct frame {
     /* The first exception about a value that only a run knows: the capture cannot end well, also when
      * somebody caught it; NULL: none. */
     PyObject *unknown;
+    /* Of the outermost capture of a thread, about the sizes of its parameters: */
+    PyObject *hints;       /* dict: name of a symbol -> its size in the call at hand; NULL: there are none */
+    PyObject *constraints; /* list: what must hold of them so that the program fits, as texts */
 };
 struct frame *frame_top(void);
 struct frame *frame_set(struct frame *f);            /* which was it before */
 int frame_keep(struct frame *f, PyObject *callback); /* the captured function keeps it alive */
 bool frame_alive(uint64_t serial);
+/* The size in the call at hand of a symbol of the thread's outermost capture; -1: it is declared to be any,
+ * or only a run knows it. Captures inside of captures keep the names of the symbols that they mention. */
+int64_t frame_hint(const char *symbol);
+/* The program being captured is for calls whose sizes satisfy this alone: "T < 2*N", two expressions over
+ * symbols that have hints with one of == != < <= > >= between. Noted once each. */
+int frame_constrain(const char *text);
 PyObject *function_capture(PyObject *self, PyObject *args);
 int function_init(PyObject *module);
 int callback_init(PyObject *module);

@@ -32,6 +32,30 @@ bool frame_alive(uint64_t serial)
     return false;
 }
 
+static struct frame *frame_root(void)
+{
+    struct frame *f = top;
+    while (f && f->outer) f = f->outer;
+    return f;
+}
+
+int64_t frame_hint(const char *symbol)
+{
+    const struct frame *root = frame_root();
+    PyObject *n = root && root->hints ? PyDict_GetItemString(root->hints, symbol) : NULL;
+    return n ? PyLong_AsLongLong(n) : -1;
+}
+
+int frame_constrain(const char *text)
+{
+    struct frame *root = frame_root();
+    PyObject *o = PyUnicode_FromString(text);
+    int known = o ? PySequence_Contains(root->constraints, o) : -1;
+    int failed = known ? known < 0 : PyList_Append(root->constraints, o);
+    Py_XDECREF(o);
+    return failed ? -1 : 0;
+}
+
 static PyObject *tracing(PyObject *self, PyObject *unused)
 {
     (void)self;
@@ -133,21 +157,36 @@ static void function_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* capture(fun, params, n): fun on traced values of these types -> (Function, arrays it uses from outside,
- * which are further arguments) */
+static void frame_drop(struct frame *f)
+{
+    PyMem_Free(f->values);
+    Py_XDECREF(f->unknown);
+    Py_XDECREF(f->hidden);
+    Py_XDECREF(f->callbacks);
+    Py_XDECREF(f->constraints);
+}
+
+/* capture(fun, params, n, hints=None): fun on traced values of these types -> (Function, arrays it uses from
+ * outside, which are further arguments, texts about the sizes that it was made for). hints: a dict, sizes of
+ * symbols of the parameters in the call at hand. */
 PyObject *function_capture(PyObject *self, PyObject *args)
 {
     const char *params;
     struct body b = { .n_out = -1 };
+    PyObject *hints = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "Osi", &b.fun, &params, &b.n_in)) return NULL;
+    if (!PyArg_ParseTuple(args, "Osi|O", &b.fun, &params, &b.n_in, &hints)) return NULL;
     struct frame f = { .outer = top, .serial = ++serials, .at = user_place(), .hidden = PyList_New(0) };
     hop_fn *fn = NULL;
-    if (!f.hidden) return NULL;
+    f.hints = hints && PyDict_Check(hints) ? hints : NULL;
+    f.constraints = PyList_New(0);
+    if (!f.hidden || !f.constraints) {
+        frame_drop(&f);
+        return NULL;
+    }
     top = &f;
     int status = hop_capture_at(f.at, &fn, params, HOP_ANY, run_body, &b);
     top = f.outer;
-    PyMem_Free(f.values);
     if (!status && f.unknown) {
         PyErr_SetObject((PyObject *)Py_TYPE(f.unknown), f.unknown);
         hop_fn_free(fn);
@@ -155,13 +194,13 @@ PyObject *function_capture(PyObject *self, PyObject *args)
     }
     PyObject *made = status ? raise_status(status) : function_of(fn, f.callbacks);
     PyObject *hidden = made ? PyList_AsTuple(f.hidden) : NULL;
-    Py_XDECREF(f.unknown);
-    Py_DECREF(f.hidden);
-    Py_XDECREF(f.callbacks);
-    PyObject *pair = hidden ? PyTuple_Pack(2, made, hidden) : NULL;
+    PyObject *constraints = hidden ? PyList_AsTuple(f.constraints) : NULL;
+    frame_drop(&f);
+    PyObject *all = constraints ? PyTuple_Pack(3, made, hidden, constraints) : NULL;
     Py_XDECREF(made);
     Py_XDECREF(hidden);
-    return pair;
+    Py_XDECREF(constraints);
+    return all;
 }
 
 static PyObject *read_function(PyObject *self, PyObject *args)
@@ -1052,7 +1091,7 @@ static PyType_Spec exe_spec = { "hop._core.Executable", sizeof(exe_object), 0,
 static PyMethodDef functions[] = {
     { "tracing", tracing, METH_NOARGS, "whether this thread is in a capture" },
     { "capture", function_capture, METH_VARARGS,
-      "capture(fun, params, n) -> (Function, arrays used from outside)" },
+      "capture(fun, params, n, hints=None) -> (Function, arrays used from outside, texts about sizes)" },
     { "read", read_function, METH_VARARGS, "read(text, name=None) -> Function" },
     { "scan", scan, METH_VARARGS, "scan(step, carry, xs, length, reverse, schedule)" },
     { "map", map, METH_VARARGS, "map(body, xs, length, sequential)" },
