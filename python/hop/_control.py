@@ -108,7 +108,7 @@ def _until_settled(attempt, kinds):
 
 
 def _branches(what, names, index, funs, operands):
-    leaves, weak, treedef = raw_leaves(operands, "operand")
+    leaves, weak, treedef = raw_leaves(operands, "operand", constants=True)
     out_tree = None
 
     def attempt(kinds):
@@ -205,7 +205,7 @@ def _chosen(what, names, k, funs, operands):
     found, out_tree = arrays_of_results(given)
     if not builtins.any(is_weak(x) for x in found):
         return given
-    leaves, weak, treedef = raw_leaves(operands, "operand")
+    leaves, weak, treedef = raw_leaves(operands, "operand", constants=True)
     seen = [(k, out_tree, found)]
 
     def types(other):
@@ -324,8 +324,8 @@ class _Carry:
 
     def __init__(self, what, init, body):
         self.what, self.body = what, body
-        self.first = tree.leaves(init)
-        self.leaves, self.weak, self.treedef = raw_leaves(init, "carry")
+        self.first = arrays_of_results(init)[0]
+        self.leaves, self.weak, self.treedef = raw_leaves(init, "carry", constants=True)
         self.kinds = [(x.dtype, w) for x, w in zip(self.leaves, self.weak)]
         if _plain.wanted():  # nothing stands for a number there, as outside of programs
             self.kinds = [

@@ -75,7 +75,7 @@ def identifier(text):
 def result_names(out_tree):
     """Names for the leaves of a tree of results: out, out_h, out_0_1, …; each once."""
     names = []
-    for path, _ in tree.leaves_with_path(tree.unflatten(out_tree, [0] * out_tree.num_leaves)):
+    for path in tree.leaf_paths(out_tree):
         name = identifier("_".join(["out", *map(str, path)]))
         while name in names:
             name += "_"

@@ -48,7 +48,8 @@ def jit(
     static_argnums, static_argnames: arguments that are Python values, part of the program; they must be
     hashable. 1, 1.0 and True are different ones, as are 0.0 and -0.0. donate_argnums, donate_argnames:
     arguments whose memory the call may use for its results; they must not be used afterwards. strict:
-    results are bit for bit those of the interpreter. The function is captured again when the types or the
+    results are bit for bit those of the interpreter. What the function gives besides arrays and numbers
+    (texts, objects, functions, None) comes back as it is. It is captured again when the types or the
     structure of its arguments, static arguments, or what its closure refers to have changed.
     HOP_LOG=compile in the environment asks for a line on stderr about each program made.
 
@@ -238,13 +239,7 @@ class Lowered:
         return [tree.path_text(path, root) for root, x in roots for path, _ in tree.leaves_with_path(x)]
 
     def _result_paths(self):
-        traced = self._program.traced
-        return [
-            tree.path_text(path, "result")
-            for path, _ in tree.leaves_with_path(
-                tree.unflatten(traced.out_tree, [0] * traced.out_tree.num_leaves)
-            )
-        ]
+        return [tree.path_text(path, "result") for path in tree.leaf_paths(self._program.traced.out_tree)]
 
     def compile(self):
         return _compile(self.function, self._program.name, None, self._options)

@@ -3,11 +3,12 @@ becomes further ones, results become a tree again."""
 
 import keyword
 import re
+import types
 
 from . import _core, _dtypes, tree
-from ._arguments import place
+from ._arguments import found as _found, place
 from ._dtypes import is_number
-from ._errors import InvalidError
+from ._errors import InvalidError, TracerError
 from ._ops import asarray
 from ._ops.creation import _strong
 
@@ -56,13 +57,13 @@ def raw_leaf(x, where, advice=None):
     )
 
 
-def raw_leaves(x, root):
+def raw_leaves(x, root, constants=False):
     """(arrays that a program or a body is given for the leaves of a tree, which of them are weak,
-    structure)"""
-    found, treedef = tree.flatten(x)
+    structure). constants: what is no array is part of the structure."""
+    found, treedef = tree.split(x, _array_or_constant(x, root)) if constants else tree.flatten(x)
     weak = [is_weak(leaf) for leaf in found]
     for i, leaf in enumerate(found):
-        found[i] = raw_leaf(leaf, lambda: (tree.leaves_with_path(x)[i][0], root))
+        found[i] = raw_leaf(leaf, lambda: (tree.leaf_paths(treedef)[i], root))
     return found, weak, treedef
 
 
@@ -180,6 +181,7 @@ def capture(fun, args, named=None, leaves=None, types=None, weak=None):
     def flat(*values):
         a, k = tree.unflatten(in_tree, marked(values, weak))
         found, out_tree = arrays_of_results(fun(*a, **k))
+        check_constants(out_tree)
         found, weak_out = given_leaves(found)
         seen.append((out_tree, weak_out))
         return found
@@ -191,12 +193,91 @@ def capture(fun, args, named=None, leaves=None, types=None, weak=None):
 
 
 def arrays_of_results(x):
-    """(leaves, structure) of what a function gives; Python numbers stay as they are."""
-    found, treedef = tree.flatten(x)
-    for i, leaf in enumerate(found):
-        if not isinstance(leaf, _core.ArrayBase) and not is_number(leaf):
-            found[i] = array_leaf(leaf, lambda: (tree.leaves_with_path(x)[i][0], "result"))
-    return found, treedef
+    """(leaves, structure) of what a function gives; Python numbers stay as they are. What is no array is part
+    of the structure: it comes back as it is."""
+    return tree.split(x, _array_or_constant(x, "result"))
+
+
+def _array_or_constant(x, root):
+    """What stands for a leaf of the tree x: arrays and numbers themselves, arrays of other libraries as
+    arrays, tree.CONSTANT for anything else."""
+
+    def as_leaf(leaf):
+        if isinstance(leaf, _core.ArrayBase) or is_number(leaf):
+            return leaf
+        if isinstance(leaf, (str, bytes, type)):
+            return tree.CONSTANT
+        try:
+            return asarray(leaf)
+        except TypeError:
+            return tree.CONSTANT
+        except (ValueError, OverflowError):
+            path = next(path for path, other in tree.leaves_with_path(x) if other is leaf)
+            return array_leaf(leaf, lambda: (path, root))
+
+    return as_leaf
+
+
+# How many things are looked at to see whether a constant holds a traced value.
+_MOST_INSIDE = 1000
+
+
+def check_constants(treedef):
+    """An error where a constant among the results of a program holds values of that program: they mean
+    nothing outside of it."""
+    if not tree.constants(treedef):
+        return
+    marks = tree.unflatten(treedef, [0] * treedef.num_leaves)
+    for path, x in tree.leaves_with_path(marks):
+        inside = None if is_number(x) else _traced_inside(x)
+        if inside is not None:
+            holds = f"{_found(x)} holds a traced value of type {inside._type}"
+            raise TracerError(
+                f"{place()}{tree.path_text(path, 'result')}: {holds}, which means nothing outside of the captured function: give the arrays "
+                "themselves, or make the class a node of trees (hop.tree.register)"
+            )
+
+
+def _traced_inside(x):
+    """A value of the program being captured that an object holds, None when none is found."""
+    waiting, seen = [x], {}  # which keeps what it has seen alive, so that ids stay theirs
+    while waiting and len(seen) < _MOST_INSIDE:
+        x = waiting.pop()
+        if id(x) in seen:
+            continue
+        seen[id(x)] = x
+        if isinstance(x, _core.ArrayBase):
+            if _core.traced_here(x):
+                return x
+        elif isinstance(x, (list, tuple, set, frozenset)):
+            waiting.extend(x)
+        elif isinstance(x, dict):
+            waiting.extend(x.values())
+        elif not isinstance(x, (str, bytes, int, float, type, types.ModuleType)):
+            waiting.extend(_held_by(x))
+    return None
+
+
+def _held_by(x):
+    """What an object's attributes and a function's closure refer to, found without running code of theirs."""
+    out = []
+    for cls in type(x).__mro__:
+        for name, slot in vars(cls).items():
+            if isinstance(slot, types.MemberDescriptorType) and name != "__globals__":
+                try:
+                    out.append(slot.__get__(x))
+                except AttributeError:  # empty
+                    pass
+    try:
+        out.append(object.__getattribute__(x, "__dict__"))
+    except AttributeError:
+        pass
+    if isinstance(x, types.CellType):
+        try:
+            out.append(x.cell_contents)
+        except ValueError:  # not yet bound
+            pass
+    return out
 
 
 def apply(function, operands):
@@ -233,6 +314,8 @@ def check_same_tree(what, expected, found, whose, root, leaf=None):
     lines = []
     for path, a, b in apart:
         there = f"has the structure {b}" if b is not None else "has nothing there"
+        if b is not None and b.startswith("the constant "):
+            there = f"gives {b}"
         lines.append(
             f"{tree.path_text(path, root)}: {whose} {there}, expected {a if a is not None else 'nothing'}"
         )

@@ -17,7 +17,7 @@ from ._ops import asarray, astype, broadcast_shapes, broadcast_to, expand_dims, 
 from ._trace import (
     apply,
     arguments_of,
-    arrays_of,
+    array_leaf,
     arrays_of_results,
     body_leaves,
     capture,
@@ -307,18 +307,14 @@ class Pullback(_Derivative):
 
     def __call__(self, cotangent):
         rule, values = self._rule, self._values
-        given, treedef = arrays_of(cotangent, "cotangent")
-        if treedef != rule.value_tree:
-            where = tree.difference(rule.value_tree, treedef)
-            path = tree.path_text(where[0], "cotangent")
-            raise InvalidError(
-                f"{place()}vjp: {path}: the cotangent has the structure {where[2]}, the result has {where[1]}"
-            )
-        given += [zeros_like(v) for v in values[len(given) :]]  # of what has_aux adds
+        given = _directions(rule.value_tree, cotangent, "vjp", "cotangent", "the cotangent has", "the result")
+        given += [None] * (len(values) - len(given))  # of what has_aux adds
         wanted = []
         for i, (c, v) in enumerate(zip(given, values)):
             if not rule.floats[i]:
                 continue
+            if c is None:
+                c = zeros_like(v)
             if c.shape != v.shape:
                 path = tree.path_text(tree.leaf_paths(rule.value_tree)[i], "cotangent")
                 raise InvalidError(f"{place()}vjp: {path} is {c._type}, the result is {v._type}")
@@ -356,13 +352,15 @@ del _class
 
 def vjp(fun, *primals, has_aux=False):
     """(fun(*primals), pullback): the pullback takes a cotangent for the result and gives a tuple of
-    cotangents, one per argument. Leaves that are no floats get zeros. With has_aux fun gives (value,
-    more), and the result is (value, pullback, more). A captured function may give a pullback: it is a tree
-    of the arrays that it keeps.
+    cotangents, one per argument. Leaves that are no floats get zeros. None, for a leaf of the cotangent or
+    for a whole part of it, is a zero. With has_aux fun gives (value, more), and the result is (value,
+    pullback, more). A captured function may give a pullback: it is a tree of the arrays that it keeps.
 
     >>> y, pullback = hop.vjp(lambda x, y: x * y, 2.0, 5.0)
     >>> y, pullback(1.0)
     (Array(10., dtype=float32), (Array(5., dtype=float32), Array(2., dtype=float32)))
+    >>> hop.vjp(lambda x: {"a": x * x, "b": hop.exp(x)}, 3.0)[1]({"a": 1.0, "b": None})
+    (Array(6., dtype=float32),)
     """
     _callable(fun, "vjp")
     return _derivative(Pullback, fun, primals, _arguments.flag("vjp: has_aux", has_aux), "vjp", "vjp")
@@ -370,8 +368,8 @@ def vjp(fun, *primals, has_aux=False):
 
 def linearize(fun, *primals, has_aux=False):
     """(fun(*primals), its derivative there, a linear function of tangents). With has_aux fun gives (value,
-    more), and the result is (value, derivative, more). A captured function may give the derivative: it is
-    a tree of the arrays that it keeps.
+    more), and the result is (value, derivative, more). None among the tangents is a zero. A captured
+    function may give the derivative: it is a tree of the arrays that it keeps.
 
     >>> y, derivative = hop.linearize(lambda x: x**3, 2.0)
     >>> y, derivative(1.0), derivative(0.5)
@@ -389,19 +387,45 @@ def _derivative(cls, fun, primals, has_aux, how, name):
     return (value[0], derivative, value[1]) if has_aux else (value, derivative)
 
 
+def _directions(treedef, given, name, root, they_have, others):
+    """An array for each leaf of a structure, None for a zero: where None is given for a leaf or for a whole
+    part, and for JAX's zeros of what is no float. Where the structure has a constant, it may stand again."""
+    out = []
+
+    def walk(t, x, path):
+        if x is None:
+            out.extend([None] * t.num_leaves)
+            return
+        node = tree._apart(x)
+        if t.kind is None and node is None:
+            is_zero = getattr(getattr(x, "dtype", None), "names", None) == ("float0",)
+            out.append(None if is_zero else array_leaf(x, lambda: (path, root)))
+            return
+        if t.kind is tree.CONSTANT and node is None and tree.TreeDef(tree.CONSTANT, x, ()) == t:
+            return
+        fits = node is not None and node[0] is t.kind and len(node[2]) == len(t.children)
+        if not fits or not tree._same_rest(t.kind, node[1], t.rest):
+            found, expected = tree.structure(x)._text(), t._text()
+            have = "have" if others.endswith("s") else "has"
+            raise InvalidError(
+                f"{place()}{name}: {tree.path_text(path, root)}: {they_have} the structure {found}, "
+                f"{others} {have} {expected}"
+            )
+        for key, part, child in zip(node[3], t.children, node[2]):
+            walk(part, child, (*path, key))
+
+    walk(treedef, given, ())
+    return out
+
+
 def _tangents(rule, leaves, tangents, name):
     """Tangents for the leaves of the arguments that are floats."""
-    given, treedef = arrays_of(tangents, "tangents")
-    if treedef != rule.in_tree:
-        where = tree.difference(rule.in_tree, treedef)
-        path = tree.path_text(where[0], "tangents")
-        raise InvalidError(
-            f"{place()}{name}: {path}: the tangents have the structure {where[2]}, "
-            f"the arguments have {where[1]}"
-        )
+    given = _directions(rule.in_tree, tangents, name, "tangents", "the tangents have", "the arguments")
     out = []
     for i in rule.active:
         x, v = leaves[i], given[i]
+        if v is None:
+            v = zeros_like(x)
         if v.shape != x.shape:
             path = tree.path_text(tree.leaf_paths(rule.in_tree)[i], "tangents")
             raise InvalidError(f"{place()}{name}: {path} is {v._type}, the argument is {x._type}")
@@ -417,7 +441,7 @@ def _moved(values, floats, found):
 
 def jvp(fun, primals, tangents, has_aux=False):
     """(fun(*primals), its derivative there in the direction of the tangents). With has_aux fun gives
-    (value, more), and the result is (value, derivative, more).
+    (value, more), and the result is (value, derivative, more). None among the tangents is a zero.
 
     Forward mode: about twice the work of fun, whatever the number of results.
 

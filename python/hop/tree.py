@@ -125,6 +125,8 @@ class TreeDef:
             return "*"
         if self.kind is type(None):
             return "None"
+        if self.kind is CONSTANT:
+            return _constant_text(self.rest)
         parts = [c._text() for c in self.children]
         if self.kind is dict:
             return "{" + ", ".join(f"{k!r}: {p}" for k, p in zip(self.rest, parts)) + "}"
@@ -143,12 +145,37 @@ def _same_rest(kind, a, b):
     other things when no program can tell them apart."""
     if a is b:
         return True
+    if kind is CONSTANT:
+        return _same_constant(a, b)
     if isinstance(kind, type) and issubclass(kind, dict):
         return a == b
     try:
         return value_key(a) == value_key(b)
     except TypeError:
         return a == b
+
+
+class CONSTANT:
+    """The kind of a node that stands for one thing, its rest: what a captured function gives that is no
+    array."""
+
+
+def _constant_text(x):
+    text = repr(x)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _same_constant(a, b):
+    if a is b:
+        return True
+    try:
+        return value_key(a) == value_key(b)
+    except TypeError:
+        pass
+    try:
+        return type(a) is type(b) and bool(a == b)
+    except Exception:  # whatever a class's own comparison raises: an array has no truth
+        return False
 
 
 _LEAF = TreeDef(None, None, ())
@@ -213,6 +240,31 @@ def flatten(tree, is_leaf=None):
     return out, _flatten(tree, out, is_leaf)
 
 
+def split(tree, as_leaf):
+    """(leaves, structure), where as_leaf(x) gives what stands for the leaf x, or CONSTANT where x itself is
+    part of the structure."""
+    out = []
+
+    def walk(x):
+        if x is None:
+            return _NONE
+        node = _apart(x)
+        if node is not None:
+            return TreeDef(node[0], node[1], tuple([walk(c) for c in node[2]]))
+        leaf = as_leaf(x)
+        if leaf is CONSTANT:
+            return TreeDef(CONSTANT, x, ())
+        out.append(leaf)
+        return _LEAF
+
+    return out, walk(tree)
+
+
+def constants(treedef):
+    """The things that are part of a structure."""
+    return [treedef.rest] if treedef.kind is CONSTANT else [x for c in treedef.children for x in constants(c)]
+
+
 def unflatten(treedef, leaves):
     """The tree with this structure and these leaves. The inverse of hop.tree.flatten; the number of leaves
     must fit.
@@ -235,6 +287,8 @@ def _unflatten(t, leaves):
         return next(leaves)
     if kind is type(None):
         return None
+    if kind is CONSTANT:
+        return t.rest
     values = [_unflatten(c, leaves) for c in t.children]
     if kind is tuple:
         return tuple(values)
@@ -252,6 +306,8 @@ def plan(treedef):
         return True
     if kind is type(None):
         return ()
+    if kind is CONSTANT:
+        return ("=", treedef.rest)
     parts = [plan(c) for c in treedef.children]
     head = (
         "(" if kind is tuple else "[" if kind is list else treedef.rest if kind is dict else _maker(treedef)
@@ -386,8 +442,8 @@ def compare(a, b):
             return
         keyed = _is_mapping(x)
         fits = x.kind is y.kind and (keyed or len(x.children) == len(y.children))
-        if not fits:
-            apart.append((path, x._text(), y._text()))
+        if not fits or (x.kind is CONSTANT and x != y):
+            apart.append((path, _said(x), _said(y)))
             return
         if not keyed and not _same_rest(x.kind, x.rest, y.rest):
             apart.append((path, f"{x._text()} with {x.rest!r}", f"{y._text()} with {y.rest!r}"))
@@ -400,8 +456,8 @@ def compare(a, b):
                 apart.append(
                     (
                         here,
-                        left[key][0]._text() if key in left else None,
-                        right[key][0]._text() if key in right else None,
+                        _said(left[key][0]) if key in left else None,
+                        _said(right[key][0]) if key in right else None,
                     )
                 )
         if keyed and x.rest != y.rest and set(x.rest) == set(y.rest):  # an OrderedDict
@@ -409,6 +465,10 @@ def compare(a, b):
 
     walk(a, b, (), 0, 0)
     return apart, together
+
+
+def _said(t):
+    return f"the constant {t._text()}" if t.kind is CONSTANT else t._text()
 
 
 def _is_mapping(t):

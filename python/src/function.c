@@ -63,6 +63,13 @@ static PyObject *tracing(PyObject *self, PyObject *unused)
     return PyBool_FromLong(top != NULL);
 }
 
+/* traced_here(array): whether it is a value of the innermost capture */
+static PyObject *traced_here(PyObject *self, PyObject *o)
+{
+    (void)self;
+    return PyBool_FromLong(top && is_array(o) && as_array(o)->capture == top->serial);
+}
+
 /* ---- bodies ---- */
 
 struct body {
@@ -1090,6 +1097,8 @@ static PyType_Spec exe_spec = { "hop._core.Executable", sizeof(exe_object), 0,
 
 static PyMethodDef functions[] = {
     { "tracing", tracing, METH_NOARGS, "whether this thread is in a capture" },
+    { "traced_here", traced_here, METH_O,
+      "traced_here(array): whether it is a value of the innermost capture" },
     { "capture", function_capture, METH_VARARGS,
       "capture(fun, params, n, hints=None) -> (Function, arrays used from outside, texts about sizes)" },
     { "read", read_function, METH_VARARGS, "read(text, name=None) -> Function" },

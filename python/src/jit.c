@@ -317,8 +317,8 @@ static bool same_cells(const jit_object *j, const struct entry *e)
     return true;
 }
 
-/* A tree of results from its plan: True a leaf, None, or a tuple of what it is ("(", "[", the keys of a dict,
- * or a function of the list of its children) and the plans of its children. */
+/* A tree of results from its plan: True a leaf, None, ("=", anything) that thing, or a tuple of what it is
+ * ("(", "[", the keys of a dict, or a function of the list of its children) and the plans of its children. */
 static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next);
 static PyObject *grow_node(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
 {
@@ -327,6 +327,8 @@ static PyObject *grow_node(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
     Py_ssize_t n = PyTuple_Size(plan) - 1;
     bool dict = PyTuple_Check(kind);
     bool tuple = PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "(") == 0;
+    bool constant = PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "=") == 0;
+    if (constant) return Py_XNewRef(PyTuple_GetItem(plan, 1));
     PyObject *made;
     if (dict) made = PyDict_New();
     else made = tuple ? PyTuple_New(n) : PyList_New(n);
