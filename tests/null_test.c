@@ -266,6 +266,17 @@ static const hop_dim *size_list(void)
     for (int i = 0; i < LIST; i++) list[i] = choose(3) ? now.sized : sizes();
     return choose(6) ? list : NULL;
 }
+static const hop_param *param_list(void)
+{
+    static hop_param list[LIST];
+    for (int i = 0; i < LIST; i++) {
+        list[i] = (hop_param){ .name = i % 2 ? "x" : "y", .like = values() };
+        if (!choose(3)) list[i].name = NULL;
+        if (!choose(3)) list[i].type = "f32[T, 2]";
+        if (!choose(3)) list[i].without = texts();
+    }
+    return choose(6) ? list : NULL;
+}
 static const int64_t *number_list(void)
 {
     static int64_t list[LIST];
@@ -361,6 +372,7 @@ SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 #define REAL reals()
 #define TEXT texts()
 #define PARAMS params()
+#define PARAM_LIST param_list()
 #define PROGRAM programs()
 #define OPERATOR operators()
 #define SUBSCRIPTS subscripts()
@@ -478,6 +490,8 @@ static void keep_value(hop_val v)
     CALL(CHARS, hop_type_text, (VALUE)) \
     CALL(INTEGER, hop_rank, (VALUE)) \
     CALL(MADE, hop_parameter_at, (AT, TEXT)) \
+    CALL(MADE, hop_parameter_like_at, (AT, VALUE)) \
+    CALL(STATUS, hop_capture_params_at, (AT, FN_OUT, TEXT, PARAM_LIST, COUNT, COUNT, BODY, ENV)) \
     CALL(STATUS, hop_give_at, (AT, VALUES, COUNT)) \
     CALL(NOTHING, hop_given, (NULL)) \
     CALL(MADE, hop_scalar, (REAL)) \
@@ -610,6 +624,7 @@ static void keep_value(hop_val v)
     CALL(CHARS, hop_fn_param_type, (FN, INT)) \
     CALL(CHARS, hop_fn_result_type, (FN, INT)) \
     CALL(INTEGER, hop_fn_param_is_mut, (FN, INT)) \
+    CALL(STATUS, hop_fn_accepts, (FN, TENSORS, COUNT, NULL)) \
     CALL(STATUS, hop_grad, (FN_OUT, FN, TEXT)) \
     CALL(STATUS, hop_value_and_grad, (FN_OUT, FN, TEXT)) \
     CALL(STATUS, hop_vjp, (FN_OUT, FN, TEXT)) \

@@ -153,6 +153,27 @@ hop_val hop_parameter_at(hop_place at, const char *type);
 #define hop_parameter(...) hop_parameter_at(HOP_HERE, __VA_ARGS__)
 int hop_capture_at(hop_place at, hop_fn **out, const char *params, int n_results, hop_body body, void *env);
 
+/* Captures inside of captures: a body may capture another function, transform it and call it (hop_call_fn).
+ * Its parameters can have the types of values of the capture around, whatever their sizes: those that are no
+ * numbers stay what they are there, `T` and `T // 2` in relation. Where an argument does not tell such a
+ * size, the inner function takes it as a `dim`, and a call of it, or of what transforms make of it, passes it
+ * on. Sizes (hop_dim) of the capture around can be used inside, too. */
+typedef struct hop_param {
+    const char *name;    /* NULL: none */
+    const char *type;    /* "f32[T, 3]", "mut f32[T]"; NULL: that of like */
+    hop_val like;        /* a value of the capture around, or of one around that */
+    const char *without; /* axes of it that are left out, "0"; NULL: none */
+    void *reserved[2];
+} hop_param;
+/* name: of the function, with sizes that it declares, "loss[T in 1..4096]"; NULL: none. The rest is
+ * hop_capture's. */
+int hop_capture_params_at(hop_place at, hop_fn **out, const char *name, const hop_param *params, int n_params,
+                          int n_results, hop_body body, void *env);
+#define hop_capture_params(...) hop_capture_params_at(HOP_HERE, __VA_ARGS__)
+/* hop_parameter with the type of a value of the capture around. */
+hop_val hop_parameter_like_at(hop_place at, hop_val like);
+#define hop_parameter_like(...) hop_parameter_like_at(HOP_HERE, __VA_ARGS__)
+
 /* The same body on real tensors, at once, operator by operator: for debugging. params as above; NULL:
  * whatever the tensors are, without names for sizes. out[i] NULL is made, else written into; arguments that
  * are `mut` are updated. */
@@ -853,6 +874,11 @@ const char *hop_fn_param_name(const hop_fn *f, int i); /* "" when it has none; v
 const char *hop_fn_param_type(hop_fn *f, int i);       /* "f32[T, 64]"; valid while f lives */
 const char *hop_fn_result_type(hop_fn *f, int i);
 int hop_fn_param_is_mut(const hop_fn *f, int i); /* does running it update this argument? */
+/* Whether a run would take these arguments: HOP_OK, or HOP_INVALID and a message that says which dtype, size,
+ * range or requirement does not fit. dims: values of declared sizes (`dim N`), in order; NULL: there are
+ * none.
+ */
+hop_status hop_fn_accepts(hop_fn *f, hop_tensor *const *in, int n_in, const int64_t *dims);
 
 hop_status hop_grad(
     hop_fn **out, hop_fn *f,

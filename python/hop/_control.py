@@ -222,11 +222,8 @@ def _chosen(what, names, k, funs, operands):
     try:
         for other in builtins.range(len(funs)):
             if other != k:
-                _core.capture(
-                    types(other),
-                    "branch(" + ", ".join(f"x{i}: {x._type}" for i, x in enumerate(leaves)) + ")",
-                    len(leaves),
-                )
+                names_in = [f"x{i}" for i in builtins.range(len(leaves))]
+                _core.capture(types(other), "branch", names_in, leaves)
     except TracerError:  # a branch that looks at numbers cannot be captured
         return given
     kinds = _joined_results(what, names, seen)

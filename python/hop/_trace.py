@@ -163,9 +163,10 @@ class Traced:
         return [*self.leaves, *self.hidden]
 
 
-def capture(fun, args, named=None, leaves=None, types=None, weak=None):
-    """fun on traced values with the types of these arguments (or the types given, one per leaf). leaves
-    and weak: what arguments_of gave."""
+def capture(fun, args, named=None, leaves=None, types=None, weak=None, sizes="", hints=None):
+    """fun on traced values with the types of these arguments. leaves and weak: what arguments_of gave. types:
+    one per leaf, a text, an array that has the type, or such an array and the axis that it is without.
+    sizes: declarations of sizes, "[T in 1..9]"; hints: those of the call at hand, by name."""
     named = named or {}
     roots = call_names(fun, len(args))
     t = Traced()
@@ -175,7 +176,6 @@ def capture(fun, args, named=None, leaves=None, types=None, weak=None):
         t.in_tree = tree.structure((args, named))
     t.leaves, t.weak = leaves, weak
     t.names = parameter_names(args, named, roots)
-    types = [x._type for x in leaves] if types is None else types
     in_tree, seen = t.in_tree, []
 
     def flat(*values):
@@ -186,8 +186,10 @@ def capture(fun, args, named=None, leaves=None, types=None, weak=None):
         seen.append((out_tree, weak_out))
         return found
 
-    params = function_name(fun) + "(" + ", ".join(f"{n}: {x}" for n, x in zip(t.names, types)) + ")"
-    t.function, t.hidden, t.constraints = _core.capture(flat, params, len(types))
+    types = leaves if types is None else types
+    t.function, t.hidden, t.constraints = _core.capture(
+        flat, function_name(fun) + sizes, t.names, list(types), hints
+    )
     t.out_tree, t.weak_out = seen[0]
     return t
 
@@ -292,8 +294,7 @@ def run_or_record(build, leaves, name):
     one that is run at once."""
     if _core.tracing():
         return build(*leaves)
-    params = name + "(" + ", ".join(f"x{i}: {x._type}" for i, x in enumerate(leaves)) + ")"
-    function, hidden, _ = _core.capture(build, params, len(leaves))
+    function, hidden, _ = _core.capture(build, name, [f"x{i}" for i in range(len(leaves))], list(leaves))
     return function.compile().run([*leaves, *hidden])
 
 

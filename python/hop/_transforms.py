@@ -677,28 +677,29 @@ def _signature(text):
 
 
 def _inner_types(leaves, axes, args, axis_size):
-    """The axes counted from the front, the types without them, and the size that all have in common."""
+    """The axes counted from the front, what says the types without them, and the size that all have in
+    common."""
     out, types, size, whose = [], [], axis_size, None
     paths = tree.leaves_with_path(args)
     for (path, _), x, a in zip(paths, leaves, axes):
         what = tree.path_text(path[2:], f"argument {path[1]}")
         if a is None:
             out.append(None)
-            types.append(x._type)
+            types.append(x)
             continue
         if not isinstance(a, int) or not -x.ndim <= a < x.ndim:
             raise ValueError(f"{place()}vmap: in_axes has {a!r} for {what}, which is {x._type}")
         a %= x.ndim
-        shape = list(x.shape)
-        n = shape.pop(a)
-        if size is not None and n != size:
+        n = x.shape[a]
+        # sizes that only a run knows are compared by the program
+        if isinstance(n, int) and isinstance(size, int) and n != size:
             raise InvalidError(
                 f"{place()}vmap: {what} has size {n} along axis {a}, {whose or 'axis_size'} has {size}"
             )
         size, whose = n, whose or what
         out.append(a)
-        types.append(f"{x.dtype.text}[{', '.join(map(str, shape))}]")
-    if size is None:
+        types.append((x, a))
+    if axis_size is None and whose is None:
         raise ValueError(
             f"{place()}vmap: no argument has an axis to map over: "
             "in_axes is None for all of them, and there is no axis_size"

@@ -103,6 +103,8 @@ struct operand {
 bool is_number(PyObject *o); /* a number of Python's own, not one of NumPy's that happens to be a float too */
 int operand_read(PyObject *o, struct operand *out); /* -1 and an exception */
 void operands_drop(struct operand *in, Py_ssize_t n);
+/* -1 and an exception for a traced value whose capture has ended. */
+int check_alive(const array_object *a, hop_place at);
 /* In the thread's capture, with its raw dtype. */
 int operand_value(const struct operand *o, hop_place at, hop_val *out);
 int value_of(PyObject *o, hop_place at, hop_val *out); /* with the dtype that it shows */

@@ -173,40 +173,143 @@ static void frame_drop(struct frame *f)
     Py_XDECREF(f->constraints);
 }
 
-/* capture(fun, params, n, hints=None): fun on traced values of these types -> (Function, arrays it uses from
- * outside, which are further arguments, texts about the sizes that it was made for). hints: a dict, sizes of
- * symbols of the parameters in the call at hand. */
-PyObject *function_capture(PyObject *self, PyObject *args)
+/* The parameters of a capture, for the library. */
+struct parameters {
+    hop_param *list;
+    PyObject **kept; /* what holds the texts of each */
+    Py_ssize_t n;
+};
+static void parameters_drop(struct parameters *p)
 {
-    const char *params;
-    struct body b = { .n_out = -1 };
-    PyObject *hints = NULL;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "Osi|O", &b.fun, &params, &b.n_in, &hints)) return NULL;
-    struct frame f = { .outer = top, .serial = ++serials, .at = user_place(), .hidden = PyList_New(0) };
-    hop_fn *fn = NULL;
-    f.hints = hints && PyDict_Check(hints) ? hints : NULL;
-    f.constraints = PyList_New(0);
-    if (!f.hidden || !f.constraints) {
-        frame_drop(&f);
-        return NULL;
+    for (Py_ssize_t i = 0; i < p->n; i++) {
+        Py_XDECREF(p->kept[2 * i]);
+        Py_XDECREF(p->kept[2 * i + 1]);
     }
-    top = &f;
-    int status = hop_capture_at(f.at, &fn, params, HOP_ANY, run_body, &b);
-    top = f.outer;
-    if (!status && f.unknown) {
-        PyErr_SetObject((PyObject *)Py_TYPE(f.unknown), f.unknown);
+    PyMem_Free(p->list);
+    PyMem_Free(p->kept);
+}
+
+/* The type of a concrete array, without an axis (-1: with all), as a text. */
+static PyObject *concrete_type(array_object *a, long without)
+{
+    int64_t dims[MAX_RANK];
+    int rank = array_dims(a, dims);
+    char text[MAX_RANK * 22 + 16];
+    int n = snprintf(text, sizeof text, "%s[", dtype_rows[a->dtype].name);
+    if (!concrete_tensor(a)) return NULL;
+    for (int i = 0, shown = 0; i < rank; i++) {
+        if (i == without) continue;
+        const char *comma = shown++ ? ", " : "";
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", comma, (long long)dims[i]);
+    }
+    snprintf(text + n, sizeof text - (size_t)n, "]");
+    return PyUnicode_FromString(text);
+}
+
+/* What says the type of a parameter: a text, an array that has it, or such an array and an axis that is left
+ * out. */
+static int read_parameter(PyObject *given, hop_param *p, PyObject **kept, hop_place at)
+{
+    PyObject *like = given;
+    long axis = -1;
+    if (PyTuple_Check(given) && PyTuple_Size(given) == 2) {
+        like = PyTuple_GetItem(given, 0);
+        axis = PyLong_AsLong(PyTuple_GetItem(given, 1));
+        if (axis == -1 && PyErr_Occurred()) return -1;
+    }
+    if (PyUnicode_Check(like)) {
+        *kept = Py_NewRef(like);
+        return (p->type = PyUnicode_AsUTF8AndSize(like, NULL)) ? 0 : -1;
+    }
+    if (!is_array(like)) {
+        PyErr_SetString(PyExc_TypeError,
+                        "the type of a parameter is a text, an array, or an array and an axis");
+        return -1;
+    }
+    array_object *a = as_array(like);
+    if (!a->capture) {
+        *kept = concrete_type(a, axis);
+        return *kept && (p->type = PyUnicode_AsUTF8AndSize(*kept, NULL)) ? 0 : -1;
+    }
+    if (check_alive(a, at)) return -1;
+    p->like = a->value;
+    if (axis < 0) return 0;
+    *kept = PyUnicode_FromFormat("%ld", axis);
+    return *kept && (p->without = PyUnicode_AsUTF8AndSize(*kept, NULL)) ? 0 : -1;
+}
+
+static int read_parameters(PyObject *names, PyObject *types, hop_place at, struct parameters *p)
+{
+    p->n = PyList_Size(types);
+    p->list = PyMem_Calloc((size_t)p->n + 1, sizeof *p->list);
+    p->kept = PyMem_Calloc(2 * (size_t)p->n + 1, sizeof(PyObject *));
+    if (!p->list || !p->kept || PyList_Size(names) != p->n) {
+        if (p->list && p->kept) PyErr_SetString(PyExc_ValueError, "expected a name and a type per parameter");
+        else PyErr_NoMemory();
+        p->n = 0;
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < p->n; i++) {
+        PyObject *name = Py_NewRef(PyList_GetItem(names, i));
+        p->kept[2 * i] = name;
+        p->list[i].name = PyUnicode_AsUTF8AndSize(name, NULL);
+        if (!p->list[i].name) return -1;
+        if (read_parameter(PyList_GetItem(types, i), &p->list[i], &p->kept[2 * i + 1], at)) return -1;
+    }
+    return 0;
+}
+
+/* (Function, arrays used from outside, texts about sizes) of a capture that ended with a status. */
+static PyObject *captured(struct frame *f, hop_fn *fn, int status)
+{
+    if (!status && f->unknown) {
+        PyErr_SetObject((PyObject *)Py_TYPE(f->unknown), f->unknown);
         hop_fn_free(fn);
         status = BODY_RAISED;
     }
-    PyObject *made = status ? raise_status(status) : function_of(fn, f.callbacks);
-    PyObject *hidden = made ? PyList_AsTuple(f.hidden) : NULL;
-    PyObject *constraints = hidden ? PyList_AsTuple(f.constraints) : NULL;
-    frame_drop(&f);
+    PyObject *made = status ? raise_status(status) : function_of(fn, f->callbacks);
+    PyObject *hidden = made ? PyList_AsTuple(f->hidden) : NULL;
+    PyObject *constraints = hidden ? PyList_AsTuple(f->constraints) : NULL;
     PyObject *all = constraints ? PyTuple_Pack(3, made, hidden, constraints) : NULL;
     Py_XDECREF(made);
     Py_XDECREF(hidden);
     Py_XDECREF(constraints);
+    return all;
+}
+
+/* capture(fun, name, names, types, hints=None): fun on traced values of these types -> (Function, arrays it
+ * uses from outside, which are further arguments, texts about the sizes that it was made for). types: lists
+ * of texts, of arrays whose types they are, of (array, axis that is left out). hints: a dict, sizes of
+ * symbols of the parameters in the call at hand. */
+PyObject *function_capture(PyObject *self, PyObject *args)
+{
+    const char *name;
+    struct body b = { .n_out = -1 };
+    PyObject *names, *types, *hints = Py_None;
+    struct parameters params = { 0 };
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OsO!O!|O", &b.fun, &name, &PyList_Type, &names, &PyList_Type, &types,
+                          &hints))
+        return NULL;
+    if (hints != Py_None && !PyDict_Check(hints)) {
+        PyErr_SetString(PyExc_TypeError, "hints: expected a dict");
+        return NULL;
+    }
+    struct frame f = { .outer = top, .at = user_place(), .hints = hints == Py_None ? NULL : hints };
+    hop_fn *fn = NULL;
+    PyObject *all = NULL;
+    f.hidden = PyList_New(0);
+    f.constraints = PyList_New(0);
+    if (f.hidden && f.constraints && !read_parameters(names, types, f.at, &params)) {
+        b.n_in = (int)params.n;
+        f.serial = ++serials;
+        top = &f;
+        int status = hop_capture_params_at(f.at, &fn, name, params.list, b.n_in, HOP_ANY, run_body, &b);
+        top = f.outer;
+        all = captured(&f, fn, status);
+    }
+    parameters_drop(&params);
+    frame_drop(&f);
     return all;
 }
 
@@ -1030,6 +1133,30 @@ static PyObject *invoke(PyObject *self, PyObject *args)
     return r;
 }
 
+/* Function.accepts(arrays): None, or a text that says why a run would not take them */
+static PyObject *function_accepts(PyObject *self, PyObject *arrays)
+{
+    hop_fn *fn = ((function_object *)self)->fn;
+    PyObject *list = PySequence_List(arrays), *said = NULL;
+    Py_ssize_t n = list ? PyList_Size(list) : 0;
+    hop_tensor **in = list ? PyMem_Calloc((size_t)n + 1, sizeof *in) : NULL;
+    if (list && !in) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; in && i < n; i++) {
+        PyObject *x = PyList_GetItem(list, i);
+        if (!is_array(x)) PyErr_SetString(PyExc_TypeError, "accepts: expected arrays");
+        in[i] = is_array(x) ? concrete_tensor(as_array(x)) : NULL;
+        if (!in[i]) goto done;
+    }
+    if (!in) goto done;
+    int status = hop_fn_accepts(fn, in, (int)n, NULL);
+    if (status == HOP_INVALID) said = PyUnicode_FromString(hop_message());
+    else said = status ? raise_status(status) : Py_NewRef(Py_None);
+done:
+    PyMem_Free(in);
+    Py_XDECREF(list);
+    return said;
+}
+
 /* Function.call(in): a call inside of a capture */
 static PyObject *function_call(PyObject *self, PyObject *in)
 {
@@ -1065,6 +1192,7 @@ static PyMethodDef function_methods[] = {
       "emit(kind, strict, threads, without, portable, name, results, header, capacity, params, constants) -> "
       "str" },
     { "interpret", function_interpret, METH_O, "interpret(arrays) -> list" },
+    { "accepts", function_accepts, METH_O, "accepts(arrays) -> None, or why they do not fit" },
     { "call", function_call, METH_O, "call(values) -> list of traced values" },
     { NULL, NULL, 0, NULL },
 };
@@ -1100,7 +1228,8 @@ static PyMethodDef functions[] = {
     { "traced_here", traced_here, METH_O,
       "traced_here(array): whether it is a value of the innermost capture" },
     { "capture", function_capture, METH_VARARGS,
-      "capture(fun, params, n, hints=None) -> (Function, arrays used from outside, texts about sizes)" },
+      "capture(fun, name, names, types, hints=None) -> (Function, arrays used from outside, texts about "
+      "sizes)" },
     { "read", read_function, METH_VARARGS, "read(text, name=None) -> Function" },
     { "scan", scan, METH_VARARGS, "scan(step, carry, xs, length, reverse, schedule)" },
     { "map", map, METH_VARARGS, "map(body, xs, length, sequential)" },

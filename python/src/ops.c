@@ -383,13 +383,8 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
         f->values = more;
         f->room = room;
     }
-    if (array_type_text(&raw, type)) {
-        raise_tracer("%s:%d: a value of type %s, made at %s:%d, has a size that only a run knows and cannot "
-                     "be used inside of a transformed function; pass it as an argument",
-                     at.file, at.line, type, a->made.file, a->made.line);
-        return -1;
-    }
-    hop_val v = hop_parameter_at(at, type);
+    array_type_text(&raw, type);
+    hop_val v = a->capture ? hop_parameter_like_at(at, a->value) : hop_parameter_at(at, type);
     if (!v.scope) {
         raise_status(hop_failed());
         return -1;
@@ -413,6 +408,16 @@ static hop_val number_value(const struct operand *o)
     return o->weak == WEAK_INT ? hop_int(o->integer) : hop_bool((int)o->integer);
 }
 
+int check_alive(const array_object *a, hop_place at)
+{
+    if (!a->capture || frame_alive(a->capture)) return 0;
+    raise_tracer("%s:%d: a traced value that was made at %s:%d is used after the function it belongs to has "
+                 "ended (or in another thread): return it from the function instead of keeping it in a "
+                 "variable from outside",
+                 at.file, at.line, a->made.file, a->made.line);
+    return -1;
+}
+
 int operand_value(const struct operand *o, hop_place at, hop_val *out)
 {
     array_object *a = o->array ? as_array(o->array) : NULL;
@@ -424,13 +429,7 @@ int operand_value(const struct operand *o, hop_place at, hop_val *out)
         *out = a->value;
         return 0;
     }
-    if (a->capture && !frame_alive(a->capture)) {
-        raise_tracer("%s:%d: a traced value that was made at %s:%d is used after the function it belongs to "
-                     "has ended (or in another thread): return it from the function instead of keeping it in "
-                     "a variable from outside",
-                     at.file, at.line, a->made.file, a->made.line);
-        return -1;
-    }
+    if (check_alive(a, at)) return -1;
     if (!a->capture && !concrete_tensor(a)) return -1;
     return lifted(a, at, out);
 }

@@ -653,7 +653,7 @@ class Processes(Case):
             "import hop, os, signal, threading\n"
             "def forever(c): return hop.while_loop(lambda c: c[0] >= 0.0, "
             "lambda c: (hop.sin(c[0]) ** 2, c[1] + 1), (c, 0))\n"
-            "fn, hidden, _ = hop._core.capture(lambda x: forever(x), 'x: f32[]', 1)\n"
+            "fn, hidden, _ = hop._core.capture(lambda x: forever(x), 'f', ['x'], ['f32[]'])\n"
             "given = [hop.asarray(0.5), *hidden]\n"
             "m = hop.ones((3000, 3000), dtype=hop.float64)\n"
             "def products():\n"

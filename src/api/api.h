@@ -58,6 +58,10 @@ struct hop_fn {
     const char *text;
     const char *remarks;           /* of its capture; NULL: none */
     const struct saved_list *kept; /* of a gradient: what it keeps; NULL: of none */
+    /* What its outer symbols were in the capture around, when it was captured (struct captured); transforms
+     * keep them in front of those they add. In the module's arena. */
+    const hop_dim *around;
+    uint32_t n_around;
 };
 struct hop_exe {
     uint32_t magic;

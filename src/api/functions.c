@@ -1,5 +1,6 @@
 /* Functions as seen from C: captured, read from text, printed, asked about, called from other captures. */
 #include "api/api.h"
+#include "interp/interp.h"
 #include "ir/text.h"
 
 /* ---- capture ---- */
@@ -7,7 +8,7 @@
 struct capture_args {
     hop_fn **out;
     hop_place at;
-    const char *params;
+    struct capture_header header;
     int n_results;
     hop_body body;
     void *env;
@@ -18,11 +19,13 @@ static void do_capture(void *args)
     const struct capture_args *a = args;
     struct captured made;
     check_place(a->out, "capture");
-    capture_function(a->at, a->params, a->n_results, a->body, a->env, &made);
+    capture_function(a->at, &a->header, a->n_results, a->body, a->env, &made);
     struct shared_module *shared = shared_new(made.m);
     hop_cleanup_push(shared_free, shared);
     hop_fn *f = fn_new(shared, made.fn);
     f->remarks = made.remarks; /* the module stays as long as the handle */
+    f->around = made.around;
+    f->n_around = made.n_around;
     *a->out = f;
     hop_cleanup_pop(shared);
     shared_free(shared);
@@ -30,7 +33,15 @@ static void do_capture(void *args)
 
 int hop_capture_at(hop_place at, hop_fn **out, const char *params, int n_results, hop_body body, void *env)
 {
-    struct capture_args a = { out, at, params, n_results, body, env };
+    struct capture_args a = { out, at, { params, NULL, -1 }, n_results, body, env };
+    return (int)api_edge(do_capture, &a);
+}
+
+int hop_capture_params_at(hop_place at, hop_fn **out, const char *name, const hop_param *params, int n_params,
+                          int n_results, hop_body body, void *env)
+{
+    struct capture_args a = { out, at, { name, params, n_params }, n_results, body, env };
+    if (n_params < 0) return hop_fail_at(at, "capture: the number of parameters is negative");
     return (int)api_edge(do_capture, &a);
 }
 
@@ -150,6 +161,47 @@ int hop_fn_param_is_mut(const hop_fn *f, int i)
     return 0;
 }
 
+/* ---- which arguments fit ---- */
+
+static void unlock_module(void *shared) { pthread_mutex_unlock(&((struct shared_module *)shared)->lock); }
+
+struct accept_args {
+    hop_fn *f;
+    hop_tensor *const *in;
+    int n_in;
+    const int64_t *dims;
+};
+
+static void do_accept(void *args)
+{
+    const struct accept_args *a = args;
+    struct hop_fn *f = check_fn(a->f, "accepts");
+    if (a->n_in != (int)f->map.n_params || (a->n_in && !a->in))
+        hop_throw(HOP_INVALID, "the function takes %u arguments, given %d", f->map.n_params, a->n_in);
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    struct shape_view *views = ARENA_NEW(&arena, struct shape_view, f->map.n_params);
+    for (uint32_t p = 0; p < f->map.n_params; p++) {
+        const struct tensor *t = check_tensor(a->in[p], "argument", (int)p);
+        views[p] = (struct shape_view){ t->dtype, t->rank, t->dims };
+    }
+    module_lock(f->shared);
+    hop_cleanup_push(unlock_module, f->shared);
+    const struct fn *g = module_fn(f->shared->m, f->fn);
+    int64_t *symbols = ARENA_ZNEW(&arena, int64_t, g->n_outer_symbols);
+    bind_symbols(f->shared->m, g, views, a->dims, symbols);
+    hop_cleanup_pop(f->shared);
+    unlock_module(f->shared);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+}
+
+hop_status hop_fn_accepts(hop_fn *f, hop_tensor *const *in, int n_in, const int64_t *dims)
+{
+    struct accept_args a = { f, in, n_in, dims };
+    return api_edge(do_accept, &a);
+}
+
 /* ---- calls from other captures ---- */
 
 struct call_fn_args {
@@ -160,8 +212,6 @@ struct call_fn_args {
     int n_out;
 };
 
-static void unlock_module(void *shared) { pthread_mutex_unlock(&((struct shared_module *)shared)->lock); }
-
 static void rule_call(struct emission *e)
 {
     const struct call_fn_args *a = e->args;
@@ -171,7 +221,7 @@ static void rule_call(struct emission *e)
     uint32_t fn = import_function(e->b->m, f->shared->m, f->fn);
     hop_cleanup_pop(f->shared);
     unlock_module(f->shared);
-    emit_call(e, fn);
+    emit_call(e, fn, f->around, f->n_around);
 }
 
 int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in,

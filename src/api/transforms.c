@@ -14,6 +14,13 @@ struct transform_args {
     void (*make)(struct transform_args *a, struct hop_fn *f, struct arena *arena);
 };
 
+/* Symbols of a function are the first ones of what a transform makes of it. */
+static void keep_around(const struct hop_fn *f, struct hop_fn *made)
+{
+    made->around = f->around;
+    made->n_around = f->n_around;
+}
+
 static void do_transform(void *args)
 {
     struct transform_args *a = args;
@@ -24,6 +31,8 @@ static void do_transform(void *args)
     hop_cleanup_push(module_changed, f->shared);
     hop_cleanup_push(arena_free, &arena);
     a->make(a, f, &arena);
+    keep_around(f, *a->out);
+    if (a->second) keep_around(f, *a->second);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
     hop_cleanup_pop(f->shared);

@@ -60,7 +60,7 @@ struct scope {
     struct map lifted; /* value around -> index into late */
     vec(struct late_param) late;
     vec(struct variable_binding) bindings;
-    vec(dim) binds;    /* per symbol: what it is around; HOP_NONE for symbols of nodes */
+    vec(dim) binds;    /* per symbol: what it is in scope_around; HOP_NONE for symbols of its own */
     bool late_symbols; /* an outer symbol came after one bound by a node */
     hop_val *given;    /* what the body gave by hop_give */
     uint32_t n_given;
@@ -182,11 +182,18 @@ struct operand resolve(struct scope *s, hop_val v);
 /* A tensor of eager mode as a parameter of the outermost scope, for a capture with a host. */
 val host_value(struct capture *c, const struct tensor *t);
 struct scope *scope_root(struct capture *c);
+/* One more parameter of a function being captured, behind those it has; its type is one of that scope. */
+val scope_parameter(struct scope *s, type_id type);
 val lift_value(struct scope *s, val outer);
 bool in_scope(struct scope *s, uint64_t serial);
-dim lift_dim(struct scope *s, dim outer); /* from the scope around */
+/* The scope around a body; around the function of a capture inside of another one the innermost scope of
+ * that, whose module is another. NULL: none. */
+struct scope *scope_around(const struct scope *s);
+dim lift_dim(struct scope *s, dim outer); /* from scope_around */
 type_id lift_type(struct scope *s, type_id outer);
+/* A size, or the type of a value, of this capture or of one around it, as the innermost scope s sees it. */
 dim resolve_dim(struct scope *s, hop_dim d);
+type_id resolve_type(struct scope *s, hop_val v);
 hop_dim dim_handle(struct scope *s, dim d);
 static inline hop_val value_handle(const struct scope *s, val v) { return (hop_val){ s->serial, v }; }
 /* A parameter for a value of this type around. */
@@ -372,20 +379,33 @@ struct captured {
     struct module *m; /* the caller's */
     uint32_t fn;
     const char *remarks; /* in the module's arena */
+    /* Per outer symbol the size of the capture around that it stands for, HANDLE_NONE: none. In the module's
+     * arena. */
+    const hop_dim *around;
+    uint32_t n_around;
+};
+/* The parameters of a function to be captured: as one text, or as a list with a text in front of it. */
+struct capture_header {
+    const char *text;
+    const hop_param *params;
+    int n_params; /* -1: all is in the text */
 };
 /* In eager mode: names sizes from the text of the parameters and the tensors, and says which parameters are
  * mut. */
 void eager_header(struct capture *c, const char *params, hop_tensor *const *in, int n_in, bool *mut);
 /* Captures a function. Throws; with a status that a body returned, too. */
-void capture_function(hop_place at, const char *params, int n_results, hop_body body, void *env,
-                      struct captured *out);
+void capture_function(hop_place at, const struct capture_header *header, int n_results, hop_body body,
+                      void *env, struct captured *out);
 
 /* ---- functions of other modules (import.c) ---- */
 
 /* A copy of a function (and all it calls) in another module. */
 uint32_t import_function(struct module *to, struct module *from, uint32_t fn);
+/* The same size in another module; symbol k becomes symbols[k]. */
+dim import_size(struct module *to, const struct module *from, dim d, const dim *symbols);
 
-/* Emits a call of a function of the capture's module (control.c). */
-void emit_call(struct emission *e, uint32_t fn);
+/* Emits a call of a function of the capture's module (control.c). around: what its symbols were when it was
+ * captured; those that no argument binds are that. */
+void emit_call(struct emission *e, uint32_t fn, const hop_dim *around, uint32_t n_around);
 
 #endif

@@ -525,14 +525,19 @@ int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_sp
     return control(at, "call", do_call, results, n_results, spec);
 }
 
-void emit_call(struct emission *e, uint32_t fn)
+void emit_call(struct emission *e, uint32_t fn, const hop_dim *around, uint32_t n_around)
 {
-    val *in = ARENA_NEW(&e->b->arena, val, e->n);
     const struct fn *f = module_fn(e->b->m, fn);
+    val *in = ARENA_NEW(&e->b->arena, val, e->n);
+    dim *dims = ARENA_NEW(&e->b->arena, dim, f->n_outer_symbols);
+    for (uint32_t k = 0; k < f->n_outer_symbols; k++) {
+        bool is_around = f->symbols[k].origin == SYMBOL_DIM && k < n_around;
+        dims[k] = is_around && around[k].scope != HANDLE_NONE ? resolve_dim(e->s, around[k]) : HOP_NONE;
+    }
     if (f->n_params != e->n) capture_throw("the function takes %u arguments, given %u", f->n_params, e->n);
     for (uint32_t i = 0; i < e->n; i++)
         in[i] = operand_as(e->b, &e->in[i], (enum dtype)type_get(e->b->m, value_type(f, i)).dtype);
-    struct region_in r = { .fn = fn, .operands = in, .n_operands = e->n };
+    struct region_in r = { .fn = fn, .operands = in, .n_operands = e->n, .dims = dims };
     struct node_in node = {
         .op = OP_invoke_subgraph,
         .groups = (const uint32_t[1]){ 0 },

@@ -57,21 +57,27 @@ static bool has_name(const struct header *h, uint32_t name)
     return false;
 }
 
+/* "mut f32[T, 3]" */
+static void read_param_type(struct cursor *c, struct parameter *p)
+{
+    dim dims[MAX_RANK];
+    uint32_t rank;
+    p->mut = cursor_accept(c, "mut");
+    enum dtype t = parse_type(c, &rank, dims);
+    p->type = type_intern(c->m, t, rank, dims);
+}
+
 static void read_param(struct cursor *c, struct header *h)
 {
     const char *name;
     size_t length;
     struct parameter p = { 0 };
-    dim dims[MAX_RANK];
-    uint32_t rank;
     if (!cursor_word(c, &name, &length)) cursor_error(c, "a parameter, name: type");
     p.name = module_string(c->m, name, length);
     if (has_name(h, p.name))
         capture_throw("%s \"%s\": the name '%.*s' stands twice", c->what, c->text, (int)length, name);
     cursor_expect(c, ":");
-    p.mut = cursor_accept(c, "mut");
-    enum dtype t = parse_type(c, &rank, dims);
-    p.type = type_intern(c->m, t, rank, dims);
+    read_param_type(c, &p);
     vec_push(&c->s->capture->arena, &h->params, p);
 }
 
@@ -105,12 +111,61 @@ static void read_header(struct scope *s, const char *text, struct header *h)
     cursor_end(&c);
 }
 
+/* "name[T in 1..9]", the name and the sizes that a list of parameters declares. */
+static void read_front(struct scope *s, const char *text, struct header *h)
+{
+    struct cursor c = cursor_over(text, "the name of the function", s, s->capture->m);
+    const char *word;
+    size_t length;
+    if (!cursor_word(&c, &word, &length)) {
+        word = "f";
+        length = 1;
+    }
+    h->name = module_string(c.m, word, length);
+    read_symbols(&c, h);
+    cursor_end(&c);
+}
+
+/* The type of a value, without those of its axes that the parameter leaves out. */
+static type_id like_type(struct scope *s, const hop_param *p)
+{
+    struct module *m = s->capture->m;
+    struct type t = type_get(m, resolve_type(s, p->like));
+    uint32_t left_out = p->without ? parse_axes(p->without, t.rank, false) : 0, rank = 0;
+    dim dims[MAX_RANK];
+    for (uint32_t d = 0; d < t.rank; d++)
+        if (!(left_out >> d & 1)) dims[rank++] = t.dims[d];
+    return type_intern(m, (enum dtype)t.dtype, rank, dims);
+}
+
+static void read_list(struct scope *s, const struct capture_header *list, struct header *h)
+{
+    struct module *m = s->capture->m;
+    read_front(s, list->text, h);
+    if (list->n_params && !list->params) capture_throw("expected %d parameters, found NULL", list->n_params);
+    for (int i = 0; i < list->n_params; i++) {
+        const hop_param *given = &list->params[i];
+        const char *name = given->name ? given->name : "";
+        struct parameter p = { .name = module_string(m, name, strlen(name)) };
+        if (*name && has_name(h, p.name)) capture_throw("two parameters have the name '%s'", name);
+        if (given->type) {
+            struct cursor c = cursor_over(given->type, "the type", s, m);
+            c.declare = declare_symbol;
+            read_param_type(&c, &p);
+            cursor_end(&c);
+        } else {
+            p.type = like_type(s, given);
+        }
+        vec_push(&s->capture->arena, &h->params, p);
+    }
+}
+
 /* A size that stands only inside expressions cannot be found from the arguments. */
 static void check_bound(struct scope *s, const struct header *h, const char *text)
 {
     struct module *m = s->capture->m;
     for (uint32_t k = 0; k < s->b.symbols.len; k++) {
-        bool bound = false;
+        bool bound = k < s->binds.len && s->binds.data[k] != HOP_NONE; /* a size of the capture around */
         uint32_t symbol;
         for (uint32_t i = 0; i < h->given.len; i++) bound |= h->given.data[i] == k;
         for (uint32_t p = 0; p < h->params.len; p++) {
@@ -141,8 +196,20 @@ static struct update *find_updates(struct scope *s, const struct header *h, cons
     return list;
 }
 
-static void capture_body(struct capture *c, const char *params, int n_results, hop_body body, void *env,
-                         struct captured *out)
+/* What the symbols of a finished function are around. */
+static void keep_around(const struct scope *s, struct captured *out)
+{
+    const struct scope *around = scope_around(s);
+    struct module *m = s->capture->m;
+    out->n_around = HOP_MIN(module_fn(m, out->fn)->n_outer_symbols, s->binds.len);
+    hop_dim *dims = ARENA_ZNEW(&m->arena, hop_dim, out->n_around);
+    for (uint32_t k = 0; k < out->n_around; k++)
+        if (s->binds.data[k] != HOP_NONE) dims[k] = (hop_dim){ around->serial, s->binds.data[k] };
+    out->around = dims;
+}
+
+static void capture_body(struct capture *c, const struct capture_header *header, int n_results, hop_body body,
+                         void *env, struct captured *out)
 {
     struct scope *s = scope_open(c, SCOPE_ROOT, "the function");
     struct header h = { .params = { 0 } };
@@ -150,8 +217,9 @@ static void capture_body(struct capture *c, const char *params, int n_results, h
     if (n_results < 0 && !results_open(n_results))
         capture_throw("the number of results is negative: %d", n_results);
     if (!body) capture_throw("the body is NULL");
-    read_header(s, params, &h);
-    check_bound(s, &h, params ? params : "");
+    if (header->n_params < 0) read_header(s, header->text, &h);
+    else read_list(s, header, &h);
+    check_bound(s, &h, header->text ? header->text : "");
     hop_val *in = ARENA_NEW(&c->arena, hop_val, h.params.len);
     hop_val *results = ARENA_ZNEW(&c->arena, hop_val, results_room(n_results));
     for (uint32_t p = 0; p < h.params.len; p++)
@@ -194,17 +262,18 @@ static void capture_body(struct capture *c, const char *params, int n_results, h
         builder_mut(&s->b, updates[k].param, (uint32_t)n_results + k);
     }
     out->fn = scope_finish(s, order, n_params, ends, (uint32_t)n_results + n_updates);
+    keep_around(s, out);
     out->remarks = arena_string(&c->m->arena, c->remarks.data ? c->remarks.data : "", c->remarks.len);
     scope_close(c);
 }
 
-void capture_function(hop_place at, const char *params, int n_results, hop_body body, void *env,
-                      struct captured *out)
+void capture_function(hop_place at, const struct capture_header *header, int n_results, hop_body body,
+                      void *env, struct captured *out)
 {
     struct capture c = { .at = at, .name = "capture" };
     capture_enter(&c, false);
     hop_cleanup_push(capture_leave_cleanup, &c);
-    capture_body(&c, params, n_results, body, env, out);
+    capture_body(&c, header, n_results, body, env, out);
     hop_cleanup_pop(&c);
     out->m = c.m;
     c.m = NULL;
@@ -230,6 +299,22 @@ hop_val hop_parameter_at(hop_place at, const char *type)
     hop_val v = { 0, 0 };
     capture_edge(at, "parameter", add_parameter, (void *[]){ (void *)type, &v });
     return v;
+}
+
+struct like_args {
+    hop_val like, made;
+};
+static void add_parameter_like(struct capture *c, void *args)
+{
+    struct like_args *a = args;
+    if (c->eager) capture_throw("eager mode has no parameters");
+    struct scope *root = scope_root(c);
+    a->made = value_handle(root, scope_parameter(root, resolve_type(root, a->like)));
+}
+hop_val hop_parameter_like_at(hop_place at, hop_val like)
+{
+    struct like_args a = { .like = like };
+    return capture_edge(at, "parameter", add_parameter_like, &a) ? (hop_val){ 0, 0 } : a.made;
 }
 
 /* ---- as many results as there are ---- */

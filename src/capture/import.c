@@ -36,6 +36,11 @@ static dim import_dim(struct import *i, dim d, const dim *symbols)
     return make[n.kind](to, a, b);
 }
 
+dim import_size(struct module *to, const struct module *from, dim d, const dim *symbols)
+{
+    return import_dim(&(struct import){ .to = to, .from = from }, d, symbols);
+}
+
 static type_id import_type(struct import *i, type_id t, const dim *symbols)
 {
     struct type type = type_get(i->from, t);

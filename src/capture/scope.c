@@ -187,40 +187,52 @@ static uint32_t add_symbol(struct scope *s, uint32_t name, int64_t lo, int64_t h
     return b->symbols.len - 1;
 }
 
-/* The symbol here that stands for symbol k around, made if need be. */
-static uint32_t lift_symbol(struct scope *s, uint32_t k)
+struct scope *scope_around(const struct scope *s)
 {
-    dim outer = dim_symbol(s->capture->m, k);
+    const struct capture *outer = s->capture->outer;
+    if (s->outer) return s->outer;
+    return outer && !outer->eager ? outer->innermost : NULL;
+}
+
+/* The symbol here that stands for symbol k around, made if need be. */
+static uint32_t lift_symbol(struct scope *s, const struct scope *around, uint32_t k)
+{
+    struct module *m = s->capture->m, *from = around->capture->m;
+    dim outer = dim_symbol(from, k);
     for (uint32_t i = 0; i < s->binds.len; i++)
         if (s->binds.data[i] == outer) return i;
-    struct symbol of = s->outer->b.symbols.data[k];
-    return add_symbol(s, of.name, HOP_MAX(of.lo, 0), of.hi, outer);
+    struct symbol of = around->b.symbols.data[k];
+    const char *name = module_text(from, of.name);
+    uint32_t id = m == from ? of.name : module_string(m, name, strlen(name));
+    return add_symbol(s, id, HOP_MAX(of.lo, 0), of.hi, outer);
 }
 
 struct lifting {
     struct scope *s;
+    const struct scope *around;
     dim *symbols;
 };
 
 static bool lift_mentioned(void *ctx, uint32_t symbol)
 {
     struct lifting *l = ctx;
-    l->symbols[symbol] = dim_symbol(l->s->capture->m, lift_symbol(l->s, symbol));
+    l->symbols[symbol] = dim_symbol(l->s->capture->m, lift_symbol(l->s, l->around, symbol));
     return false;
 }
 
 dim lift_dim(struct scope *s, dim outer)
 {
-    struct module *m = s->capture->m;
-    if (dim_is_const(m, outer)) return outer;
-    struct lifting l = { s, ARENA_NEW(&s->b.arena, dim, s->outer->b.symbols.len) };
-    dim_mentions(m, outer, lift_mentioned, &l);
-    return dim_substitute(m, outer, l.symbols);
+    const struct scope *around = scope_around(s);
+    struct module *m = s->capture->m, *from = around->capture->m;
+    if (dim_is_const(from, outer)) return dim_const(m, dim_const_value(from, outer));
+    struct lifting l = { s, around, ARENA_NEW(&s->b.arena, dim, around->b.symbols.len) };
+    dim_mentions(from, outer, lift_mentioned, &l);
+    return m == from ? dim_substitute(m, outer, l.symbols) : import_size(m, from, outer, l.symbols);
 }
 
 type_id lift_type(struct scope *s, type_id outer)
 {
-    struct type t = type_get(s->capture->m, outer);
+    struct type t = type_get(scope_around(s)->capture->m, outer);
     dim dims[MAX_RANK];
     for (uint32_t i = 0; i < t.rank; i++) dims[i] = lift_dim(s, t.dims[i]);
     return type_intern(s->capture->m, (enum dtype)t.dtype, t.rank, dims);
@@ -228,12 +240,24 @@ type_id lift_type(struct scope *s, type_id outer)
 
 static dim lift_from(struct scope *s, const struct scope *owner, dim d)
 {
-    return s == owner ? d : lift_dim(s, lift_from(s->outer, owner, d));
+    return s == owner ? d : lift_dim(s, lift_from(scope_around(s), owner, d));
+}
+
+static type_id lift_type_from(struct scope *s, const struct scope *owner, type_id t)
+{
+    return s == owner ? t : lift_type(s, lift_type_from(scope_around(s), owner, t));
 }
 
 static struct scope *owner_of(struct scope *s, uint64_t serial)
 {
     while (s && s->serial != serial) s = s->outer;
+    return s;
+}
+
+/* The same, in captures around this one too. */
+static struct scope *owner_around(struct scope *s, uint64_t serial)
+{
+    while (s && s->serial != serial) s = scope_around(s);
     return s;
 }
 
@@ -265,7 +289,7 @@ hop_dim dim_handle(struct scope *s, dim d)
 dim resolve_dim(struct scope *s, hop_dim d)
 {
     if (d.scope == HANDLE_NUMBER_DIM) return dim_const(s->capture->m, (int64_t)d.id);
-    struct scope *owner = owner_of(s, d.scope);
+    struct scope *owner = owner_around(s, d.scope);
     if (!owner) capture_throw("a size was used outside of the capture or body in which it was made");
     return lift_from(s, owner, (dim)d.id);
 }
@@ -356,13 +380,19 @@ struct scope *scope_root(struct capture *c)
     return s;
 }
 
-val host_value(struct capture *c, const struct tensor *t)
+static type_id tensor_type(struct module *m, const struct tensor *t)
 {
     dim dims[MAX_RANK];
-    for (uint32_t d = 0; d < t->rank; d++) dims[d] = dim_const(c->m, t->dims[d]);
-    return add_late(scope_root(c), type_intern(c->m, (enum dtype)t->dtype, t->rank, dims), 0, VAL_NONE,
-                    HOP_NONE);
+    for (uint32_t d = 0; d < t->rank; d++) dims[d] = dim_const(m, t->dims[d]);
+    return type_intern(m, (enum dtype)t->dtype, t->rank, dims);
 }
+
+val host_value(struct capture *c, const struct tensor *t)
+{
+    return scope_parameter(scope_root(c), tensor_type(c->m, t));
+}
+
+val scope_parameter(struct scope *s, type_id type) { return add_late(s, type, 0, VAL_NONE, HOP_NONE); }
 
 struct operand resolve(struct scope *s, hop_val v)
 {
@@ -385,6 +415,24 @@ struct operand resolve(struct scope *s, hop_val v)
     if (v.id >= owner->b.values.len) capture_throw("a handle that no call has made was used");
     o.v = lift_value_from(s, owner, (val)v.id);
     return o;
+}
+
+/* The scope of eager mode around a capture that has made a value; NULL: none has. */
+static struct scope *eager_owner(const struct scope *s, uint64_t serial)
+{
+    const struct capture *c = s->capture;
+    while (c && !c->eager) c = c->outer;
+    return c ? owner_of(c->innermost, serial) : NULL;
+}
+
+type_id resolve_type(struct scope *s, hop_val v)
+{
+    struct scope *eager = v.scope < FIRST_SERIAL || is_variable(v) ? NULL : eager_owner(s, v.scope);
+    if (eager) return tensor_type(s->capture->m, eager_tensor(eager, v));
+    struct scope *owner = v.scope < FIRST_SERIAL ? NULL : owner_around(s, v.scope);
+    if (!owner || is_variable(v) || v.id >= owner->b.values.len)
+        capture_throw("expected a value of this capture or of one around it, to take its type");
+    return lift_type_from(s, owner, builder_type(&owner->b, (val)v.id));
 }
 
 /* ---- finishing ---- */
