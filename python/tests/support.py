@@ -1,5 +1,8 @@
 """What the tests share: comparison with plain Python numbers, and with NumPy where it is installed."""
 
+import contextlib
+import io
+import os
 import unittest
 
 import hop
@@ -58,3 +61,20 @@ def differences(f, x, step=1e-3):
             / (2 * step)
         )
     return out
+
+
+@contextlib.contextmanager
+def counted_captures(every=False):
+    """A list that holds, after the with, the lines that HOP_LOG=compile printed about captures inside of it,
+    or every line."""
+    before, said, lines = os.environ.get("HOP_LOG"), io.StringIO(), []
+    os.environ["HOP_LOG"] = "compile"
+    try:
+        with contextlib.redirect_stderr(said):
+            yield lines
+    finally:
+        if before is None:
+            del os.environ["HOP_LOG"]
+        else:
+            os.environ["HOP_LOG"] = before
+        lines += [line for line in said.getvalue().splitlines() if every or "captured in" in line]
