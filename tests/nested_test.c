@@ -332,6 +332,9 @@ static void check_accepts(void)
                   { "f32[3, 1]", "f32[3]", "expected f32[T]" } };
     hop_fn *f = NULL;
     CLAIM(!hop_capture(&f, "f[T in 2..9](x: f32[T], y: f32[N])", 1, adds, NULL), "%s", hop_message());
+    CLAIM(hop_fn_requires(f) == 1 && !strcmp(hop_fn_require_text(f, 0), "T == N"), "%d requirements, %s",
+          hop_fn_requires(f), hop_fn_require_text(f, 0));
+    CLAIM(!hop_fn_require_text(f, 1) && !hop_fn_require_text(f, -1), "there is no other");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         hop_tensor *in[2] = { NULL, NULL };
         CLAIM(!hop_tensor_new(&in[0], cases[i].x) && !hop_tensor_new(&in[1], cases[i].y), "%s",

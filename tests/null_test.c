@@ -624,6 +624,8 @@ static void keep_value(hop_val v)
     CALL(CHARS, hop_fn_param_type, (FN, INT)) \
     CALL(CHARS, hop_fn_result_type, (FN, INT)) \
     CALL(INTEGER, hop_fn_param_is_mut, (FN, INT)) \
+    CALL(INTEGER, hop_fn_requires, (FN)) \
+    CALL(CHARS, hop_fn_require_text, (FN, INT)) \
     CALL(STATUS, hop_fn_accepts, (FN, TENSORS, COUNT, NULL)) \
     CALL(STATUS, hop_grad, (FN_OUT, FN, TEXT)) \
     CALL(STATUS, hop_value_and_grad, (FN_OUT, FN, TEXT)) \

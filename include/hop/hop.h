@@ -874,6 +874,10 @@ const char *hop_fn_param_name(const hop_fn *f, int i); /* "" when it has none; v
 const char *hop_fn_param_type(hop_fn *f, int i);       /* "f32[T, 64]"; valid while f lives */
 const char *hop_fn_result_type(hop_fn *f, int i);
 int hop_fn_param_is_mut(const hop_fn *f, int i); /* does running it update this argument? */
+/* What must hold of the sizes of its arguments besides what their types say, as many texts: "T == 2*N"; valid
+ * while f lives. */
+int hop_fn_requires(const hop_fn *f);
+const char *hop_fn_require_text(hop_fn *f, int i);
 /* Whether a run would take these arguments: HOP_OK, or HOP_INVALID and a message that says which dtype, size,
  * range or requirement does not fit. dims: values of declared sizes (`dim N`), in order; NULL: there are
  * none.

@@ -338,7 +338,7 @@ static PyObject *function_remarks(PyObject *self, PyObject *unused)
     return PyUnicode_FromString(hop_fn_remarks(((function_object *)self)->fn));
 }
 
-static PyObject *types_of(hop_fn *fn, int n, const char *(*type)(hop_fn *, int))
+static PyObject *texts_of(hop_fn *fn, int n, const char *(*type)(hop_fn *, int))
 {
     PyObject *t = PyTuple_New(n);
     for (int i = 0; t && i < n; i++) {
@@ -349,17 +349,23 @@ static PyObject *types_of(hop_fn *fn, int n, const char *(*type)(hop_fn *, int))
     }
     return t;
 }
+static PyObject *function_requires(PyObject *self, void *unused)
+{
+    hop_fn *fn = ((function_object *)self)->fn;
+    (void)unused;
+    return texts_of(fn, hop_fn_requires(fn), hop_fn_require_text);
+}
 static PyObject *function_params(PyObject *self, void *unused)
 {
     hop_fn *fn = ((function_object *)self)->fn;
     (void)unused;
-    return types_of(fn, hop_fn_params(fn), hop_fn_param_type);
+    return texts_of(fn, hop_fn_params(fn), hop_fn_param_type);
 }
 static PyObject *function_results(PyObject *self, void *unused)
 {
     hop_fn *fn = ((function_object *)self)->fn;
     (void)unused;
-    return types_of(fn, hop_fn_results(fn), hop_fn_result_type);
+    return texts_of(fn, hop_fn_results(fn), hop_fn_result_type);
 }
 
 /* A transform begins and ends: without the GIL, and ended by a handler that raises. */
@@ -1198,6 +1204,7 @@ static PyMethodDef function_methods[] = {
 };
 static PyGetSetDef function_getset[] = {
     { "params", function_params, NULL, "types of the parameters", NULL },
+    { "requires", function_requires, NULL, "what must hold of the arguments' sizes, as texts", NULL },
     { "callbacks", function_callbacks, NULL, "what the program calls", NULL },
     { "results", function_results, NULL, "types of the results", NULL },
     { NULL, NULL, NULL, NULL, NULL },

@@ -40,7 +40,8 @@ class Nesting:
                 lambda x, more: hop.cumulative_sum(x),
             ]
             return r.choice(plain)
-        kind = r.choice(["grad", "vjp", "jvp", "vmap", "scan", "cond", "jit", "checkpoint", "hessian", "compose"])
+        kinds = ["grad", "vjp", "jvp", "vmap", "scan", "cond", "jit", "checkpoint", "hessian", "compose"]
+        kind = r.choice(kinds)
         if kind == "compose":
             f, g = self.vector(depth - 1), self.vector(depth - 1)
             return lambda x, more: f(g(x, more), more) + x
@@ -133,7 +134,8 @@ class Nested(Case):
 
     def test_types_of_parameters(self):
         x = self.values(0, 3)
-        f, _, _ = hop._core.capture(lambda a, b: [a * 2, b], "f", ["a", "b"], [(hop.ones((4, 3)), 0), "i32[N]"])
+        types = [(hop.ones((4, 3)), 0), "i32[N]"]
+        f, _, _ = hop._core.capture(lambda a, b: [a * 2, b], "f", ["a", "b"], types)
         self.assertEqual(f.params, ("f32[3]", "i32[N]"))
         for types in ([3, x], [x], [(x, "a"), x], [(1, 2), x]):
             with self.assertRaises((TypeError, ValueError)):

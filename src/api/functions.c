@@ -84,7 +84,7 @@ struct text_args {
     const char *text;
     uint8_t what;
 };
-enum { WHOLE_TEXT, PARAM_TYPE, RESULT_TYPE };
+enum { WHOLE_TEXT, PARAM_TYPE, RESULT_TYPE, REQUIREMENT };
 
 static val visible_result(const struct hop_fn *f, const struct fn *g, int i)
 {
@@ -112,7 +112,13 @@ static void do_text(void *args)
         text_print(m, f->fn, 0, &out);
         f->text = arena_string(&f->arena, out.data ? out.data : "", out.len);
     }
-    if (a->what != WHOLE_TEXT) {
+    if (a->what == REQUIREMENT) {
+        if (a->i < 0 || (uint32_t)a->i >= g->n_required)
+            hop_throw(HOP_INVALID, "the function has no requirement %d", a->i);
+        dim_print(m, g->symbols, g->required[a->i].a, &out);
+        text_str(&out, " == ");
+        dim_print(m, g->symbols, g->required[a->i].b, &out);
+    } else if (a->what != WHOLE_TEXT) {
         val v = VAL_NONE;
         if (a->i >= 0 && a->what == RESULT_TYPE) v = visible_result(f, g, a->i);
         else if (a->i >= 0 && (uint32_t)a->i < g->n_params) v = (val)a->i;
@@ -141,6 +147,16 @@ const char *hop_fn_remarks(const hop_fn *f)
 const char *hop_fn_text(hop_fn *f) { return text_of(f, WHOLE_TEXT, 0); }
 const char *hop_fn_param_type(hop_fn *f, int i) { return text_of(f, PARAM_TYPE, i); }
 const char *hop_fn_result_type(hop_fn *f, int i) { return text_of(f, RESULT_TYPE, i); }
+
+const char *hop_fn_require_text(hop_fn *f, int i) { return text_of(f, REQUIREMENT, i); }
+int hop_fn_requires(const hop_fn *f)
+{
+    if (!f || f->magic != FN_MAGIC) return -1;
+    pthread_mutex_lock(&f->shared->lock);
+    int n = (int)module_fn(f->shared->m, f->fn)->n_required;
+    pthread_mutex_unlock(&f->shared->lock);
+    return n;
+}
 
 int hop_fn_params(const hop_fn *f) { return f ? (int)f->map.n_params : -1; }
 int hop_fn_results(const hop_fn *f) { return f ? (int)f->map.n_visible : -1; }
