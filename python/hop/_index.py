@@ -211,7 +211,7 @@ def getitem(x, key):
 def _read(x, text, gathered, changed, together):
     """What a plan reads."""
     if changed:
-        x = _call(_CODE["slice"], (x,), text) if x._traced else x._view(text)
+        x = x._view(text) if x._at_once else _call(_CODE["slice"], (x,), text)
     if not gathered:
         return x if changed else +x
     axes = [a for a, _ in gathered]

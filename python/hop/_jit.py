@@ -9,7 +9,7 @@ import sys
 import time
 import types
 
-from . import _arguments, _core, _export, tree
+from . import _arguments, _core, _export, _guards, tree
 from ._errors import InvalidError
 from ._keys import value_key
 from ._trace import (
@@ -25,11 +25,10 @@ from ._trace import (
     STATIC,
 )
 
-# code object -> programs: functions made anew from the same code share them, unless they close over more
-# than numbers and texts
+# code object -> programs: functions made anew from the same code share them, unless they hold on to
+# something of a function's own
 _SHARED = {}
-_MOST_SHARED, _MOST_PROGRAMS = 512, 256
-_SIMPLE = (bool, int, float, str, bytes, type(None))
+_MOST_SHARED, _MOST_PROGRAMS, _MOST_TRIES = 512, 256, 8
 
 
 def jit(
@@ -50,8 +49,10 @@ def jit(
     arguments whose memory the call may use for its results; they must not be used afterwards. strict:
     results are bit for bit those of the interpreter. What the function gives besides arrays and numbers
     (texts, objects, functions, None) comes back as it is. It is captured again when the types or the
-    structure of its arguments, static arguments, or what its closure refers to have changed.
-    HOP_LOG=compile in the environment asks for a line on stderr about each program made.
+    structure of its arguments, static arguments, or something that it reads from outside has changed:
+    globals, what its closure refers to, attributes, items, defaults, in the functions that it calls, too
+    (jit(f).guards() lists them). Arrays among that are arguments, read at every call. HOP_LOG=compile in the
+    environment asks for a line on stderr about each program made, and why.
 
     >>> @hop.jit
     ... def norm(x):
@@ -103,26 +104,13 @@ if os.environ.get("HOP_DISABLE_JIT", "0") not in ("", "0"):
     _core.disable_jit_everywhere()
 
 
-@functools.lru_cache(maxsize=512)
-def _global_names(code):
-    """The names that a function's code, and that of the functions it defines, may look up among the
-    globals."""
-    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return frozenset(code.co_names).union(*[_global_names(c) for c in inner])
-
-
-def _held(values):
-    """The key of what a function holds: of numbers and texts the values, of others which they are."""
-    return tuple([value_key(x) if isinstance(x, _SIMPLE) else id(x) for x in values])
-
-
 def _logs(what):
     return what in os.environ.get("HOP_LOG", "").split(",")
 
 
-def _compile(function, name, since, options):
+def _compile(function, name, since, options, why=""):
     """An executable; with HOP_LOG=compile in the environment a line about it goes to stderr. since: when
-    the capture began, None when it is long over."""
+    the capture began, None when it is long over. why: what made it necessary."""
     if not _logs("compile"):
         return function.compile(**options)
     before, begun = _core.cache_statistics(), time.perf_counter()
@@ -142,7 +130,8 @@ def _compile(function, name, since, options):
     multiplies = any(operator in function.text() for operator in (" = dot(", " = matmul("))
     products = f"; products by {_core.blas()}" if multiplies else ""
     print(
-        f"hop: {types}: {nodes} nodes, {captured}{source} in {(ended - begun) * 1e3:.1f} ms{products}",
+        f"hop: {types}: {nodes} nodes, {captured}{source} in {(ended - begun) * 1e3:.1f} ms{products}"
+        + (f"; captured again: {why}" if why else ""),
         file=sys.stderr,
         flush=True,
     )
@@ -150,7 +139,12 @@ def _compile(function, name, since, options):
 
 
 class _Program:
-    __slots__ = ("name", "fun", "traced", "exe", "alive", "unflatten")
+    """guards: what must be as it was. lines: that in words. places: (text, number) of each place that is
+    checked, None where it is no number. shared: it is good for other functions of the same code."""
+
+    __slots__ = (
+        "name", "fun", "traced", "exe", "unflatten", "guards", "lines", "places", "shared", "types",
+    )  # fmt: skip
 
 
 class Lowered:
@@ -293,37 +287,17 @@ class Compiled(_core.JitBase):
             )
         self._signature = _arguments.signature(fun)
         functools.update_wrapper(self, fun, updated=())
-        plain = isinstance(fun, types.FunctionType)
-        cells = fun.__closure__ if plain else None
-        self._cells = cells or ()
-        self._set(self._cells, self._static, self._static_names)
-        self._defaults = (
-            ((*(fun.__defaults__ or ()), *(fun.__kwdefaults__ or {}).values(), fun.__globals__))
-            if plain
-            else ()
-        )
-        # A function made anew, as by running a notebook's cell again, sees globals as they are now; programs
-        # made under other ones are not for it.
-        if plain:
-            self._defaults += tuple(
-                fun.__globals__[n] for n in sorted(_global_names(fun.__code__)) if n in fun.__globals__
-            )
-        if plain:
+        self._set(fun, self._static, self._static_names)
+        code = getattr(fun, "__code__", None)
+        self._shared = {}
+        if code is not None:
             if len(_SHARED) > _MOST_SHARED:
                 _SHARED.clear()
-            shared = all(isinstance(x, _SIMPLE) for x in self._contents())
-            self._programs = _SHARED.setdefault(fun.__code__, {}) if shared else {}
-            self._identity = (
-                self._static,
-                self._static_names,
-                self._donate,
-                self._donate_names,
-                tuple(options.items()),
-                _held(self._defaults),
-            )
-        else:
-            self._programs, self._identity = {}, ()
-        self._own = {}
+            self._shared = _SHARED.setdefault(code, {})
+        self._identity = (
+            self._static, self._static_names, self._donate, self._donate_names, tuple(options.items()),
+        )  # fmt: skip
+        self._own, self._latest, self._changes = {}, None, {}
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
@@ -337,10 +311,9 @@ class Compiled(_core.JitBase):
         dynamic, static, named_dynamic, named_static = self._split(args, named)
         if _core.tracing():
             return self._inline(dynamic, static, named_dynamic, named_static, len(args))
-        contents = self._contents()
-        program, leaves = self._program(dynamic, static, named_dynamic, named_static, len(args), contents)
-        out = program.exe.run([*leaves, *program.traced.hidden])
-        self._remember(args, named, program.exe, tuple(program.traced.hidden), contents, program.unflatten)
+        program, operands = self._program(dynamic, static, named_dynamic, named_static, len(args))
+        out = program.exe.run(operands)
+        self._remember(args, named, program.exe, program.guards, program.unflatten)
         return tree.unflatten(program.traced.out_tree, out)
 
     def _split(self, args, named):
@@ -414,52 +387,83 @@ class Compiled(_core.JitBase):
         out_tree, weak_out = seen[0]
         return tree.unflatten(out_tree, marked(out, weak_out, False))
 
-    def _contents(self):
-        out = []
-        for cell in self._cells:
-            try:
-                out.append(cell.cell_contents)
-            except ValueError:
-                out.append(None)
-        return tuple(out)
-
-    def _program(self, dynamic, static, named, named_static, n, contents):
+    def _program(self, dynamic, static, named, named_static, n):
+        """(a program for these arguments, what it is run with)"""
         leaves, weak, treedef = arguments_of(self._fun, dynamic, named, STATIC)
         try:
             types = tuple([x._type for x in leaves])
             key = (
-                self._identity,
-                treedef.key,
-                types,
-                tuple(weak),
-                value_key(static),
-                value_key(named_static),
-                _held(contents),
-            )
-            found = self._programs.get(key) or self._own.get(key)
+                self._identity, treedef.key, types, tuple(weak), value_key(static), value_key(named_static),
+            )  # fmt: skip
+            known = [*self._shared.get(key, ()), *self._own.get(key, ())]
         except TypeError as error:
             raise TypeError(f"{place()}jit: static arguments must be hashable: {error}") from None
-        if found is None:
-            for programs in (self._programs, self._own):
-                while len(programs) >= _MOST_PROGRAMS:
-                    programs.pop(next(iter(programs)), None)
-            found = self._make(dynamic, static, named, named_static, n, leaves, weak, contents)
-            # What a program calls is kept alive by this function alone, not by others made from the same
-            # code.
-            (self._own if found.traced.function.callbacks else self._programs)[key] = found
-        return found, leaves
+        for p in known:
+            hidden = p.guards.arguments(self._fun)
+            if hidden is not None:
+                self._latest = p
+                return p, [*leaves, *hidden]
+        for _ in range(_MOST_TRIES):
+            why = self._why(known, key, types)
+            p = self._make(dynamic, static, named, named_static, n, leaves, weak, key, why)
+            hidden = p.guards.arguments(self._fun)
+            if hidden is not None:
+                self._keep(key, p)
+                return p, [*leaves, *hidden]
+            known = [p]
+        why = self._why([p], key, types)
+        raise InvalidError(f"{place()}jit: {p.name}: another thread changes what it reads: {why}")
 
-    def _make(self, dynamic, static, named, named_static, n, leaves, weak, contents):
+    def _keep(self, key, p):
+        """What a program holds on to, and what it calls, is kept alive by this function alone, not by others
+        made from the same code."""
+        programs = self._shared if p.shared else self._own
+        if sum(map(len, programs.values())) >= _MOST_PROGRAMS:
+            programs.pop(next(iter(programs)))
+            if _logs("compile"):
+                print(f"hop: {p.name}: {_MOST_PROGRAMS} programs are kept: the oldest are forgotten",
+                      file=sys.stderr, flush=True)  # fmt: skip
+        programs.setdefault(key, []).append(p)
+        self._latest = p
+
+    def _why(self, known, key, types):
+        """Why a program must be made, in words; notes numbers that changed."""
+        latest = self._latest if self._latest in known else known[-1] if known else None
+        if latest is None:
+            if self._latest is None or self._latest.types == types:
+                return "" if self._latest is None else "other static arguments, or another structure"
+            return f"types ({', '.join(types)}), before ({', '.join(self._latest.types)})"
+        at = latest.guards.difference(self._fun)
+        text, before = latest.places[at]
+        if before is not None:
+            count = self._changes.get((key, text), 0)
+            self._changes[key, text] = None if count is None else count + 1
+        return f"{text} changed" + ("" if before is None else f", it was {before!r}")
+
+    def _make(self, dynamic, static, named, named_static, n, leaves, weak, key, why):
         p, since = _Program(), time.perf_counter()
         p.name = getattr(self._fun, "__name__", type(self._fun).__name__)
         fun = self._whole(static, named_static, n)
-        p.traced = capture(fun, dynamic, named, leaves, weak=weak)
-        p.traced.leaves = None
+        names = argument_names(self._fun, n)
+        given = {names[i]: x for i, x in static if i < len(names)} | dict(named_static)
+        numbers = {text for (k, text), count in self._changes.items() if k == key and (count or 0) >= 2}
+
+        def once():
+            return capture(fun, dynamic, named, leaves, weak=weak)
+
+        try:
+            p.traced, p.guards, watch = _guards.watched(once, self._fun, given, numbers)
+        except _guards.NumbersNeeded:
+            self._changes.update({(key, text): None for text in numbers})
+            p.traced, p.guards, watch = _guards.watched(once, self._fun, given, ())
+        p.lines, p.places, p.shared = watch.lines(), watch.summary(), watch.shared
+        p.shared &= not p.traced.function.callbacks
+        p.types = tuple([x._type for x in leaves])
+        p.traced.leaves = p.traced.hidden = None
         options = {"donate": self._donated(dynamic, static, named), **self._options}
         if any(p.traced.weak_out):
             options["weak"] = bytes(p.traced.weak_out)
-        p.exe = _compile(p.traced.function, p.name, since, options)
-        p.alive = contents + self._defaults  # their ids are in the key
+        p.exe = _compile(p.traced.function, p.name, since, options, why)
         out_tree = p.traced.out_tree
         p.unflatten = (
             None
@@ -520,8 +524,23 @@ class Compiled(_core.JitBase):
                 )
         return self.lower(*args, **named).export(folder, name=name, weights=weights)
 
+    def guards(self):
+        """What the programs made so far were made of besides the types of their arguments, a list of lines
+        for each: a program is used as long as all of it is as it was. Arrays are arguments of the program,
+        read at every call.
+
+        >>> scale = {"k": 2}
+        >>> f = hop.jit(lambda x: x * scale["k"])
+        >>> f(1.0), scale.update(k=14), f(1.0)
+        (Array(2., dtype=float32), None, Array(14., dtype=float32))
+        >>> [line for line in f.guards()[1] if "scale" in line]
+        ["global scale['k'] is 14"]
+        """
+        programs = [*self._shared.values(), *self._own.values()]
+        return [list(p.lines) for family in programs for p in family]
+
     def clear_cache(self):
         """Forgets the programs made so far."""
         self._forget()
-        self._programs.clear()
+        self._shared.clear()
         self._own.clear()

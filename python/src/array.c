@@ -76,6 +76,7 @@ PyObject *array_of_tensor(hop_tensor *t)
     a->tensor = t;
     a->dtype = (int16_t)dtype_named(hop_tensor_dtype(t));
     a->rank = (int16_t)hop_tensor_rank(t);
+    a->born = frame_outermost();
     return (PyObject *)a;
 }
 
@@ -144,8 +145,58 @@ static void array_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
     hop_tensor_free(a->tensor);
     PyMem_Free(a->dims);
+    Py_XDECREF(a->origin);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
+}
+
+/* ---- arrays of outside ---- */
+
+/* A list to which the arrays are added whose elements become known to Python code; NULL: nobody asks. */
+static _Thread_local PyObject *reads;
+
+PyObject *array_source(array_object *a)
+{
+    if (a->capture) return (PyObject *)a;
+    if (a->origin) return a->origin;
+    return a->born == frame_outermost() ? NULL : (PyObject *)a;
+}
+void array_set_origin(PyObject *made, PyObject *source)
+{
+    if (!made || !source) return;
+    PyObject *before = as_array(made)->origin;
+    as_array(made)->origin = Py_NewRef(source);
+    Py_XDECREF(before);
+}
+void array_note_read(array_object *a)
+{
+    PyObject *source = reads && frame_top() ? array_source(a) : NULL;
+    if (source && PyList_Append(reads, source)) PyErr_Clear();
+}
+/* note_reads(list or None): the one before */
+static PyObject *note_reads(PyObject *self, PyObject *list)
+{
+    (void)self;
+    PyObject *before = reads ? reads : Py_NewRef(Py_None);
+    reads = PyList_Check(list) ? Py_NewRef(list) : NULL;
+    return before;
+}
+
+PyObject *array_without_elements(PyObject *self)
+{
+    const array_object *from = as_array(self);
+    array_object *a = array_alloc(array_class);
+    if (!a) return NULL;
+    a->dims = PyMem_Malloc((size_t)(from->rank ? from->rank : 1) * sizeof *a->dims);
+    if (!a->dims) {
+        Py_DECREF(a);
+        return PyErr_NoMemory();
+    }
+    array_dims(from, a->dims);
+    a->dtype = from->dtype;
+    a->rank = from->rank;
+    a->weak = from->weak;
+    return (PyObject *)a;
 }
 
 /* ---- asking ---- */
@@ -274,6 +325,24 @@ static PyObject *get_made(PyObject *self, void *unused)
     hop_place made = as_array(self)->made;
     return Py_BuildValue("(si)", made.file ? made.file : "", made.line);
 }
+static PyObject *get_source(PyObject *self, void *unused)
+{
+    (void)unused;
+    PyObject *source = array_source(as_array(self));
+    return Py_NewRef(source ? source : Py_None);
+}
+static PyObject *get_at_once(PyObject *self, void *unused)
+{
+    (void)unused;
+    array_object *a = as_array(self);
+    return PyBool_FromLong(!a->capture && (!frame_top() || !array_source(a)));
+}
+static PyObject *get_origin(PyObject *self, void *unused)
+{
+    (void)unused;
+    PyObject *origin = as_array(self)->origin;
+    return Py_NewRef(origin ? origin : Py_None);
+}
 static PyObject *get_deleted(PyObject *self, void *unused)
 {
     (void)unused;
@@ -306,6 +375,9 @@ static PyGetSetDef getset[] = {
     { "size", get_size, NULL, "how many elements there are", NULL },
     { "_code", get_code, NULL, "the number of the dtype", NULL },
     { "_traced", get_traced, NULL, "whether this is a value of a capture", NULL },
+    { "_source", get_source, NULL, "itself as found outside of the captures at work, or None", NULL },
+    { "_origin", get_origin, NULL, "what it is another look at, or None", NULL },
+    { "_at_once", get_at_once, NULL, "whether parts of it are taken at once, not recorded", NULL },
     { "_weak", get_weak, NULL,
       "whether it was made of Python numbers alone and takes the dtype of arrays that it meets", NULL },
     { "_number", get_number, NULL, "whether it stands for a Python number", NULL },
@@ -429,6 +501,7 @@ static PyObject *method_tolist(PyObject *self, PyObject *unused)
     (void)unused;
     hop_tensor *t = concrete_tensor(as_array(self));
     if (!t) return NULL;
+    array_note_read(as_array(self));
     hop_tensor_ref(t); /* making objects may run other code, which may give the array away */
     PyObject *list = list_of(t, hop_data(t), 0, as_array(self)->dtype);
     hop_tensor_free(t);
@@ -452,6 +525,7 @@ static PyObject *only_element(PyObject *self, const char *instead)
                      text);
         return NULL;
     }
+    array_note_read(a);
     return element(hop_data(t), a->dtype);
 }
 static PyObject *method_item(PyObject *self, PyObject *unused)
@@ -696,13 +770,21 @@ PyObject *array_bitcast(PyObject *self, PyObject *code)
     return array_of_shared(v, own ? OWN : seen_twice(as_array(self)));
 }
 
+/* Inside of a capture, what has the same elements as an array of outside is another look at that. */
+static PyObject *looks_at(PyObject *made, PyObject *self)
+{
+    if (made && frame_top()) array_set_origin(made, array_source(as_array(self)));
+    return made;
+}
+
 static PyObject *method_copy(PyObject *self, PyObject *unused)
 {
     hop_tensor *t = concrete_tensor(as_array(self)), *v = NULL;
     (void)unused;
     if (!t) return NULL;
     int status = hop_tensor_copy(&v, t);
-    return status ? raise_status(status) : weak_as(array_of_tensor(v), self);
+    if (status) return raise_status(status);
+    return looks_at(weak_as(array_of_tensor(v), self), self);
 }
 
 /* Another array with the same elements: x[i] = y on the one does not concern the other. */
@@ -712,7 +794,8 @@ static PyObject *method_alias(PyObject *self, PyObject *unused)
     (void)unused;
     if (!a->capture) {
         hop_tensor *t = concrete_tensor(a);
-        return t ? weak_as(array_of_shared(hop_tensor_ref(t), seen_twice(a)), self) : NULL;
+        if (!t) return NULL;
+        return looks_at(weak_as(array_of_shared(hop_tensor_ref(t), seen_twice(a)), self), self);
     }
     array_object *b = array_alloc(tracer_class);
     if (!b) return NULL;
@@ -783,6 +866,7 @@ static PyObject *method_become(PyObject *self, PyObject *other)
         hop_tensor *old = a->tensor;
         a->tensor = hop_tensor_ref(b->tensor);
         a->memory = b->memory = (uint8_t)seen_twice(b);
+        Py_CLEAR(a->origin);
         hop_tensor_free(old);
     }
     Py_RETURN_NONE;
@@ -900,7 +984,20 @@ static PyType_Spec spec = { "hop._core.ArrayBase", sizeof(array_object), 0,
                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                             slots };
 
+/* number(x): a Python number as an array that behaves as the number does */
+static PyObject *number_of(PyObject *self, PyObject *x)
+{
+    (void)self;
+    PyObject *a = is_number(x) ? number_array(x) : NULL;
+    if (a) array_mark(as_array(a), true);
+    else if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "expected a number");
+    return a;
+}
+
 static PyMethodDef functions[] = {
+    { "note_reads", note_reads, METH_O,
+      "note_reads(list or None): where arrays are noted whose elements Python reads; gives the one before" },
+    { "number", number_of, METH_O, "number(x): an array that behaves as the Python number does" },
     { "full", make_full, METH_VARARGS, "full(code, dims, number)" },
     { "from_numbers", from_numbers, METH_VARARGS, "from_numbers(code, dims, list)" },
     { "progression", make_progression, METH_VARARGS, "progression(code, n, start, step)" },

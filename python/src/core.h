@@ -57,6 +57,8 @@ typedef struct array_object {
     uint8_t
         weak;    /* made of Python numbers alone: WEAK_REAL (shown as f32) or WEAK_INT (i64); else NOT_WEAK */
     bool number; /* weak and traced: stands for a Python number; a real one is a value of f64 */
+    uint64_t born;    /* concrete: the serial of the outermost capture that it was made in; 0: in none */
+    PyObject *origin; /* what it is another look at: an array, or an object with a buffer; NULL: nothing */
 } array_object;
 
 /* Whose the elements are. Calls that are given an array for good write into OWN memory alone. */
@@ -79,6 +81,13 @@ hop_tensor *concrete_tensor(array_object *a);
 int array_type_text(const array_object *a, char text[256]);
 PyObject *array_raw(array_object *a);                    /* the same value, not weak, with its raw dtype */
 PyObject *array_bitcast(PyObject *self, PyObject *code); /* the same bits as elements of another dtype */
+/* The same array as found outside of the captures at work, which a program reads at every call: itself, what
+ * it is another look at, or NULL when this capture made it. */
+PyObject *array_source(array_object *a);
+void array_set_origin(PyObject *made, PyObject *source); /* either may be NULL */
+PyObject *array_without_elements(PyObject *self);        /* an array that has nothing but a type */
+/* The elements are about to be known to Python code, which a capture may make part of its program. */
+void array_note_read(array_object *a);
 int array_init(PyObject *module);
 
 /* exchange.c: also the array's part of the buffer protocol and of DLPack. */
@@ -130,6 +139,7 @@ struct frame *frame_top(void);
 struct frame *frame_set(struct frame *f);            /* which was it before */
 int frame_keep(struct frame *f, PyObject *callback); /* the captured function keeps it alive */
 bool frame_alive(uint64_t serial);
+uint64_t frame_outermost(void); /* the serial of the thread's outermost capture, 0: there is none */
 /* The size in the call at hand of a symbol of the thread's outermost capture; -1: it is declared to be any,
  * or only a run knows it. Captures inside of captures keep the names of the symbols that they mention. */
 int64_t frame_hint(const char *symbol);
@@ -154,7 +164,17 @@ int compile_once(hop_exe **exe, hop_fn *fn, hop_compile_options *o); /* a status
 /* A list of the results, or the only one. arrays: those of the first parameters, of which donated ones are
  * among. */
 PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **arrays, bool always_list);
+PyObject *number_array(PyObject *o); /* a Python number as a program takes it */
 int jit_init(PyObject *module);
+
+/* ---- guards: what functions read from outside ---- */
+
+extern PyTypeObject *guards_type;
+int guards_hold(PyObject *guards, PyObject *root); /* of a program made of the function `root` */
+Py_ssize_t guards_hidden(PyObject *guards);        /* how many further arguments the program takes */
+/* The i-th, a new reference; right after guards_hold. */
+PyObject *guards_argument(PyObject *guards, Py_ssize_t i);
+int guards_init(PyObject *module);
 
 /* ---- entries: functions that users call ---- */
 

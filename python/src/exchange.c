@@ -109,7 +109,7 @@ static int refuse_masked(PyObject *o)
     return masked ? -1 : 0;
 }
 
-PyObject *array_from_buffer(PyObject *o, int copy)
+static PyObject *array_of_buffer(PyObject *o, int copy)
 {
     if (!PyObject_CheckBuffer(o) || refuse_masked(o)) return NULL;
     struct buffer_keeper *k = PyMem_Calloc(1, sizeof *k);
@@ -168,6 +168,13 @@ failed:
     return NULL;
 }
 
+PyObject *array_from_buffer(PyObject *o, int copy)
+{
+    PyObject *a = array_of_buffer(o, copy);
+    if (frame_top()) array_set_origin(a, o);
+    return a;
+}
+
 static PyObject *unmasked(PyObject *self, PyObject *o)
 {
     (void)self;
@@ -200,6 +207,7 @@ int array_get_buffer(PyObject *self, Py_buffer *view, int flags)
     const struct dtype_row *row = &dtype_rows[a->dtype];
     view->obj = NULL;
     if (!t) return -1;
+    array_note_read(a);
     if (!row->format) {
         PyErr_SetString(
             PyExc_BufferError,
@@ -290,6 +298,7 @@ PyObject *array_to_dlpack(PyObject *self, PyObject *args)
     hop_tensor *t = concrete_tensor(as_array(self));
     int status, versioned, copied;
     if (!t || !PyArg_ParseTuple(args, "pp", &versioned, &copied)) return NULL;
+    array_note_read(as_array(self));
     bool read_only = as_array(self)->memory == READ_ONLY;
     if (versioned) {
         struct DLManagedTensorVersioned *m = NULL;

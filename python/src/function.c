@@ -39,6 +39,12 @@ static struct frame *frame_root(void)
     return f;
 }
 
+uint64_t frame_outermost(void)
+{
+    const struct frame *root = frame_root();
+    return root ? root->serial : 0;
+}
+
 int64_t frame_hint(const char *symbol)
 {
     const struct frame *root = frame_root();

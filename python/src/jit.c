@@ -7,17 +7,16 @@ struct entry {
     struct entry *next;
     uint64_t hash;
     size_t length;
-    PyObject *exe, *hidden, *cells,
-        *unflatten; /* strong; cells: contents of the closure's cells, by identity; unflatten None: one array,
-                     * a tuple: a plan, else a function of the list of results */
-    PyObject *classes; /* a list of those whose addresses are in the key */
+    PyObject *exe, *guards;
+    PyObject *unflatten; /* None: one array, a tuple: a plan, else a function of the list of results */
+    PyObject *classes;   /* a list of those whose addresses are in the key */
     char key[];
 };
 enum { JIT_BUCKETS = 64, MOST_ENTRIES = 512 };
 typedef struct {
     PyObject_HEAD struct entry *entries[JIT_BUCKETS];
     int n_entries;
-    PyObject *cells;             /* of the function's closure, a tuple, or NULL */
+    PyObject *function;
     PyObject *positions, *names; /* of arguments that are part of the program, tuples, or NULL */
 } jit_object;
 
@@ -98,7 +97,7 @@ static bool flat_head(struct flat *f, char kind, Py_ssize_t n)
 
 /* A Python number as a program takes it: real ones as f64, so that nothing is lost before it is known what
  * they meet. */
-static PyObject *number_array(PyObject *o)
+PyObject *number_array(PyObject *o)
 {
     hop_tensor *t = NULL;
     bool real = PyFloat_Check(o), truth = PyBool_Check(o);
@@ -305,18 +304,6 @@ static uint64_t flat_hash(const struct flat *f)
     return h;
 }
 
-static bool same_cells(const jit_object *j, const struct entry *e)
-{
-    Py_ssize_t n = j->cells ? PyTuple_Size(j->cells) : 0;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *now = PyObject_GetAttrString(PyTuple_GetItem(j->cells, i), "cell_contents");
-        if (!now) PyErr_Clear();
-        Py_XDECREF(now);
-        if (now != PyTuple_GetItem(e->cells, i)) return false;
-    }
-    return true;
-}
-
 /* A tree of results from its plan: True a leaf, None, ("=", anything) that thing, or a tuple of what it is
  * ("(", "[", the keys of a dict, or a function of the list of its children) and the plans of its children. */
 static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next);
@@ -366,20 +353,23 @@ static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
 static PyObject *run_entry(const struct entry *e, struct flat *f)
 {
     exe_object *exe = (exe_object *)e->exe;
-    Py_ssize_t hidden = PyTuple_Size(e->hidden);
-    if (f->n_leaves + hidden != exe->n_in) {
+    Py_ssize_t hidden = guards_hidden(e->guards);
+    int given = f->n_leaves;
+    if (given + hidden != exe->n_in) {
         PyErr_SetString(PyExc_RuntimeError, "a program was kept under the wrong types");
         return NULL;
+    }
+    for (Py_ssize_t i = 0; i < hidden; i++) {
+        PyObject *a = guards_argument(e->guards, i);
+        if (!a) return NULL;
+        if (!flat_leaf(f, a)) return PyErr_NoMemory();
     }
     hop_tensor *few_in[FEW_LEAVES], **in = few_in;
     if (exe->n_in > FEW_LEAVES && !(in = PyMem_Malloc((size_t)exe->n_in * sizeof *in)))
         return PyErr_NoMemory();
     for (int i = 0; i < f->n_leaves; i++) in[i] = as_array(f->leaves[i])->tensor;
-    for (Py_ssize_t i = 0; i < hidden; i++)
-        in[f->n_leaves + i] = as_array(PyTuple_GetItem(e->hidden, i))->tensor;
     PyObject *kept_exe = Py_NewRef(e->exe);
     PyObject *unflatten = Py_NewRef(e->unflatten);
-    PyObject *kept_hidden = Py_NewRef(e->hidden);
     PyObject *r = run_tensors(exe, in, f->leaves, unflatten != Py_None);
     if (r && unflatten != Py_None) {
         Py_ssize_t next = 0;
@@ -390,7 +380,6 @@ static PyObject *run_entry(const struct entry *e, struct flat *f)
         r = tree;
     }
     Py_DECREF(kept_exe);
-    Py_DECREF(kept_hidden);
     Py_DECREF(unflatten);
     if (in != few_in) PyMem_Free(in);
     return r;
@@ -449,7 +438,7 @@ static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
             uint64_t hash = flat_hash(&f);
             for (e = j->entries[hash % JIT_BUCKETS]; e; e = e->next) {
                 bool same_key = e->hash == hash && e->length == f.n && !memcmp(e->key, f.key, f.n);
-                if (same_key && same_cells(j, e)) break;
+                if (same_key && guards_hold(e->guards, j->function)) break;
             }
             if (e) r = run_entry(e, &f);
         } else {
@@ -466,13 +455,13 @@ static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
 
 static void jit_forget_all(jit_object *j);
 
-/* _remember(args, named, exe, hidden, cell contents, unflatten) */
+/* _remember(args, named, exe, guards, unflatten) */
 static PyObject *jit_remember(PyObject *self, PyObject *given)
 {
     jit_object *j = (jit_object *)self;
-    PyObject *args, *named, *exe, *hidden, *cells, *unflatten;
-    if (!PyArg_ParseTuple(given, "O!O!O!O!O!O", &PyTuple_Type, &args, &PyDict_Type, &named, exe_type, &exe,
-                          &PyTuple_Type, &hidden, &PyTuple_Type, &cells, &unflatten))
+    PyObject *args, *named, *exe, *guards, *unflatten;
+    if (!PyArg_ParseTuple(given, "O!O!O!O!O", &PyTuple_Type, &args, &PyDict_Type, &named, exe_type, &exe,
+                          guards_type, &guards, &unflatten))
         return NULL;
     PyObject *classes = PyList_New(0);
     if (!classes) return NULL;
@@ -480,8 +469,6 @@ static PyObject *jit_remember(PyObject *self, PyObject *given)
     flat_begin(&f, classes);
     bool good = flatten_call(j, &f, args, named);
     PyErr_Clear();
-    for (Py_ssize_t i = 0; i < PyTuple_Size(hidden); i++)
-        good &= is_array(PyTuple_GetItem(hidden, i)) && as_array(PyTuple_GetItem(hidden, i))->tensor;
     struct entry *e = good ? PyMem_Malloc(sizeof *e + f.n) : NULL;
     if (e && ++j->n_entries > MOST_ENTRIES) {
         jit_forget_all(j);
@@ -493,8 +480,7 @@ static PyObject *jit_remember(PyObject *self, PyObject *given)
                              hash,
                              f.n,
                              Py_NewRef(exe),
-                             Py_NewRef(hidden),
-                             Py_NewRef(cells),
+                             Py_NewRef(guards),
                              Py_NewRef(unflatten),
                              Py_NewRef(classes) };
         memcpy(e->key, f.key, f.n);
@@ -512,8 +498,7 @@ static void jit_forget_all(jit_object *j)
             struct entry *e = j->entries[b];
             j->entries[b] = e->next;
             Py_DECREF(e->exe);
-            Py_DECREF(e->hidden);
-            Py_DECREF(e->cells);
+            Py_DECREF(e->guards);
             Py_DECREF(e->unflatten);
             Py_DECREF(e->classes);
             PyMem_Free(e);
@@ -526,13 +511,12 @@ static PyObject *jit_forget(PyObject *self, PyObject *unused)
     jit_forget_all((jit_object *)self);
     Py_RETURN_NONE;
 }
-/* _set(closure, static positions, static names) */
+/* _set(function, static positions, static names) */
 static PyObject *jit_set(PyObject *self, PyObject *given)
 {
     jit_object *j = (jit_object *)self;
-    PyObject *new[3], **old[3] = { &j->cells, &j->positions, &j->names };
-    if (!PyArg_ParseTuple(given, "O!O!O!", &PyTuple_Type, &new[0], &PyTuple_Type, &new[1], &PyTuple_Type,
-                          &new[2]))
+    PyObject *new[3], **old[3] = { &j->function, &j->positions, &j->names };
+    if (!PyArg_ParseTuple(given, "OO!O!", &new[0], &PyTuple_Type, &new[1], &PyTuple_Type, &new[2]))
         return NULL;
     for (int i = 0; i < 3; i++) {
         PyObject *before = *old[i];
@@ -552,14 +536,13 @@ static int jit_traverse(PyObject *self, visitproc visit, void *arg)
 {
     jit_object *j = (jit_object *)self;
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(j->cells);
+    Py_VISIT(j->function);
     Py_VISIT(j->positions);
     Py_VISIT(j->names);
     for (int b = 0; b < JIT_BUCKETS; b++)
         for (struct entry *e = j->entries[b]; e; e = e->next) {
             Py_VISIT(e->exe);
-            Py_VISIT(e->cells);
-            Py_VISIT(e->hidden);
+            Py_VISIT(e->guards);
             Py_VISIT(e->unflatten);
             Py_VISIT(e->classes);
         }
@@ -568,7 +551,7 @@ static int jit_traverse(PyObject *self, visitproc visit, void *arg)
 static int jit_clear(PyObject *self)
 {
     jit_forget_all((jit_object *)self);
-    Py_CLEAR(((jit_object *)self)->cells);
+    Py_CLEAR(((jit_object *)self)->function);
     Py_CLEAR(((jit_object *)self)->positions);
     Py_CLEAR(((jit_object *)self)->names);
     return 0;
@@ -586,9 +569,9 @@ static void jit_dealloc(PyObject *self)
 
 static PyMethodDef jit_methods[] = {
     { "_remember", jit_remember, METH_VARARGS,
-      "_remember(args, named, exe, hidden, cells, unflatten): whether such calls are quick from now on" },
+      "_remember(args, named, exe, guards, unflatten): whether such calls are quick from now on" },
     { "_forget", jit_forget, METH_NOARGS, "forgets all programs" },
-    { "_set", jit_set, METH_VARARGS, "_set(closure, static positions, static names)" },
+    { "_set", jit_set, METH_VARARGS, "_set(function, static positions, static names)" },
     { NULL, NULL, 0, NULL },
 };
 static PyType_Slot jit_slots[] = { { Py_tp_dealloc, jit_dealloc }, { Py_tp_traverse, jit_traverse },

@@ -364,11 +364,14 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
     Py_ssize_t n = PyList_Size(f->hidden);
     array_object raw = *a; /* for its type alone */
     raw.dtype = (int16_t)array_raw_dtype(a);
+    PyObject *source = array_source(a);
+    bool of_others = source && !is_array(source); /* who may be asked for it several times */
     for (Py_ssize_t i = 0; i < n; i++) {
         array_object *seen = as_array(PyList_GetItem(f->hidden, i));
         bool same_value = seen->value.scope == a->value.scope && seen->value.id == a->value.id;
         bool same = seen->capture == a->capture && (a->capture ? same_value : seen->tensor == a->tensor);
-        if (same) {
+        bool again = of_others && seen->origin == source && seen->dtype == raw.dtype;
+        if (same || again) {
             *out = f->values[i];
             return 0;
         }
@@ -393,6 +396,7 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
     PyObject *kept;
     if (a->capture) kept = array_raw(a);
     else kept = array_of_shared(hop_tensor_ref(a->tensor), a->memory == READ_ONLY ? READ_ONLY : SHARED);
+    array_set_origin(kept, source);
     if (!kept || PyList_Append(f->hidden, kept)) {
         Py_XDECREF(kept);
         return -1;

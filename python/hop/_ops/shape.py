@@ -20,7 +20,7 @@ def reshape(x, /, shape, *, copy=None):
            [3, 4, 5]], dtype=int64)
     """
     x, dims = _array(x), _dims(shape)
-    if x._traced:
+    if not x._at_once:
         return _call(_CODE["reshape"], (x,), _text(dims))
     if dims.count(-1) == 1:
         known = math.prod(n for n in dims if n != -1)
@@ -294,7 +294,11 @@ def repeat(x, repeats, /, axis=None):
         wide = expand_dims(x, axis=axis + 1)
         wide = broadcast_to(wide, (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :]))
         return wide.reshape((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]))
-    counts = _array(repeats).reshape((-1,)).tolist()
+    counts = _array(repeats)
+    if counts.ndim > 1:
+        raise _arguments.wrong(here("repeats"), "a number, or a number for each element", counts)
+    counts = counts.tolist()
+    counts = [counts] if isinstance(counts, int) else counts
     counts = counts * x.shape[axis] if len(counts) == 1 else counts
     if len(counts) != x.shape[axis]:
         raise InvalidError(f"repeat: {len(counts)} counts for {x.shape[axis]} elements along axis {axis}")
