@@ -425,10 +425,25 @@ static void test_functions(void)
               !strcmp(hop_fn_param_name(f, 0), "x"),
           "a function says its types");
     CLAIM(!hop_fn_param_type(f, 1), "and only those it has");
+    CLAIM(!strcmp(hop_fn_name(f), "pair") && hop_fn_dims(f) == 0 && !*hop_fn_dim_name(f, 0),
+          "its name, and that it has no declared sizes");
+    const char *repeat = "fn @repeat[dim K, dim L](%x: f32[N]) -> (f32[K, L]) {\n"
+                         "  %y = full {dtype = f32, dims = [K, L], value = 1}\n  return %y\n}\n";
+    CLAIM(!hop_fn_read(&h, repeat, NULL) && hop_fn_dims(h) == 2 && !strcmp(hop_fn_dim_name(h, 1), "L") &&
+              !*hop_fn_dim_name(h, 2) && !strcmp(hop_fn_name(h), "repeat"),
+          "declared sizes have names: %s", hop_message());
+    hop_fn_free(h), h = NULL;
     const char *text = hop_fn_text(f);
     CLAIM(text && strstr(text, "fn @pair(%x: f64[2])") && !hop_fn_read(&g, text, "pair"),
           "a function's text reads back: %s", hop_message());
     CLAIM(!strcmp(hop_fn_text(g), text), "and prints the same");
+    CLAIM(hop_fn_read(&h, text, "other") == HOP_INVALID &&
+              !strcmp(hop_message(), "the program has no function @other; it has @pair"),
+          "a name that is not there: %s", hop_message());
+    CLAIM(!hop_vjp(&h, g, "#0") && hop_fn_params(h) == 3, "a parameter by its number: %s", hop_message());
+    hop_fn_free(h), h = NULL;
+    CLAIM(hop_vjp(&h, g, "#1") == HOP_INVALID && strstr(hop_message(), "no parameter #1; the function has 1"),
+          "and one that is not there: %s", hop_message());
     CLAIM(hop_fn_read(&h, text, "other") == HOP_INVALID && hop_fn_read(&h, "fn @f(", NULL) == HOP_INVALID &&
               strstr(hop_message(), "text:1:"),
           "texts that are wrong: %s", hop_message());

@@ -621,6 +621,9 @@ static void keep_value(hop_val v)
     CALL(INTEGER, hop_fn_params, (FN)) \
     CALL(INTEGER, hop_fn_results, (FN)) \
     CALL(CHARS, hop_fn_param_name, (FN, INT)) \
+    CALL(CHARS, hop_fn_name, (FN)) \
+    CALL(INTEGER, hop_fn_dims, (FN)) \
+    CALL(CHARS, hop_fn_dim_name, (FN, INT)) \
     CALL(CHARS, hop_fn_param_type, (FN, INT)) \
     CALL(CHARS, hop_fn_result_type, (FN, INT)) \
     CALL(INTEGER, hop_fn_param_is_mut, (FN, INT)) \

@@ -856,8 +856,8 @@ HOP_IN_PLACE_OPERATORS(HOP_DECLARE)
 /* ---- functions ----
  *
  * A function never changes. Transforms make new ones; a handle keeps what it needs, so they may be freed in
- * any order. Different threads may use the same function at once. wrt lists parameters by name, "w, u"; NULL:
- * all that are floats. */
+ * any order. Different threads may use the same function at once. wrt lists parameters by name, "w, u", or by
+ * number, "#0, #2"; NULL: all that are floats. */
 
 hop_fn *hop_fn_ref(hop_fn *f);
 void hop_fn_free(hop_fn *f);
@@ -883,6 +883,10 @@ const char *hop_fn_require_text(hop_fn *f, int i);
  * none.
  */
 hop_status hop_fn_accepts(hop_fn *f, hop_tensor *const *in, int n_in, const int64_t *dims);
+const char *hop_fn_name(const hop_fn *f);        /* without @, "" when it has none; valid while f lives */
+/* Declared sizes (`dim N`), whose values a run is given (hop_run_options.dims): how many, and their names. */
+int hop_fn_dims(const hop_fn *f);
+const char *hop_fn_dim_name(const hop_fn *f, int i); /* "" when there is no such; valid while f lives */
 
 hop_status hop_grad(
     hop_fn **out, hop_fn *f,

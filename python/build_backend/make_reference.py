@@ -63,6 +63,9 @@ PAGES = {
         "Functions of functions, that nest in any order. Arguments and results are trees of "
         "arrays."),
     "hop._jit": ("jit", "jit", "Compilation, and what was compiled, to look at and to take along."),
+    "hop._function": ("function", "Programs as values",
+        "A program that was read from [text](../../ir.md) or captured: called, transformed, printed, "
+        "compiled."),
     "hop._sets": ("sets", "Sets", "Sizes depend on values: a run finds them, size= fixes them."),
     "hop._errors": ("errors", "Errors",
         "Each is also one of Python's own, which code that knows nothing of hop may "

@@ -47,6 +47,7 @@ from ._errors import (  # noqa: E402
     UnavailableError,
 )
 from ._files import *  # noqa: E402, F403
+from ._function import *  # noqa: E402, F403
 from ._info import __array_namespace_info__  # noqa: E402
 from ._names import lookup as _lookup, public_names as _public_names  # noqa: E402
 from ._jax import *  # noqa: E402, F403
@@ -66,8 +67,9 @@ __array_api_version__ = "2024.12"
 __all__ = [
     "Array", "Tracer", "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug",
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
-    *_callback.__all__, *_check.__all__, *_control.__all__, *_files.__all__, *_jit.__all__,  # noqa: F405
-    *_printing.__all__, *_sets.__all__, *_show.__all__, *_transforms.__all__,  # noqa: F405
+    *_callback.__all__, *_check.__all__, *_control.__all__, *_files.__all__,  # noqa: F405
+    *_function.__all__, *_jit.__all__, *_printing.__all__, *_sets.__all__,  # noqa: F405
+    *_show.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
     "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError",
     "InternalError",

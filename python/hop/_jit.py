@@ -11,6 +11,7 @@ import types
 
 from . import _arguments, _core, _export, _guards, tree
 from ._errors import InvalidError
+from ._function import Function
 from ._keys import value_key
 from ._trace import (
     argument_names,
@@ -156,23 +157,25 @@ class Lowered:
 
     @property
     def function(self):
-        """The program itself, a hop._core.Function."""
-        return self._program.traced.function
+        """The program itself, a hop.Function; arrays that it uses from outside are bound."""
+        traced = self._program.traced
+        n = len(traced.names)
+        return Function(traced.function, {n + i: x for i, x in enumerate(traced.hidden)})
 
     @property
     def in_types(self):
-        return self.function.params
+        return self._program.traced.function.params
 
     @property
     def out_types(self):
-        return self.function.results
+        return self._program.traced.function.results
 
     def text(self):
-        return self.function.text()
+        return self._program.traced.function.text()
 
     def explain(self, form="short"):
         """What compiling does with it: "short", "all" with every stored value, or "json"."""
-        return self.function.explain(form, **self._options)
+        return self._program.traced.function.explain(form, **self._options)
 
     def emit(self, kind, *, name=None, header=None, weights="constants"):
         """It as text: "c" (C99) and its "header", "loops", "llvm" or "asm".
@@ -181,7 +184,7 @@ class Lowered:
         the source. weights: arrays that the function closes over are "constants" of the source, or
         "arguments" of the C function behind its own."""
         if kind not in ("c", "header"):
-            return self.function.emit(kind, **self._options)
+            return self._program.traced.function.emit(kind, **self._options)
         if weights not in ("constants", "arguments"):
             raise _arguments.wrong("emit: weights", "'constants' or 'arguments'", weights)
         traced = self._program.traced
@@ -202,7 +205,7 @@ class Lowered:
         )
         results = ", ".join(_export.result_names(traced.out_tree))
         name = name or function_name(self._program.fun)
-        return self.function.emit(
+        return traced.function.emit(
             kind,
             name=name,
             header=header,
@@ -236,7 +239,7 @@ class Lowered:
         return [tree.path_text(path, "result") for path in tree.leaf_paths(self._program.traced.out_tree)]
 
     def compile(self):
-        return _compile(self.function, self._program.name, None, self._options)
+        return _compile(self._program.traced.function, self._program.name, None, self._options)
 
     def __repr__(self):
         return self.text()

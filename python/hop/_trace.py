@@ -233,10 +233,11 @@ def check_constants(treedef):
     for path, x in tree.leaves_with_path(marks):
         inside = None if is_number(x) else _traced_inside(x)
         if inside is not None:
-            holds = f"{_found(x)} holds a traced value of type {inside._type}"
+            where = tree.path_text(path, "result")
             raise TracerError(
-                f"{place()}{tree.path_text(path, 'result')}: {holds}, which means nothing outside of the captured function: give the arrays "
-                "themselves, or make the class a node of trees (hop.tree.register)"
+                f"{place()}{where}: {_found(x)} holds a traced value of type {inside._type}, "
+                "which means nothing outside of the captured function: give the arrays themselves, "
+                "or make the class a node of trees (hop.tree.register)"
             )
 
 

@@ -154,7 +154,7 @@ int callback_init(PyObject *module);
 
 typedef struct {
     PyObject_HEAD hop_exe *exe;
-    int n_in, n_out;
+    int n_in, n_out, n_dims;
     uint8_t *donated;    /* per parameter: a run takes its memory over; NULL: none */
     PyObject *callbacks; /* of the function */
     uint8_t *weak;       /* per result, whether it is; NULL: none is */

@@ -374,6 +374,47 @@ static PyObject *function_results(PyObject *self, void *unused)
     return texts_of(fn, hop_fn_results(fn), hop_fn_result_type);
 }
 
+static PyObject *function_name(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyUnicode_FromString(hop_fn_name(((function_object *)self)->fn));
+}
+static PyObject *names_of(hop_fn *fn, int n, const char *(*name)(const hop_fn *, int))
+{
+    PyObject *t = PyTuple_New(n);
+    for (int i = 0; t && i < n; i++) {
+        PyObject *text = PyUnicode_FromString(name(fn, i));
+        if (!text || PyTuple_SetItem(t, i, text)) Py_CLEAR(t);
+    }
+    return t;
+}
+static PyObject *function_names(PyObject *self, void *unused)
+{
+    hop_fn *fn = ((function_object *)self)->fn;
+    (void)unused;
+    return names_of(fn, hop_fn_params(fn), hop_fn_param_name);
+}
+static PyObject *function_dims(PyObject *self, void *unused)
+{
+    hop_fn *fn = ((function_object *)self)->fn;
+    (void)unused;
+    return names_of(fn, hop_fn_dims(fn), hop_fn_dim_name);
+}
+static PyObject *function_updated(PyObject *self, void *unused)
+{
+    hop_fn *fn = ((function_object *)self)->fn;
+    (void)unused;
+    PyObject *numbers = PyList_New(0);
+    for (int i = 0; numbers && i < hop_fn_params(fn); i++) {
+        PyObject *number = hop_fn_param_is_mut(fn, i) ? PyLong_FromLong(i) : NULL;
+        if (number && PyList_Append(numbers, number)) Py_CLEAR(numbers);
+        Py_XDECREF(number);
+    }
+    PyObject *tuple = numbers ? PyList_AsTuple(numbers) : NULL;
+    Py_XDECREF(numbers);
+    return tuple;
+}
+
 /* A transform begins and ends: without the GIL, and ended by a handler that raises. */
 struct transform {
     PyThreadState *state;
@@ -649,6 +690,7 @@ static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *name
     e->exe = exe;
     e->n_in = n_in;
     e->n_out = hop_fn_results(fn);
+    e->n_dims = hop_fn_dims(fn);
     e->donated = donated;
     e->callbacks = Py_XNewRef(callbacks_of(self));
     exe = NULL; /* it is e's from here on, and so is what is donated */
@@ -709,9 +751,9 @@ static void print_line(void *ctx, const char *line, size_t length)
     PyGILState_Release(state);
 }
 
-static int run_once(hop_exe *exe, hop_tensor **in, int n_in, hop_tensor **out, int n_out)
+static int run_once(hop_exe *exe, hop_tensor **in, int n_in, hop_tensor **out, int n_out, const int64_t *dims)
 {
-    hop_run_options o = { .print = print_line };
+    hop_run_options o = { .print = print_line, .dims = dims };
     bool ours = signals_begin(&o.cancel, &o.confirm);
     int status;
     Py_BEGIN_ALLOW_THREADS status = hop_run_with(exe, in, n_in, out, n_out, &o);
@@ -758,7 +800,9 @@ static PyObject *result_array(const exe_object *e, hop_tensor *t, int i)
     return a;
 }
 
-PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **arrays, bool always_list)
+/* dims: values of declared sizes, NULL: there are none. */
+static PyObject *run_with_dims(const exe_object *e, hop_tensor **in, PyObject **arrays, bool always_list,
+                               const int64_t *dims)
 {
     hop_tensor *few[FEW], **out = few;
     bool few_shared[FEW], *shared = few_shared;
@@ -772,7 +816,7 @@ PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **arrays, b
     }
     hold(in, arrays, e->donated, shared, e->n_in);
     memset(out, 0, (size_t)e->n_out * sizeof *out);
-    status = run_once(e->exe, in, e->n_in, out, e->n_out);
+    status = run_once(e->exe, in, e->n_in, out, e->n_out, dims);
     let_go(in, arrays, e->donated, shared, e->n_in, status);
     if (status) {
         raise_status(status);
@@ -791,14 +835,43 @@ done:
     return answer;
 }
 
-/* run(arrays) -> list */
-static PyObject *exe_run(PyObject *self, PyObject *given)
+PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **arrays, bool always_list)
+{
+    return run_with_dims(e, in, arrays, always_list, NULL);
+}
+
+/* Values of declared sizes from a tuple of integers; -1 and an exception. *out NULL: there are none. */
+static int read_dims(PyObject *tuple, int n, int64_t **out)
+{
+    Py_ssize_t given = tuple ? PyTuple_Size(tuple) : 0;
+    *out = NULL;
+    if (given != n) {
+        PyErr_Format(PyExc_TypeError, "the program has %d declared sizes, given %zd", n, given);
+        return -1;
+    }
+    if (!n) return 0;
+    if (!(*out = PyMem_Calloc((size_t)n, sizeof **out))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int i = 0; i < n; i++) (*out)[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+    if (!PyErr_Occurred()) return 0;
+    PyMem_Free(*out);
+    return -1;
+}
+
+/* run(arrays, dims=()) -> list */
+static PyObject *exe_run(PyObject *self, PyObject *args)
 {
     exe_object *e = (exe_object *)self;
+    PyObject *given, *sizes = NULL;
+    if (!PyArg_ParseTuple(args, "O|O!", &given, &PyTuple_Type, &sizes)) return NULL;
     PyObject *list = PySequence_List(given), *answer = NULL, *few_arrays[FEW], **arrays = few_arrays;
     hop_tensor *few[FEW], **in = few;
     Py_ssize_t n = list ? PyList_Size(list) : 0;
+    int64_t *dims = NULL;
     if (!list) return NULL;
+    if (read_dims(sizes, e->n_dims, &dims)) goto done;
     if (n != e->n_in) {
         PyErr_Format(PyExc_TypeError, "the program takes %d arrays, given %zd", e->n_in, n);
         goto done;
@@ -819,20 +892,29 @@ static PyObject *exe_run(PyObject *self, PyObject *given)
         }
         if (!(in[i] = concrete_tensor(as_array(arrays[i])))) goto done;
     }
-    answer = run_tensors(e, in, arrays, true);
+    answer = run_with_dims(e, in, arrays, true, dims);
 done:
+    PyMem_Free(dims);
     if (in != few) PyMem_Free(in);
     if (arrays != few_arrays) PyMem_Free(arrays);
     Py_DECREF(list);
     return answer;
 }
 
-static PyObject *function_interpret(PyObject *self, PyObject *given)
+/* interpret(arrays, dims=()) -> list */
+static PyObject *function_interpret(PyObject *self, PyObject *args)
 {
     hop_fn *fn = ((function_object *)self)->fn;
+    PyObject *given, *sizes = NULL;
+    if (!PyArg_ParseTuple(args, "O|O!", &given, &PyTuple_Type, &sizes)) return NULL;
+    int64_t *dims;
+    if (read_dims(sizes, hop_fn_dims(fn), &dims)) return NULL;
     PyObject *list = PySequence_List(given), *answer = NULL;
     int n = list ? (int)PyList_Size(list) : 0, n_out = hop_fn_results(fn), status;
-    if (!list) return NULL;
+    if (!list) {
+        PyMem_Free(dims);
+        return NULL;
+    }
     hop_tensor **in = PyMem_Calloc((size_t)(n + n_out) + 1, sizeof *in), **out = in ? in + n : NULL;
     for (int i = 0; in && i < n; i++) {
         PyObject *a = PyList_GetItem(list, i);
@@ -845,7 +927,7 @@ static PyObject *function_interpret(PyObject *self, PyObject *given)
         PyErr_NoMemory();
         goto done;
     }
-    hop_run_options o = { .print = print_line };
+    hop_run_options o = { .print = print_line, .dims = dims };
     hold(in, NULL, NULL, NULL, n);
     bool ours = signals_begin(&o.cancel, &o.confirm);
     Py_BEGIN_ALLOW_THREADS status = hop_interpret_with(fn, in, n, out, n_out, &o);
@@ -862,6 +944,7 @@ static PyObject *function_interpret(PyObject *self, PyObject *given)
         else if (!a || PyList_SetItem(answer, i, a)) Py_CLEAR(answer);
     }
 done:
+    PyMem_Free(dims);
     PyMem_Free(in);
     Py_DECREF(list);
     return answer;
@@ -1203,14 +1286,18 @@ static PyMethodDef function_methods[] = {
     { "emit", (PyCFunction)(void (*)(void))function_emit, METH_VARARGS | METH_KEYWORDS,
       "emit(kind, strict, threads, without, portable, name, results, header, capacity, params, constants) -> "
       "str" },
-    { "interpret", function_interpret, METH_O, "interpret(arrays) -> list" },
+    { "interpret", function_interpret, METH_VARARGS, "interpret(arrays, dims=()) -> list" },
     { "accepts", function_accepts, METH_O, "accepts(arrays) -> None, or why they do not fit" },
     { "call", function_call, METH_O, "call(values) -> list of traced values" },
     { NULL, NULL, 0, NULL },
 };
 static PyGetSetDef function_getset[] = {
+    { "name", function_name, NULL, "its name, without @", NULL },
     { "params", function_params, NULL, "types of the parameters", NULL },
     { "requires", function_requires, NULL, "what must hold of the arguments' sizes, as texts", NULL },
+    { "names", function_names, NULL, "names of the parameters", NULL },
+    { "dims", function_dims, NULL, "names of the declared sizes", NULL },
+    { "updated", function_updated, NULL, "which arguments a run updates, by number", NULL },
     { "callbacks", function_callbacks, NULL, "what the program calls", NULL },
     { "results", function_results, NULL, "types of the results", NULL },
     { NULL, NULL, NULL, NULL, NULL },
@@ -1225,7 +1312,7 @@ static PyType_Spec function_spec = { "hop._core.Function", sizeof(function_objec
                                          Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                      function_slots };
 
-static PyMethodDef exe_methods[] = { { "run", exe_run, METH_O, "run(arrays) -> list" },
+static PyMethodDef exe_methods[] = { { "run", exe_run, METH_VARARGS, "run(arrays, dims=()) -> list" },
                                      { NULL, NULL, 0, NULL } };
 static PyType_Slot exe_slots[] = { { Py_tp_dealloc, exe_dealloc },
                                    { Py_tp_traverse, exe_traverse },

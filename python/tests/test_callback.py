@@ -44,7 +44,7 @@ class Calls(unittest.TestCase):
         hop.jit(f, portable=True)(hop.asarray([1.0, 2.0]))
         self.assertEqual(self.seen, [([1.0, 2.0],)])
         g = hop.jit(f)
-        g.lower(hop.asarray(1.0)).function.interpret([hop.asarray(1.0)])
+        g.lower(hop.asarray(1.0)).function.interpret(hop.asarray(1.0))
         self.assertEqual(self.seen[1:], [(1.0,)])
 
     def test_unused_values_are_computed(self):

@@ -196,13 +196,13 @@ class Caching(Case):
             low.explain("prose")
         self.assertEqual((low.in_types, low.out_types), (("f32[3]",), ("f32[]",)))
         self.close(low.compile().run([x])[0], 3 * 0.8414709848)
-        self.close(low.function.interpret([x])[0], 3 * 0.8414709848)
+        self.close(low.function.interpret(x), 3 * 0.8414709848)
 
     def test_options(self):
         x = hop.asarray([0.1, 0.2, 0.3])
         f = lambda v: hop.sum(hop.exp(v) * v)  # noqa: E731
         strict = hop.jit(f, strict=True)
-        self.assertEqual(strict(x).item(), strict.lower(x).function.interpret([x])[0].item())
+        self.assertEqual(strict(x).item(), strict.lower(x).function.interpret(x).item())
         self.close(hop.jit(f, portable=True)(x), f(x))
 
     def test_inside_of_programs(self):

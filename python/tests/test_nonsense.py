@@ -271,6 +271,7 @@ def calls():
     add("linalg.norm", m, ord=2, axis=0, keepdims=True)
     add("eval_shape", square, v)
     add("make_jaxpr", square)
+    add("read", "fn @f(%x: f32[]) -> (f32[]) { return %x }", name="f")
     add("device_put", v, device=None)
     add("nn.elu nn.celu nn.leaky_relu", v, 1.0)
     add("nn.glu", x(2, 4), axis=-1)

@@ -64,9 +64,15 @@ static void do_read(void *args)
     if (!a->name)
         for (uint32_t i = 0; i < m->fns.len; i++)
             if (m->fns.data[i]->name) fn = i;
-    if (fn == HOP_NONE)
-        hop_throw(HOP_INVALID, a->name ? "the program has no function @%s" : "the program has no function%s",
-                  a->name ? a->name : "");
+    if (fn == HOP_NONE) {
+        char known[512] = "";
+        for (uint32_t i = 0; i < m->fns.len; i++)
+            if (m->fns.data[i]->name)
+                snprintf(known + strlen(known), sizeof known - strlen(known), "%s@%s",
+                         *known ? ", " : "; it has ", module_text(m, m->fns.data[i]->name));
+        hop_throw(HOP_INVALID, "the program has no function%s%s%s", a->name ? " @" : "",
+                  a->name ? a->name : "", known);
+    }
     *a->out = fn_new(shared, fn);
     hop_cleanup_pop(shared);
     shared_free(shared);
@@ -167,6 +173,43 @@ const char *hop_fn_param_name(const hop_fn *f, int i)
     pthread_mutex_lock(&f->shared->lock);
     const char *name = module_text(f->shared->m, module_fn(f->shared->m, f->fn)->values[i].name);
     pthread_mutex_unlock(&f->shared->lock);
+    return name;
+}
+
+const char *hop_fn_name(const hop_fn *f)
+{
+    if (!f || f->magic != FN_MAGIC) return "";
+    pthread_mutex_lock(&f->shared->lock);
+    const char *name = module_text(f->shared->m, module_fn(f->shared->m, f->fn)->name);
+    pthread_mutex_unlock(&f->shared->lock);
+    return name;
+}
+
+/* How many declared sizes there are, and the name of the one at i, "" when there is none. */
+static int declared_dims(const hop_fn *f, int i, const char **name)
+{
+    int n = 0;
+    *name = "";
+    if (!f || f->magic != FN_MAGIC) return -1;
+    pthread_mutex_lock(&f->shared->lock);
+    const struct fn *g = module_fn(f->shared->m, f->fn);
+    for (uint32_t k = 0; k < g->n_outer_symbols; k++) {
+        if (g->symbols[k].origin != SYMBOL_DIM) continue;
+        if (n == i) *name = module_text(f->shared->m, g->symbols[k].name);
+        n++;
+    }
+    pthread_mutex_unlock(&f->shared->lock);
+    return n;
+}
+int hop_fn_dims(const hop_fn *f)
+{
+    const char *name;
+    return declared_dims(f, -1, &name);
+}
+const char *hop_fn_dim_name(const hop_fn *f, int i)
+{
+    const char *name;
+    declared_dims(f, i, &name);
     return name;
 }
 

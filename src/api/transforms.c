@@ -63,6 +63,25 @@ static _Noreturn void unknown_param(struct transform_args *a, struct module *m, 
               (int)HOP_MIN(length, 100u), name, known);
 }
 
+/* A parameter by its name, or by its number behind a #: some have no name, or one that is no word. */
+static uint32_t read_param(struct transform_args *a, struct module *m, const struct fn *f, struct cursor *c)
+{
+    const char *name;
+    size_t length;
+    if (cursor_accept(c, "#")) {
+        int64_t number;
+        if (!cursor_integer(c, &number)) cursor_error(c, "the number of a parameter");
+        if (number < 0 || number >= (int64_t)f->n_params)
+            hop_throw(HOP_INVALID, "%s: there is no parameter #%lld; the function has %u", a->name,
+                      (long long)number, f->n_params);
+        return (uint32_t)number;
+    }
+    if (!cursor_word(c, &name, &length)) cursor_error(c, "the name of a parameter");
+    uint32_t p = find_param(m, f, name, length);
+    if (p == HOP_NONE) unknown_param(a, m, f, name, length);
+    return p;
+}
+
 static bool *wrt_mask(struct transform_args *a, struct module *m, const struct fn *f, struct arena *arena)
 {
     bool *mask = ARENA_ZNEW(arena, bool, f->n_params + 1);
@@ -71,15 +90,10 @@ static bool *wrt_mask(struct transform_args *a, struct module *m, const struct f
         return mask;
     }
     struct cursor c = { .text = a->wrt, .p = a->wrt, .what = "wrt" };
-    const char *name;
-    size_t length;
     cursor_space(&c);
     for (bool first = true; *c.p; first = false) {
         if (!first) cursor_expect(&c, ",");
-        if (!cursor_word(&c, &name, &length)) cursor_error(&c, "the name of a parameter");
-        uint32_t p = find_param(m, f, name, length);
-        if (p == HOP_NONE) unknown_param(a, m, f, name, length);
-        mask[p] = true;
+        mask[read_param(a, m, f, &c)] = true;
     }
     return mask;
 }
@@ -403,13 +417,9 @@ static void read_in_axes(struct transform_args *a, struct module *m, const struc
     struct cursor c = { .text = a->wrt, .p = a->wrt, .what = "the batched parameters" };
     cursor_space(&c);
     for (bool first = true; *c.p; first = false) {
-        const char *name;
-        size_t length;
         int64_t axis = 0;
         if (!first) cursor_expect(&c, ",");
-        if (!cursor_word(&c, &name, &length)) cursor_error(&c, "the name of a parameter");
-        uint32_t p = find_param(m, f, name, length);
-        if (p == HOP_NONE) unknown_param(a, m, f, name, length);
+        uint32_t p = read_param(a, m, f, &c);
         if (cursor_accept(&c, ":") && !cursor_integer(&c, &axis)) cursor_error(&c, "an axis");
         axes[p] = place_axis(a, axis, type_get(m, value_type(f, p)).rank, module_text(m, f->values[p].name));
     }
