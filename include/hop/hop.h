@@ -883,7 +883,7 @@ const char *hop_fn_require_text(hop_fn *f, int i);
  * none.
  */
 hop_status hop_fn_accepts(hop_fn *f, hop_tensor *const *in, int n_in, const int64_t *dims);
-const char *hop_fn_name(const hop_fn *f);        /* without @, "" when it has none; valid while f lives */
+const char *hop_fn_name(const hop_fn *f); /* without @, "" when it has none; valid while f lives */
 /* Declared sizes (`dim N`), whose values a run is given (hop_run_options.dims): how many, and their names. */
 int hop_fn_dims(const hop_fn *f);
 const char *hop_fn_dim_name(const hop_fn *f, int i); /* "" when there is no such; valid while f lives */
