@@ -518,6 +518,8 @@ static void keep_value(hop_val v)
     CALL(MADE, hop_bind_dim_at, (AT, VALUE, LONG, LONG)) \
     CALL(STATUS, hop_let_at, (AT, TEXT, SIZE)) \
     CALL(INTEGER, hop_dim_known, (SIZE)) \
+    CALL(CHARS, hop_dim_shown, (SIZE)) \
+    CALL(INTEGER, hop_dim_order_at, (AT, SIZE, SIZE)) \
     CALL(MADE, hop_stop_gradient_at, (AT, VALUE)) \
     CALL(MADE, hop_select_at, (AT, VALUE, VALUE, VALUE)) \
     CALL(MADE, hop_clamp_at, (AT, VALUE, VALUE, VALUE)) \

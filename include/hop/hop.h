@@ -270,6 +270,15 @@ hop_val hop_dim_value_at(hop_place at, hop_dim d);
 hop_val hop_bind_dim_at(hop_place at, hop_val n, int64_t lo, int64_t hi);
 int hop_let_at(hop_place at, const char *name, hop_dim d);
 int64_t hop_dim_known(hop_dim d); /* its number, -1 when only a run knows it */
+/* "T//2 + 1", "?k": for messages, in memory of the thread; "" when it is no size of the capture at work.
+ * Bodies may use a name twice: a text that is read names a size by hop_let, or as "#SCOPE.ID" with the
+ * numbers of d. */
+const char *hop_dim_shown(hop_dim d);
+/* What is known of sizes while they are captured: bits, 1 when a < b may hold, 2 when a == b may, 4 when a >
+ * b may; 0 when something is wrong with them. */
+enum { HOP_DIM_LESS = 1, HOP_DIM_EQUAL = 2, HOP_DIM_MORE = 4 };
+#define hop_dim_order(...) hop_dim_order_at(HOP_HERE, __VA_ARGS__)
+int hop_dim_order_at(hop_place at, hop_dim a, hop_dim b);
 
 #define HOP_DIM_OPERATORS(X) X(add) X(sub) X(mul) X(floordiv) X(mod) X(min) X(max)
 #define HOP_DECLARE(name) hop_dim hop_dim_##name##_at(hop_place at, hop_dim x, hop_dim y);

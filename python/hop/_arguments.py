@@ -4,7 +4,7 @@ was expected and what was found."""
 import builtins
 import operator
 
-from . import _core
+from . import _core, _shapes
 from ._errors import InvalidError, TracerError
 
 _LARGEST = (1 << 63) - 1
@@ -38,6 +38,8 @@ def found(x):
     """What something is, in words for a message."""
     if isinstance(x, _core.ArrayBase):
         return f"a traced value of type {x._type}" if x._traced else f"an array of type {x._type}"
+    if isinstance(x, _shapes.Size):
+        return f"the size {x}"
     if x is None or isinstance(x, (builtins.bool, int, float, str)):
         text = repr(x)
         return text if len(text) <= 60 else text[:57] + "…"
@@ -104,6 +106,8 @@ def integer(what, x, least=-_LARGEST - 1, most=_LARGEST, expected=None):
         raise wrong(what, expected, x)
     try:
         n = operator.index(x)
+    except TracerError:  # a size that nothing can fix
+        raise
     except TypeError:
         raise wrong(what, expected, x) from None
     if not least <= n <= most:
@@ -120,6 +124,8 @@ def real(what, x):
             raise wrong(what, "a number that a float holds", x) from None
     if isinstance(x, _core.ArrayBase) and x._traced:
         raise unknown(what, "a number", x)
+    if isinstance(x, _shapes.Size):
+        return float(x)
     try:
         return float(x) if getattr(x, "ndim", 0) == 0 and not isinstance(x, (str, bytes)) else float(None)
     except (TypeError, ValueError):
@@ -128,6 +134,17 @@ def real(what, x):
 
 def size(what, x):
     return integer(what, x, 0)
+
+
+def extent(what, x, least=0, expected="a size"):
+    """A size: an integer, a hop.Size, or a traced integer, of which the program makes one."""
+    if isinstance(x, _shapes.Size):
+        if _shapes.holds(x, ">=", least) is False:
+            raise wrong(what, expected, x)
+        return x
+    if _shapes.is_traced_integer(x):
+        return _shapes.bound(x)
+    return integer(what, x, least, expected=expected)
 
 
 # ---- arguments of functions, by number and by name ----

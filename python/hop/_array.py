@@ -50,7 +50,7 @@ class Array(_core.ArrayBase):
 
     @property
     def nbytes(self):
-        return None if self.size is None else self.size * self.dtype.itemsize
+        return self.size * self.dtype.itemsize
 
     @property
     def at(self):

@@ -5,7 +5,7 @@ __all__ = ["cond", "switch", "while_loop", "fori_loop", "scan", "associative_sca
 
 import builtins
 
-from . import _arguments, _core, _dtypes, _plain, tree
+from . import _arguments, _core, _dtypes, _plain, _shapes, tree
 from ._arguments import place
 from ._errors import InvalidError, TracerError
 from ._ops import asarray, astype, ceil, concat, maximum, moveaxis
@@ -22,6 +22,8 @@ def _scalar(what, expected, x):
     the like are no numbers, whatever Python's truth of them is."""
     if _dtypes.is_number(x):
         return x
+    if isinstance(x, _shapes.Size):
+        return x._value
     if not isinstance(x, _core.ArrayBase):
         if x is None or callable(x) or isinstance(x, (list, tuple, dict, set, str, bytes)):
             raise _arguments.wrong(what, expected, x)
@@ -36,7 +38,7 @@ def _scalar(what, expected, x):
 
 def _predicate(what, expected, x):
     """The same of a truth, for which an array of one element will do, whatever its axes."""
-    one = getattr(x, "ndim", 0) and builtins.all(n == 1 for n in x.shape)
+    one = getattr(x, "ndim", 0) and builtins.all(_shapes.equal(n, 1) for n in x.shape)
     return _scalar(what, expected, asarray(x).reshape(()) if one else x)
 
 
@@ -158,8 +160,10 @@ def _fits(kind, other):
 
 
 def _meet(x, kind, y):
-    """Whether the leaf y can stand beside the leaf x of some kind, in another branch."""
-    return _shape(x) == _shape(y) and (_fits(kind, _kind(y)) if not kind[1] else _fits(_kind(y), kind))
+    """Whether the leaf y can stand beside the leaf x of some kind, in another branch. Their sizes may differ:
+    what they are is known when a branch has run."""
+    same_rank = len(_shape(x)) == len(_shape(y))
+    return same_rank and (_fits(kind, _kind(y)) if not kind[1] else _fits(_kind(y), kind))
 
 
 def _check_branches(what, names, a, b):
@@ -244,8 +248,8 @@ def _settled(x, kind):
 
 
 def cond(pred, true_fun, false_fun, *operands, operand=_NOTHING):
-    """true_fun(*operands) if pred holds, else false_fun(*operands). Both give trees of one structure and
-    type. operand: the only one, by its name.
+    """true_fun(*operands) if pred holds, else false_fun(*operands). Both give trees of one structure with
+    arrays of the same dtypes and numbers of axes; sizes may differ. operand: the only one, by its name.
 
     pred is one bool, or one number, which holds unless it is 0.
 
@@ -341,7 +345,7 @@ class _Carry:
 
         def differ(i, j):
             x, y = self.leaves[i], after[j]
-            if x.shape == _shape(y) and _fits(kinds[i], _kind(y)):
+            if not _shapes.shapes_differ(x.shape, _shape(y)) and _fits(kinds[i], _kind(y)):
                 return None
             began = type_text(self.first[i]) if self.weak[i] else x._type
             return f"{self.body} gives {type_text(y)}, the loop began with {began}{_why(x, y)}"
@@ -387,7 +391,7 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, s
     _arguments.function("while_loop: body_fun", body_fun)
     _arguments.text("while_loop: schedule", schedule)
     stack = _arguments.flag("while_loop: stack", stack)
-    limit = None if max_trips is None else _arguments.size("while_loop: max_trips", max_trips)
+    limit = None if max_trips is None else _arguments.extent("while_loop: max_trips", max_trips)
     carry = _Carry("while_loop", init_val, "the body")
     k = len(carry.leaves)
 
@@ -406,7 +410,7 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, s
 
         if _plain.wanted():
             return _plain.while_loop(test, step, carry.begin(kinds), limit, stack), kinds
-        steps = None if limit is None else str(limit)
+        steps = None if limit is None else _shapes.text(limit)
         return run_or_record(
             lambda *v: _core.while_loop(test, step, v, steps, schedule, stack),
             carry.begin(kinds),
@@ -489,7 +493,7 @@ def _lengths(what, xs, leaves, length, axis=0):
         if not -x.ndim <= axis < x.ndim:
             raise InvalidError(f"{place()}{what}: {text} has type {x._type}, there is no axis {axis}")
         size = x.shape[axis]
-        if n is not None and size is not None and size != n:
+        if n is not None and _shapes.differ(size, n):
             raise InvalidError(f"{place()}{what}: {text} has length {size}, {whose} has {n}")
         n, whose = (size, text) if n is None else (n, whose)
     return n
@@ -510,7 +514,7 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
     length = (
         None
         if length is None
-        else _arguments.integer("scan: length", length, 0, expected="a number of steps")
+        else _arguments.extent("scan: length", length, expected="a number of steps")
     )
     slices, weak, xs_tree = raw_leaves(xs, "scan: xs")
     carry = _Carry("scan", init, "the function")
@@ -537,8 +541,8 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
             seen.append((ys_tree, weak_ys))
             return [*after, *ys]
 
-        steps, given = None if slices else str(n), [*carry.begin(kinds), *slices]
-        if n and _plain.wanted():
+        steps, given = None if slices else _shapes.text(n), [*carry.begin(kinds), *slices]
+        if _plain.wanted() and n:
             return _plain.scan(step, given[:k], [moveaxis(x, dim, 0) for x in slices], n, reverse), kinds
 
         def build(*v):
@@ -587,14 +591,14 @@ def associative_scan(fn, elems, reverse=False, axis=0):
 
         def differ(i, j):
             x, y = values[i], found[j]
-            fits = x.shape == _shape(y) and _fits(_kind(x), _kind(y))
+            fits = not _shapes.shapes_differ(x.shape, _shape(y)) and _fits(_kind(x), _kind(y))
             return not fits and f"the function gives {type_text(y)} for two slices {x._type}"
 
         check_same_tree("associative_scan", treedef, out_tree, "what the function gives", "elems", differ)
         return [_brought(y, _kind(x)) for x, y in zip(values, found)]
 
     length = leaves[0].shape[axis]
-    if length and _plain.wanted():
+    if _plain.wanted() and length:
         out = _plain.associative_scan(combine, leaves, length, axis, reverse)
     else:
         out = run_or_record(
@@ -628,7 +632,7 @@ def map(f, xs, *, batch_size=None, sequential=False):
         seen.append((out_tree, weak_out))
         return found
 
-    if n and _plain.wanted():
+    if _plain.wanted() and n:
         out = _plain.scan(body, [], leaves, n, False)
     else:
         out = run_or_record(lambda *v: _core.map(body, v, None, sequential), leaves, "map")
@@ -638,17 +642,13 @@ def map(f, xs, *, batch_size=None, sequential=False):
 
 def _map_in_batches(f, xs, n, size):
     """As many whole batches as there are, one after the other, then what is left over."""
-    if n is None:
-        raise InvalidError(
-            f"{place()}map: batch_size needs xs whose length is known while the program is captured"
-        )
     whole, together = n - n % size, vmap(f)
-    if whole < size:
+    if _shapes.holds(whole, "<", size):
         return together(xs)
     xs = tree.map(asarray, xs)
     batches = tree.map(lambda x: x[:whole].reshape((whole // size, size, *x.shape[1:])), xs)
     done = tree.map(lambda y: y.reshape((whole, *y.shape[2:])), map(together, batches, sequential=True))
-    if whole == n:
+    if _shapes.holds(whole, "==", n):
         return done
     rest = together(tree.map(lambda x: x[whole:], xs))
     return tree.map(lambda a, b: concat([a, b], axis=0), done, rest)

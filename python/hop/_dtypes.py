@@ -9,6 +9,7 @@ __all__ = [
 import builtins
 import math
 
+from . import _core
 from ._errors import InvalidError
 
 
@@ -77,8 +78,6 @@ def as_dtype(x):
         name = x if isinstance(x, str) else getattr(x, "name", None) or getattr(x, "__name__", None)
         found = _BY_NAME.get("bool" if name == "bool_" else name) if isinstance(name, str) else None
     if found is None:
-        from . import _core
-
         raise TypeError(f"{_core.call_place()}expected a dtype, found {x!r:.80}")
     return found
 
@@ -139,6 +138,8 @@ def result_type(*arrays_and_dtypes):
     for x in arrays_and_dtypes:
         if is_number(x):
             numbers.append(x)
+        elif isinstance(x, _core.Size):
+            numbers.append(0)
         elif getattr(x, "_weak", False):  # made of numbers alone
             numbers.append(0.0 if x.dtype is float32 else 0)
         else:

@@ -9,7 +9,7 @@ left out when writing, unless x.at[…] is given another mode; negative ones cou
 import builtins
 import operator
 
-from . import _arguments, _core, _dtypes
+from . import _arguments, _core, _dtypes, _shapes
 
 _CODE = _core.codes
 _call = _core.call
@@ -32,7 +32,7 @@ def _item(k):
         return k
     if isinstance(k, builtins.bool):
         return _core.full(_dtypes.bool.code, (), k)
-    if isinstance(k, int):
+    if isinstance(k, _shapes.WHOLE):
         return k
     if isinstance(k, (list, tuple)) or not isinstance(k, _core.ArrayBase):
         try:
@@ -58,7 +58,7 @@ def _known(k, size):
     traced one would be."""
     if isinstance(k, _core.ArrayBase) and k.ndim == 0 and k.dtype.kind in "iu" and not k._traced:
         i = k.item()
-        return i if size is None or -size <= i < size else k
+        return i if isinstance(size, _shapes.Size) or -size <= i < size else k
     return k
 
 
@@ -79,7 +79,7 @@ def _expand(x, key):
         if _is_bool(k):
             for d, n in enumerate(k.shape):
                 # one without elements fits everywhere, and finds nothing
-                if n and x.shape[axis + d] is not None and n != x.shape[axis + d]:
+                if not _shapes.equal(n, 0) and _shapes.differ(n, x.shape[axis + d]):
                     raise IndexError(
                         f"a mask of shape {k.shape} does not fit axis {axis + d} of size {x.shape[axis + d]}"
                     )
@@ -96,11 +96,8 @@ def _expand(x, key):
 
 
 def _slice_text(s, size):
-    if size is None:
-        start = "" if s.start is None else operator.index(s.start)
-        stop = "" if s.stop is None else operator.index(s.stop)
-        step = 1 if s.step is None else operator.index(s.step)
-        return f"{start}:{stop}:{step}"
+    if _shapes.is_symbolic(size, s.start, s.stop):
+        return _symbolic_slice(s, size)
     start, stop, step = s.indices(size)
     if len(range(start, stop, step)) == 0:
         return "0:0"
@@ -109,10 +106,63 @@ def _slice_text(s, size):
     return f"{start}::{step}" if stop < 0 else f"{start}:{stop}:{step}"
 
 
+def _symbolic_slice(s, size):
+    """The same where the size or a bound is no number. What the bounds are in is decided by proof, by a guard,
+    or by the program."""
+    step = 1 if s.step is None else operator.index(s.step)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    if step > 0:
+        start, stop = _edge(s.start, size, 0, 0), _edge(s.stop, size, size, 0)
+        stop = stop if _shapes.holds(start, "<=", stop) else _shapes.largest(start, stop)
+        return f"{_shapes.text(start)}:{_shapes.text(stop)}:{step}"
+    start, stop = _edge(s.start, size, size - 1, -1), _edge(s.stop, size, -1, -1)
+    if _shapes.equal(start, -1) or _shapes.holds(stop, ">=", start):
+        return "0:0"
+    stop = _shapes.least(start, stop)
+    return f"{_shapes.text(start)}:{'' if _shapes.equal(stop, -1) else _shapes.text(stop)}:{step}"
+
+
+def _edge(b, size, otherwise, least):
+    """A bound of a slice as a position from `least` (0, or -1 of one that goes backwards) to as much below the
+    size."""
+    most = size + least
+    if b is None:
+        return otherwise
+    if not isinstance(b, _shapes.WHOLE):
+        b = operator.index(b)
+    negative = _shapes.holds(b, "<", 0)
+    if negative is None:  # -1 or 0
+        below = _shapes.largest(_shapes.least(b, 0), -1)
+        b = b - below * size
+    elif negative:
+        b = b + size
+    if _shapes.holds(b, ">=", least) is not True:
+        b = _shapes.largest(b, least)
+    if _shapes.holds(b, "<=", most) is True:
+        return b
+    # not the smaller of both: so x[1:] and x[:-1] are known to be of one length
+    return most - _shapes.largest(most - b, 0) if isinstance(b, int) and not least else _shapes.least(b, most)
+
+
 def _integer(k, size, axis):
-    if size is not None and not -size <= k < size:
+    if _shapes.is_symbolic(k, size):
+        return _shapes.text(_symbolic_integer(k, size, axis))
+    if not -size <= k < size:
         raise IndexError(f"index {k} is outside of axis {axis}, which has size {size}")
-    return str(k if size is None or k >= 0 else k + size)
+    return str(k if k >= 0 else k + size)
+
+
+def _symbolic_integer(k, size, axis):
+    """The same where the size or the index is no number: that it is one of the axis is a guard, or checked by
+    the program."""
+    if not isinstance(k, int) and _shapes.holds(k, "<", 0) is None:
+        k = k - _shapes.largest(_shapes.least(k, 0), -1) * size
+    elif _shapes.holds(k, "<", 0):
+        k = k + size
+    if _shapes.holds(k, "<", 0) or _shapes.holds(k, ">=", size):
+        raise IndexError(f"index {k} is outside of axis {axis}, which has size {size}")
+    return k
 
 
 def _plan(x, items):
@@ -136,13 +186,14 @@ def _plan(x, items):
         size = x.shape[axis]
         if isinstance(k, slice):
             part = _slice_text(k, size)
-            whole = size is not None and part == f"0:{size}:1" or k == slice(None)
+            whole = k == slice(None) or part == f"0:{_shapes.text(size)}:1"
             text.append(":" if whole else part)
             changed |= not whole
             result += 1
-        elif isinstance(k, int):
+        elif isinstance(k, _shapes.WHOLE):
             if arrays:  # counts as an array of one, which decides where the result's axes stand
-                gathered.append((result, int(_integer(k, size, axis))))
+                at = _symbolic_integer(k, size, axis) if _shapes.is_symbolic(k, size) else None
+                gathered.append((result, int(_integer(k, size, axis)) if at is None else at))
                 places.append(i)
                 text.append(":")
                 result += 1
@@ -168,16 +219,12 @@ def wrapped(k, size):
     return _core.op(_CODE["select"], k < 0, k + size, k)
 
 
-def _length(x, axis):
-    return x.shape[axis] if x.shape[axis] is not None else _call(_CODE["size"], (x,), None, axis)
-
-
 def _positions(x, items):
     """(number of the item, array, size of its axis) for each array of indices among what _expand gives."""
     axis = 0
     for i, k in enumerate(items):
         if isinstance(k, _core.ArrayBase):
-            yield i, k, _length(x, axis)
+            yield i, k, x.shape[axis]
         axis += k is not None and not isinstance(k, _NewAxis)
 
 
@@ -203,7 +250,9 @@ def _items(x, key, mode=None):
 def getitem(x, key):
     if type(key) is int and x.ndim:  # the most frequent one
         return _read(x, _integer(key, x.shape[0], 0), (), True, True)
-    if type(key) is slice and x.ndim:
+    if (type(key) is slice or type(key) is _shapes.Size) and x.ndim:
+        if type(key) is _shapes.Size:
+            return _read(x, _integer(key, x.shape[0], 0), (), True, True)
         return _read(x, _slice_text(key, x.shape[0]), (), True, True)
     return _read(x, *_plan(x, _items(x, key)))
 
@@ -230,6 +279,8 @@ def _as_array(values, dtype=None):
 
 
 def _as_index(k):
+    if isinstance(k, _shapes.Size):
+        return k._value._raw()
     return _core.full(_dtypes.int64.code, (), k) if isinstance(k, int) else k
 
 
@@ -254,7 +305,7 @@ def _mode(mode):
 
 
 def _is_whole(k):
-    return isinstance(k, int) and not isinstance(k, builtins.bool)
+    return isinstance(k, _shapes.WHOLE) and not isinstance(k, builtins.bool)
 
 
 def _wide(k):

@@ -4,7 +4,7 @@ operators that are there."""
 import builtins
 import string
 
-from . import _arguments, _core
+from . import _arguments, _core, _shapes
 from ._arguments import here
 from ._dtypes import as_dtype, result_type
 from ._errors import InvalidError
@@ -197,7 +197,7 @@ def iota(dtype, size):
     >>> hop.iota(hop.int32, 3)
     Array([0, 1, 2], dtype=int32)
     """
-    return arange(_arguments.size(here("size"), size), dtype=as_dtype(dtype))
+    return arange(_arguments.extent(here("size"), size), dtype=as_dtype(dtype))
 
 
 def broadcasted_iota(dtype, shape, dimension):
@@ -226,8 +226,8 @@ def slice(operand, start_indices, limit_indices, strides=None):
     Array([1, 3, 5], dtype=int64)
     """
     x = _array(operand)
-    starts = _several("start_indices", start_indices, _arguments.size)
-    limits = _several("limit_indices", limit_indices, _arguments.size)
+    starts = _several("start_indices", start_indices, _arguments.extent)
+    limits = _several("limit_indices", limit_indices, _arguments.extent)
     steps = [1] * x.ndim if strides is None else _several("strides", strides, _step)
     for name, found in (("start_indices", starts), ("limit_indices", limits), ("strides", steps)):
         if len(found) != x.ndim:
@@ -246,7 +246,10 @@ def slice_in_dim(operand, start_index, limit_index, stride=1, axis=0):
     Array([1, 3], dtype=int64)
     """
     x = _array(operand)
-    ends = [b if b is None else _arguments.integer(here("a bound"), b) for b in (start_index, limit_index)]
+    ends = [
+        b if b is None or isinstance(b, _shapes.Size) else _arguments.integer(here("a bound"), b)
+        for b in (start_index, limit_index)
+    ]
     return x[
         (*[builtins.slice(None)] * _along(x, axis), builtins.slice(*ends, _step(here("stride"), stride)))
     ]
@@ -261,7 +264,8 @@ def index_in_dim(operand, index, axis=0, keepdims=True):
     """
     x = _array(operand)
     axis = _along(x, axis)
-    part = x[(*[builtins.slice(None)] * axis, _arguments.integer(here("index"), index))]
+    index = index if isinstance(index, _shapes.Size) else _arguments.integer(here("index"), index)
+    part = x[(*[builtins.slice(None)] * axis, index)]
     return expand_dims(part, axis=axis) if _arguments.flag(here("keepdims"), keepdims) else part
 
 

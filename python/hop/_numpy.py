@@ -4,7 +4,7 @@ and short compositions of it, which differentiate, batch and compile because the
 import builtins
 import math
 
-from . import _arguments, _core, _dtypes, _ops
+from . import _arguments, _core, _dtypes, _ops, _shapes
 from ._arguments import here
 from ._array import METHODS, Array
 from ._dtypes import as_dtype, float16, float32, float64, int64
@@ -16,7 +16,7 @@ from ._ops import (
     abs, acos, acosh, all, any, arange, argsort, asarray, asin, asinh, astype, atan, atan2, atanh,
     bitwise_invert, bitwise_left_shift, bitwise_right_shift, broadcast_arrays, broadcast_shapes,
     broadcast_to, clip, concat, conj, copysign, cumulative_prod, cumulative_sum, diagonal, diff, divide,
-    equal, exp2, expand_dims, eye, flip, floor, floor_divide, full, inf, isfinite, isnan, logical_not,
+    equal, exp2, expand_dims, eye, flip, floor, floor_divide, full, inf, isfinite, isnan, linspace, logical_not,
     matmul, max, maximum, mean, meshgrid, min, minimum, moveaxis, nan, nonzero, ones, ones_like, pad,
     permute_dims, popcount, pow, prod, quantile, remainder, reshape, round, searchsorted, sin, sort,
     split, sqrt, stack, sum, swapaxes, take, take_along_axis, tensordot, tril, trunc, where, zeros,
@@ -325,8 +325,8 @@ def tri(n_rows, n_cols=None, /, k=0, dtype=None):
 
 
 def _triangle(n, k, m, lower):
-    n, k = _arguments.size(here("n"), n), _arguments.integer(here("k"), k, -(1 << 40), 1 << 40)
-    m = n if m is None else _arguments.size(here("m"), m)
+    n, k = _arguments.extent(here("n"), n), _arguments.integer(here("k"), k, -(1 << 40), 1 << 40)
+    m = n if m is None else _arguments.extent(here("m"), m)
     first = k + (1 if lower else 0)  # how many of row 0 are counted, were it longer on both sides
     below = _clipped_sum(first + n, m) - _clipped_sum(first, m)
     kept = tri(n, m, k if lower else k - 1, _dtypes.bool)
@@ -335,8 +335,8 @@ def _triangle(n, k, m, lower):
 
 def _clipped_sum(n, most):
     """The sum of min(i, most) for i from 0 to n - 1."""
-    rising = builtins.max(0, builtins.min(n, most + 1))
-    return rising * (rising - 1) // 2 + builtins.max(0, n - rising) * most
+    rising = _shapes.largest(0, _shapes.least(n, most + 1))
+    return rising * (rising - 1) // 2 + _shapes.largest(0, n - rising) * most
 
 
 def tril_indices(n, k=0, m=None):
@@ -363,7 +363,7 @@ def diag_indices(n, ndim=2):
     >>> hop.diag_indices(3)[0]
     Array([0, 1, 2], dtype=int64)
     """
-    return (arange(_arguments.size(here("n"), n)),) * _arguments.size(here("ndim"), ndim)
+    return (arange(_arguments.extent(here("n"), n)),) * _arguments.size(here("ndim"), ndim)
 
 
 def diag(x, /, k=0):
@@ -407,11 +407,9 @@ def vander(x, /, n=None, *, increasing=False):
     x = _array(x)
     if x.ndim != 1:
         raise _arguments.wrong(here("x"), "a vector", x)
-    n = x.shape[0] if n is None else _arguments.size(here("n"), n)
-    factors = concat(
-        [expand_dims(ones_like(x), 1), broadcast_to(expand_dims(x, 1), (x.shape[0], builtins.max(n - 1, 0)))],
-        axis=1,
-    )
+    n = x.shape[0] if n is None else _arguments.extent(here("n"), n)
+    rest = broadcast_to(expand_dims(x, 1), (x.shape[0], _shapes.largest(n - 1, 0)))
+    factors = concat([expand_dims(ones_like(x), 1), rest], axis=1)
     powers = cumulative_prod(factors, axis=1, dtype=x.dtype)[:, :n]
     return powers if increasing else flip(powers, axis=1)
 
@@ -441,8 +439,10 @@ def geomspace(start, stop, /, num=50, endpoint=True, *, dtype=None):
 
 
 def _spaced(num, endpoint, dtype, at):
-    num, endpoint = _arguments.size(here("num"), num), _arguments.flag(here("endpoint"), endpoint)
+    num, endpoint = _arguments.extent(here("num"), num), _arguments.flag(here("endpoint"), endpoint)
     d = float32 if dtype is None else as_dtype(dtype)
+    if isinstance(num, _shapes.Size):
+        return astype(at(linspace(0, 1, num, endpoint, dtype=float64)), d)
     if num > 1 << 24:
         _core.full(d.code, (num,), 0)  # what no memory can hold is refused before it is counted out
     parts = builtins.max(1, num - 1 if endpoint else num)
@@ -481,7 +481,7 @@ def ix_(*sequences):
         s = _array(s)
         if s.ndim != 1:
             raise _arguments.wrong(here(f"argument {i}"), "a vector", s)
-        s = nonzero(s)[0] if s.dtype is _dtypes.bool else s if s.size != 0 else astype(s, int64)
+        s = nonzero(s)[0] if s.dtype is _dtypes.bool else astype(s, int64) if _shapes.empty(s.shape) else s
         out.append(reshape(s, (1,) * i + (-1,) + (1,) * (len(sequences) - 1 - i)))
     return tuple(out)
 
@@ -812,9 +812,15 @@ def array_split(x, parts, /, axis=0):
     if isinstance(parts, int) and not isinstance(parts, builtins.bool):
         parts = _arguments.integer(here("parts"), parts, 1, 1 << 20)
         n = x.shape[_along(x, axis)]
-        edges = [i * (n // parts) + builtins.min(i, n % parts) for i in range(1, parts)]
+        edges = [i * (n // parts) + _shapes.least(i, n % parts) for i in range(1, parts)]
     elif isinstance(parts, (tuple, list)):
-        edges = [builtins.min(_arguments.integer(here("parts"), p), x.shape[_along(x, axis)]) for p in parts]
+        edges = [
+            _shapes.least(
+                p if isinstance(p, _shapes.Size) else _arguments.integer(here("parts"), p),
+                x.shape[_along(x, axis)],
+            )
+            for p in parts
+        ]
     else:
         raise _arguments.wrong(here("parts"), "a number of parts, or positions", parts)
     return split(x, edges, axis=axis) if edges else [+x]
@@ -905,7 +911,7 @@ def _windows(x, n):
 
 def _line(name, x):
     x = atleast_1d(x)
-    if x.ndim != 1 or not x.size:
+    if x.ndim != 1 or _shapes.empty(x.shape):
         raise _arguments.wrong(here(name), "a vector that is not empty", x)
     return x
 
@@ -928,7 +934,11 @@ def convolve(x1, x2, /, mode="full"):
 
 
 def _convolved(x1, x2, mode):
-    long, short = (x1, x2) if x1.shape[0] >= x2.shape[0] else (x2, x1)
+    n, m = x1.shape[0], x2.shape[0]
+    ordered = _shapes.holds(n, ">=", m)
+    if ordered is None:
+        raise _arguments.unknown(here("x1, x2"), "vectors of which one is the longer", x1)
+    long, short = (x1, x2) if ordered else (x2, x1)
     n, m = long.shape[0], short.shape[0]
     before = {"full": m - 1, "same": m - 1 - (m - 1) // 2, "valid": 0}[mode]
     length = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
@@ -942,7 +952,7 @@ def correlate(x1, x2, /, mode="valid"):
     Array([3, 5], dtype=int64)
     """
     x1, x2, mode = _line("x1", x1), _line("x2", x2), _mode(mode)
-    if x1.shape[0] >= x2.shape[0]:
+    if _shapes.holds(x1.shape[0], ">=", x2.shape[0]) is not False:
         return _convolved(x1, flip(x2), mode)
     return flip(_convolved(x2, flip(x1), mode))
 
@@ -959,8 +969,14 @@ def array_equal(x1, x2, /, equal_nan=False):
     Array(True, dtype=bool)
     """
     x1, x2 = _array(x1), _array(x2)
-    if x1.shape != x2.shape:
+    if _shapes.shapes_differ(x1.shape, x2.shape):
         return full((), False, dtype=_dtypes.bool)
+    unproved = [(m, n) for m, n in zip(x1.shape, x2.shape) if not _shapes.equal(m, n)]
+    for m, n in unproved:
+        if _shapes.holds(m, "==", n) is False:
+            return full((), False, dtype=_dtypes.bool)
+    if builtins.any(_shapes.holds(m, "==", n) is None for m, n in unproved):
+        raise _arguments.unknown(here("x1, x2"), "arrays of which it is known whether their shapes agree", x2)
     same = x1 == x2
     return all(same | (isnan(x1) & isnan(x2)) if _arguments.flag(here("equal_nan"), equal_nan) else same)
 
@@ -986,10 +1002,13 @@ def isin(x1, x2, /, *, invert=False):
     Array([ True,  True, False], dtype=bool)
     """
     x1, x2 = _array(x1), sort(_vector(x2))
-    if not x2.size:
+    if _shapes.empty(x2.shape):
         found = full(x1.shape, False, dtype=_dtypes.bool)
     else:
-        found = x2[clip(searchsorted(x2, x1), 0, x2.shape[0] - 1)] == x1
+        at = searchsorted(x2, x1)
+        inside = at < x2.shape[0]
+        # one more, so that there is something to read where x2 has no elements
+        found = inside & (pad(x2, (0, 1))[at] == x1)
     return logical_not(found) if _arguments.flag(here("invert"), invert) else found
 
 
@@ -1241,9 +1260,9 @@ def average(x, /, axis=None, weights=None, returned=False, *, keepdims=False):
         n = full((), math.prod(x.shape[a] for a in _axes(x, axis)), dtype=out.dtype)
         return (out, broadcast_to(n, out.shape)) if _arguments.flag(here("returned"), returned) else out
     weights = _as_real(weights)
-    if weights.shape != x.shape:
+    if weights.ndim != x.ndim or _shapes.shapes_differ(weights.shape, x.shape):
         axes = _axes(x, axis)
-        if weights.ndim != 1 or len(axes) != 1 or weights.shape[0] != x.shape[axes[0]]:
+        if weights.ndim != 1 or len(axes) != 1 or _shapes.differ(weights.shape[0], x.shape[axes[0]]):
             raise _arguments.wrong(
                 here("weights"), f"the shape of {x._type}, or a weight for each slice along one axis", weights
             )
@@ -1268,11 +1287,12 @@ def cov(x, /, y=None, rowvar=True, *, correction=1):
         v = _matrix(_as_real(v))
         if v.ndim > 2:
             raise _arguments.wrong(here("x"), "a vector or a matrix", v)
-        parts.append(v if _arguments.flag(here("rowvar"), rowvar) or v.shape[0] == 1 else _transposed(v))
+        lies = _arguments.flag(here("rowvar"), rowvar) or _shapes.equal(v.shape[0], 1)
+        parts.append(v if lies else _transposed(v))
     rows = concat(parts, axis=0)
     centred = rows - mean(rows, axis=1, keepdims=True)
     out = matmul(centred, _transposed(centred)) / (rows.shape[1] - correction)
-    return reshape(out, ()) if out.shape == (1, 1) else out
+    return reshape(out, ()) if _shapes.equal(out.shape[0], 1) else out
 
 
 def _transposed(x):
@@ -1342,12 +1362,12 @@ def gradient(x, /, *spacing, axis=None):
 
 def _slopes(x, h, axis):
     n = x.shape[axis]
-    if n < 2:
+    if _shapes.holds(n, "<", 2):
         raise InvalidError(
             f"{_core.call_place()}expected two elements at least along axis {axis} of {x._type}"
         )
     h = _array(h)
-    if h.ndim and h.shape != (n,):
+    if h.ndim and _shapes.shapes_differ(h.shape, (n,)):
         raise _arguments.wrong(here("spacing"), f"a distance or {n} positions", h)
     x = moveaxis(x, axis, -1)
     steps = diff(h) if h.ndim else broadcast_to(h, (n - 1,))
@@ -1366,16 +1386,16 @@ def bincount(x, /, weights=None, minlength=0, *, length=None):
     >>> hop.bincount(hop.asarray([0, 2, 2]), length=5)
     Array([1, 0, 2, 0, 0], dtype=int64)
     """
-    x = _integers(here("x"), _vector(x))[0] if _array(x).size else zeros((0,), int64)
+    x = zeros((0,), int64) if _shapes.empty(_array(x).shape) else _integers(here("x"), _vector(x))[0]
     if length is None:
-        most = _known("x", x) if x.shape[0] else None
+        most = None if _shapes.empty(x.shape) else _known("x", x)
         length = builtins.max(
             _arguments.size(here("minlength"), minlength), 0 if most is None else int(max(most)) + 1
         )
         if most is not None and int(min(most)) < 0:
             raise InvalidError(f"{_core.call_place()}expected integers of at least 0, found {int(min(most))}")
     start = zeros(
-        (_arguments.size(here("length"), length),), int64 if weights is None else _as_real(weights).dtype
+        (_arguments.extent(here("length"), length),), int64 if weights is None else _as_real(weights).dtype
     )
     return start.at[where(x < 0, start.shape[0], x)].add(1 if weights is None else _vector(_as_real(weights)))
 
@@ -1406,7 +1426,7 @@ def histogram_bin_edges(x, /, bins=10, range=None):
     bins, x = _arguments.integer(here("bins"), bins, 1, 1 << 40), _as_real(x)
     if range is not None and (not isinstance(range, (tuple, list)) or len(range) != 2):
         raise _arguments.wrong(here("range"), "(lowest, highest)", range)
-    if range is None and not x.size:
+    if range is None and _shapes.empty(x.shape):
         range = (0.0, 1.0)
     low, high = [_as_real(v) for v in (range if range is not None else (min(x), max(x)))]
     flat = low == high
@@ -1572,7 +1592,7 @@ def nanquantile(x, q, /, axis=None, *, keepdims=False):
         reshape(permute_dims(x, (*axes, *kept)), (math.prod(x.shape[a] for a in axes), math.prod(rest))),
         axis=0,
     )
-    if not lines.shape[0]:
+    if _shapes.equal(lines.shape[0], 0):
         raise InvalidError(f"{_core.call_place()}there are no elements along the axis in {x._type}")
     last = sum(logical_not(isnan(lines)), axis=0) - 1  # NaN is sorted to the end
     at = reshape(q, (-1, 1)) * maximum(last, 0)
@@ -1616,7 +1636,7 @@ def polyval(p, x, /):
     p, x = _line("p", p), _array(x)
     n = p.shape[0]
     first = broadcast_to(p[0], x.shape) + zeros_like(x)
-    if n > 64:
+    if isinstance(n, _shapes.Size) or n > 64:
         return fori_loop(1, n, lambda i, out: out * x + p[i], first)
     for i in range(1, n):
         first = first * x + p[i]
@@ -1625,7 +1645,7 @@ def polyval(p, x, /):
 
 def _coefficients(a1, a2):
     a1, a2 = _line("a1", a1), _line("a2", a2)
-    n = builtins.max(a1.shape[0], a2.shape[0])
+    n = _shapes.largest(a1.shape[0], a2.shape[0])
     return [pad(a, (n - a.shape[0], 0)) for a in (a1, a2)]
 
 
@@ -1665,7 +1685,8 @@ def polyder(p, /, m=1):
     Array([2., 0.], dtype=float32)
     """
     p = _line("p", p)
-    for _ in range(builtins.min(_arguments.size(here("m"), m), p.shape[0])):
+    m, n = _arguments.size(here("m"), m), p.shape[0]
+    for _ in range(m if isinstance(n, _shapes.Size) else builtins.min(m, n)):
         n = p.shape[0] - 1
         p = p[:-1] * flip(astype(arange(1, n + 1), p.dtype))
     return p

@@ -10,7 +10,7 @@ __all__ = ["unique_all", "unique_counts", "unique_inverse", "unique_values", "ne
 import collections
 import math
 
-from . import _dtypes
+from . import _arguments, _dtypes, _shapes
 from ._ops import (
     abs, arange, argsort, asarray, astype, broadcast_arrays, concat, copysign, cumulative_min, cumulative_sum,
     exp2, floor, isinf, isnan, log2, maximum, minimum, nonzero, stop_gradient, sum, take, where, zeros_like,
@@ -29,7 +29,8 @@ class _Groups:
     def __init__(self, x, size):
         self.x = asarray(x)
         flat = self.x.reshape((-1,))
-        if size is not None and flat.size == 0 and size > 0:
+        size = None if size is None else _arguments.extent("size", size)
+        if size is not None and _shapes.empty(flat.shape) and not _shapes.equal(size, 0):
             raise ValueError("an array without elements has none to fill up with (size= was given)")
         self.order = argsort(astype(flat, _dtypes.uint8) if flat.dtype is _dtypes.bool else flat)
         self.sorted = take(flat, self.order)

@@ -43,11 +43,15 @@ def array_leaf(x, where, advice=None):
 
 def is_weak(x):
     """Whether a leaf takes the dtype of arrays that it meets."""
-    return x._weak if isinstance(x, _core.ArrayBase) else is_number(x) and not isinstance(x, bool)
+    if isinstance(x, _core.ArrayBase):
+        return x._weak
+    return isinstance(x, _core.Size) or is_number(x) and not isinstance(x, bool)
 
 
 def raw_leaf(x, where, advice=None):
     """What a program is given for a leaf."""
+    if isinstance(x, _core.Size):
+        x = x._value
     if isinstance(x, _core.ArrayBase):
         return x._raw() if x._weak else x
     return (
@@ -84,6 +88,8 @@ def body_leaves(found):
 
 
 def raw_result(x):
+    if isinstance(x, _core.Size):
+        x = x._value
     if isinstance(x, _core.ArrayBase):
         return x._raw() if x._weak else x
     return _core.call(_core.codes["full"], (x,), "f64[]") if isinstance(x, float) else x
@@ -207,6 +213,8 @@ def _array_or_constant(x, root):
     def as_leaf(leaf):
         if isinstance(leaf, _core.ArrayBase) or is_number(leaf):
             return leaf
+        if isinstance(leaf, _core.Size):
+            return leaf._value
         if isinstance(leaf, (str, bytes, type)):
             return tree.CONSTANT
         try:

@@ -9,7 +9,7 @@ __all__ = [
 import functools
 import re
 
-from . import _arguments, _core, tree
+from . import _arguments, _core, _shapes, tree
 from ._arguments import place
 from ._dtypes import float32
 from ._errors import InvalidError
@@ -315,7 +315,7 @@ class Pullback(_Derivative):
                 continue
             if c is None:
                 c = zeros_like(v)
-            if c.shape != v.shape:
+            if _shapes.shapes_differ(c.shape, v.shape):
                 path = tree.path_text(tree.leaf_paths(rule.value_tree)[i], "cotangent")
                 raise InvalidError(f"{place()}vjp: {path} is {c._type}, the result is {v._type}")
             wanted.append(c.astype(v.dtype) if c.dtype is not v.dtype else c)
@@ -426,7 +426,7 @@ def _tangents(rule, leaves, tangents, name):
         x, v = leaves[i], given[i]
         if v is None:
             v = zeros_like(x)
-        if v.shape != x.shape:
+        if _shapes.shapes_differ(v.shape, x.shape):
             path = tree.path_text(tree.leaf_paths(rule.in_tree)[i], "tangents")
             raise InvalidError(f"{place()}{name}: {path} is {v._type}, the argument is {x._type}")
         out.append(v.astype(x.dtype) if v.dtype is not x.dtype else v)
@@ -572,7 +572,7 @@ def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_n
             _arguments.integer(
                 f"vmap: {tree.path_text(path, what)}", a, expected="the number of an axis, or None"
             )
-    axis_size = None if axis_size is None else _arguments.size("vmap: axis_size", axis_size)
+    axis_size = None if axis_size is None else _arguments.extent("vmap: axis_size", axis_size)
 
     @_wrapper(fun, "vmap")
     def batched(*args, **named):
@@ -691,8 +691,7 @@ def _inner_types(leaves, axes, args, axis_size):
             raise ValueError(f"{place()}vmap: in_axes has {a!r} for {what}, which is {x._type}")
         a %= x.ndim
         n = x.shape[a]
-        # sizes that only a run knows are compared by the program
-        if isinstance(n, int) and isinstance(size, int) and n != size:
+        if size is not None and _shapes.differ(n, size):
             raise InvalidError(
                 f"{place()}vmap: {what} has size {n} along axis {a}, {whose or 'axis_size'} has {size}"
             )

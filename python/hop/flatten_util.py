@@ -4,7 +4,7 @@ __all__ = ["ravel_pytree"]
 
 import math
 
-from . import _dtypes, tree
+from . import _dtypes, _shapes, tree
 from ._errors import InvalidError
 from ._ops import asarray, astype, concat, reshape, zeros
 from ._ops.creation import _array
@@ -31,7 +31,7 @@ def ravel_pytree(pytree):
     def unravel(vector):
         """The tree of a vector."""
         vector = _array(vector)
-        if vector.shape != (total,):
+        if _shapes.shapes_differ(vector.shape, (total,)):
             raise InvalidError(f"unravel: expected a vector of {total} elements, found {vector._type}")
         out, at = [], 0
         for shape, d in zip(shapes, dtypes):

@@ -17,7 +17,7 @@ import builtins
 import collections
 import math
 
-from . import _arguments, _dtypes, _ops
+from . import _arguments, _dtypes, _ops, _shapes
 from ._control import fori_loop, while_loop
 from ._jit import jit
 from ._ops import (
@@ -47,7 +47,7 @@ def _matrix(x, name, square=False):
     x = _real(x)
     if x.ndim < 2:
         raise ValueError(f"{name}: a matrix has two axes at least, this array has {x.ndim}")
-    if square and x.shape[-1] != x.shape[-2]:
+    if square and _shapes.differ(x.shape[-1], x.shape[-2]):
         raise ValueError(f"{name}: expected square matrices, found {x.shape[-2]} by {x.shape[-1]}")
     return x
 
@@ -72,7 +72,7 @@ def _compiled(function):
 
 
 def _no_elements(*arrays):
-    return builtins.any(a.size == 0 for a in arrays)
+    return builtins.any(_shapes.empty(a.shape) for a in arrays)
 
 
 # ---- elimination ----
@@ -164,7 +164,7 @@ def _right_sides(x1, x2, name, method):
     x1, x2 = _matrix(astype(x1, d, copy=False), name, square=True), astype(x2, d, copy=False)
     vector = x2.ndim == 1
     right = x2[:, None] if vector else x2
-    if right.shape[-2] != x1.shape[-1]:
+    if _shapes.differ(right.shape[-2], x1.shape[-1]):
         raise ValueError(f"{name}: matrices of {x1.shape[-1]} rows, and {right.shape[-2]} rows on the right")
     if _no_elements(x1, right):
         out = zeros((*_ops.broadcast_shapes(x1.shape[:-2], right.shape[:-2]), *right.shape[-2:]), dtype=d)
@@ -214,7 +214,7 @@ def matrix_power(x, n, /):
     """
     n = _arguments.integer("matrix_power: n", n)
     x = asarray(x) if n >= 0 else inv(x)
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+    if x.ndim < 2 or _shapes.differ(x.shape[-1], x.shape[-2]):
         raise ValueError(f"matrix_power: expected square matrices, found shape {x.shape}")
     out, n = None, builtins.abs(n)
     while n:
@@ -270,7 +270,7 @@ def _householder(a):
         scale = where(nothing, 0, 2 / sum(v * v))
         return q - scale * outer(q @ v, v), r - scale * outer(v, v @ r)
 
-    return fori_loop(0, builtins.min(m, n), column, (eye(m, dtype=a.dtype), a))
+    return fori_loop(0, _shapes.least(m, n), column, (eye(m, dtype=a.dtype), a))
 
 
 def qr(x, /, mode="reduced"):
@@ -289,7 +289,7 @@ def qr(x, /, mode="reduced"):
         if _no_elements(x)
         else _householder(x)
     )
-    k = m if mode == "complete" else builtins.min(m, n)
+    k = m if mode == "complete" else _shapes.least(m, n)
     return QRResult(q[..., :k], triu(r[..., :k, :]))
 
 
@@ -436,7 +436,7 @@ def svd(x, /, full_matrices=True):
     """
     x = _matrix(x, "svd")
     m, n = x.shape[-2:]
-    if m < n:
+    if _shapes.holds(m, "<", n):
         v, s, uh = svd(matrix_transpose(x), full_matrices=full_matrices)
         return SVDResult(matrix_transpose(uh), s, matrix_transpose(v))
     if _no_elements(x):
@@ -458,7 +458,7 @@ def svd(x, /, full_matrices=True):
     )
     front = columns(u[..., :n] * signs[..., None, :])
     return SVDResult(
-        concat([front, u[..., n:]], axis=-1) if m > n and full_matrices else front,
+        concat([front, u[..., n:]], axis=-1) if full_matrices and not _shapes.equal(m, n) else front,
         _ops.take_along_axis(s, order, axis=-1),
         matrix_transpose(columns(v)),
     )
@@ -475,7 +475,7 @@ def svdvals(x, /):
 
 def _cutoff(s, shape, rtol):
     """Below it a singular value counts as 0."""
-    rtol = builtins.max(shape) * _dtypes.finfo(s.dtype).eps if rtol is None else rtol
+    rtol = _shapes.largest(*shape) * _dtypes.finfo(s.dtype).eps if rtol is None else rtol
     rtol = rtol[..., None] if getattr(rtol, "ndim", 0) else rtol
     return rtol * s[..., :1]
 
@@ -592,7 +592,7 @@ def cross(x1, x2, /, *, axis=-1):
     x1, x2 = asarray(x1), asarray(x2)
     for x in (x1, x2):
         _along(x, axis)
-    if x1.shape[axis] != 3 or x2.shape[axis] != 3:
+    if _shapes.differ(x1.shape[axis], 3) or _shapes.differ(x2.shape[axis], 3):
         raise ValueError(
             f"cross: expected 3 elements along axis {axis}, found {x1.shape[axis]} and {x2.shape[axis]}"
         )

@@ -12,6 +12,7 @@ __all__ = [
     "sigmoid", "silu", "soft_sign", "softmax", "softplus", "squareplus", "standardize", "swish", "tanh",
 ]  # fmt: skip
 
+from . import _shapes
 from ._errors import InvalidError
 from ._ops import (
     abs, clip, expm1, gelu, log_softmax, logsumexp, maximum, minimum, one_hot, relu, rsqrt, sigmoid, silu,
@@ -160,7 +161,7 @@ def glu(x, axis=-1):
     """
     x = _array(x)
     axis = _along(x, axis)
-    if x.shape[axis] is None or x.shape[axis] % 2:
+    if _shapes.differ(x.shape[axis] % 2, 0):
         raise InvalidError(
             f"hop.nn.glu: expected an even number of elements along axis {axis}, found {x._type}"
         )

@@ -19,7 +19,7 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-from . import _core, _ops, tree
+from . import _core, _ops, _shapes, tree
 from ._dtypes import float32, float64, int32
 from ._ops import asarray
 
@@ -101,7 +101,7 @@ def _optimizer(text, moments, rate, rule):
 
         def one(path, p, g, *kept):
             p, g = asarray(p), asarray(g)
-            if p.shape != g.shape:
+            if _shapes.shapes_differ(p.shape, g.shape):
                 raise ValueError(f"{tree.path_text(path, 'grads')} is {g._type}, the parameter is {p._type}")
             d = _wide(p.dtype)
             r = astype(now, d) if hasattr(now, "dtype") else now

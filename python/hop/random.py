@@ -24,7 +24,7 @@ import functools
 import math
 import operator
 
-from . import _core, _dtypes, _ops
+from . import _core, _dtypes, _ops, _shapes
 from ._dtypes import as_dtype, float32, float64, int64, uint32
 from ._jit import jit
 from ._ops import asarray
@@ -106,7 +106,7 @@ def split(key, num=2):
     Array(False, dtype=bool)
     """
     key, dims = _key(key, "split"), _dims(num)
-    keys = _call(_CODE["random_split"], (key,), str(math.prod(dims)))
+    keys = _call(_CODE["random_split"], (key,), _shapes.text(math.prod(dims)))
     return keys if len(dims) == 1 else _ops.reshape(keys, (*dims, 2))
 
 
@@ -126,7 +126,7 @@ def fold_in(key, data):
 
 def _count(x):
     """A Python integer, of NumPy's or of an array without axes too; x itself where it is none."""
-    if isinstance(x, builtins.int) or getattr(x, "_traced", False) or getattr(x, "ndim", None) != 0:
+    if isinstance(x, _shapes.WHOLE) or getattr(x, "_traced", False) or getattr(x, "ndim", None) != 0:
         return x
     try:
         return operator.index(x)
@@ -355,7 +355,7 @@ def multivariate_normal(key, mean, cov, shape=None, dtype=float32):
 
     key, d = _key(key, "multivariate_normal"), _float(dtype, "multivariate_normal")
     mean, cov = asarray(mean, dtype=d), asarray(cov, dtype=d)
-    if not mean.ndim or cov.ndim < 2 or cov.shape[-2:] != (mean.shape[-1],) * 2:
+    if not mean.ndim or cov.ndim < 2 or _shapes.shapes_differ(cov.shape[-2:], (mean.shape[-1],) * 2):
         raise ValueError(
             "hop.random.multivariate_normal: expected a mean [n] and a cov [n, n], "
             f"found {mean._type} and {cov._type}"
@@ -390,13 +390,17 @@ def _below(key, span):
     return while_loop(lambda carry: _ops.any(carry[1]), again, draw(key))[0]
 
 
+def _broadcasts(shape, dims):
+    """Whether a shape may be one that is broadcast to these sizes."""
+    pairs = zip(reversed(shape), reversed(dims))
+    fits = [_shapes.equal(n, 1) or not _shapes.differ(n, m) for n, m in pairs]
+    return len(shape) <= len(dims) and builtins.all(fits)
+
+
 def _randint_between(key, dims, lo, hi):
     """Integers between bounds of their own for each element."""
     shape = _ops.broadcast_shapes(lo.shape, hi.shape)
-    fits = dims is None or (
-        len(shape) <= len(dims) and builtins.all(n in (1, m) for n, m in zip(reversed(shape), reversed(dims)))
-    )
-    if not fits:
+    if dims is not None and not _broadcasts(shape, dims):
         raise ValueError(f"hop.random.randint: bounds of the shape {shape} do not broadcast to {dims}")
     lo, hi = [_ops.broadcast_to(b, shape if dims is None else dims) for b in (lo, hi)]
     return lo + _below(key, _ops.maximum(hi - lo, 1))
@@ -565,8 +569,8 @@ def permutation(key, x, axis=0):
     Array([0, 1, 2, 3, 4], dtype=int64)
     """
     key, x = _key(key, "permutation"), _count(x)
-    if isinstance(x, builtins.int):
-        return _call(_CODE["permutation"], (key,), str(x))
+    if isinstance(x, _shapes.WHOLE):
+        return _call(_CODE["permutation"], (key,), _shapes.text(x))
     x = asarray(x)
     if not -x.ndim <= axis < x.ndim:
         raise ValueError(f"hop.random.permutation: there is no axis {axis} in {x._type}")
@@ -590,12 +594,12 @@ def categorical(key, logits, axis=-1, shape=None):
     logits = _ops.moveaxis(logits, axis, -1)
     batch, n = logits.shape[:-1], logits.shape[-1]
     out = batch if shape is None else _dims(shape)
-    if len(batch) > len(out) or builtins.any(b not in (1, o) for b, o in zip(reversed(batch), reversed(out))):
+    if not _broadcasts(batch, out):
         raise ValueError(
             f"hop.random.categorical: the shape of the logits without the axis, {batch}, "
             f"does not broadcast to {out}"
         )
-    if not n:
+    if _shapes.equal(n, 0):
         raise ValueError("hop.random.categorical: there is nothing to choose from")
     d = logits.dtype if logits.dtype in (float32, float64) else float32
     return _draw(_categorical, key, logits, dims=(*out, n), axis=-1, d=d)
@@ -619,18 +623,19 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
     Array([20, 20, 20], dtype=int64)
     """
     key, dims, a = _key(key, "choice"), _dims(shape), _count(a)
-    whole = isinstance(a, builtins.int)
+    whole = isinstance(a, _shapes.WHOLE)
     a = a if whole else asarray(a)
     if not whole and not -a.ndim <= axis < a.ndim:
         raise ValueError(f"hop.random.choice: there is no axis {axis} in {a._type}")
     n, wanted = a if whole else a.shape[axis], math.prod(dims)
-    if wanted and n < 1:
+    none = _shapes.equal(wanted, 0)
+    if not none and _shapes.holds(n, "<", 1):
         raise ValueError("hop.random.choice: there is nothing to choose from")
-    if not replace and wanted > n:
+    if not replace and _shapes.holds(wanted, ">", n):
         raise ValueError(f"hop.random.choice: {wanted} of {n} without repetition")
     if p is not None:
         p = asarray(p)
-        if p.shape != (n,):
+        if _shapes.shapes_differ(p.shape, (n,)):
             raise ValueError(f"hop.random.choice: p must have one weight for each of {n}, found {p._type}")
         p = p if p.dtype in (float32, float64) else astype(p, float32)
         at = (
@@ -639,7 +644,7 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
             else _draw(_weighted_once, key, p, n=wanted, d=p.dtype)
         )
     else:
-        at = randint(key, (wanted,), 0, n) if replace and wanted else permutation(key, n)[:wanted]
+        at = randint(key, (wanted,), 0, n) if replace and not none else permutation(key, n)[:wanted]
     at = _ops.reshape(at, dims)
     if whole:
         return at

@@ -97,6 +97,15 @@ static PyObject *weak_as(PyObject *made, PyObject *self)
     return made;
 }
 
+/* How long the size at the beginning of a text is: up to a comma or bracket outside of "min(T, 3)". */
+static size_t size_length(const char *p)
+{
+    size_t n = 0;
+    for (int depth = 0; p[n] && (depth || (p[n] != ',' && p[n] != ']')); n++)
+        depth += (p[n] == '(') - (p[n] == ')');
+    return n;
+}
+
 /* "f32[3, T]": sizes that are no plain number are -1. */
 static int read_type(const char *text, array_object *a)
 {
@@ -112,7 +121,7 @@ static int read_type(const char *text, array_object *a)
     while (*p && *p != ']' && rank < MAX_RANK) {
         char *end;
         long long size = strtoll(p, &end, 10);
-        size_t length = strcspn(p, ",]");
+        size_t length = size_length(p);
         dims[rank++] = end == p + length ? size : -1;
         p += length;
         while (*p == ',' || *p == ' ') p++;
@@ -121,7 +130,27 @@ static int read_type(const char *text, array_object *a)
     a->dims = PyMem_Malloc((size_t)(rank ? rank : 1) * sizeof *dims);
     if (!a->dims) return -1;
     memcpy(a->dims, dims, (size_t)rank * sizeof *dims);
-    return a->dtype < 0 ? -1 : 0;
+    return a->dtype < 0 || *p != ']' ? -1 : 0;
+}
+
+/* What is kept of a type that has sizes that are no numbers; a status, or -1 and an exception. */
+static int keep_sizes(array_object *a, const char *text)
+{
+    bool numbers = true;
+    for (int i = 0; i < a->rank; i++) numbers &= a->dims[i] >= 0;
+    if (numbers) return 0;
+    a->sizes = PyMem_Calloc((size_t)a->rank, sizeof *a->sizes);
+    a->type = PyMem_Malloc(strlen(text) + 1);
+    if (!a->sizes || !a->type) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    strcpy(a->type, text);
+    for (int i = 0; i < a->rank; i++) {
+        a->sizes[i] = hop_dim_of_at(a->made, a->value, i);
+        if (!a->sizes[i].scope) return hop_failed() ? hop_failed() : HOP_INVALID;
+    }
+    return 0;
 }
 
 PyObject *array_of_value(hop_val v, hop_place at)
@@ -136,7 +165,10 @@ PyObject *array_of_value(hop_val v, hop_place at)
         Py_DECREF(a);
         return *text ? PyErr_NoMemory() : raise_status(hop_failed());
     }
-    return (PyObject *)a;
+    int status = keep_sizes(a, text);
+    if (!status) return (PyObject *)a;
+    Py_DECREF(a);
+    return status < 0 ? NULL : raise_status(status);
 }
 
 static void array_dealloc(PyObject *self)
@@ -146,6 +178,8 @@ static void array_dealloc(PyObject *self)
     hop_tensor_free(a->tensor);
     PyMem_Free(a->dims);
     Py_XDECREF(a->origin);
+    PyMem_Free(a->sizes);
+    PyMem_Free(a->type);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
@@ -227,18 +261,19 @@ void array_give_away(array_object *a)
     a->tensor = NULL;
 }
 
-int array_type_text(const array_object *a, char text[256])
+int array_type_text(const array_object *a, char text[TYPE_TEXT])
 {
     int64_t dims[MAX_RANK];
-    int rank = array_dims(a, dims), n = snprintf(text, 256, "%s[", dtype_rows[a->dtype].name);
-    for (int i = 0; i < rank; i++) {
-        const char *comma = i ? ", " : "";
-        if (dims[i] < 0) n += snprintf(text + n, 256 - (size_t)n, "%s?", comma);
-        else n += snprintf(text + n, 256 - (size_t)n, "%s%lld", comma, (long long)dims[i]);
+    int rank = array_dims(a, dims);
+    size_t n = (size_t)snprintf(text, TYPE_TEXT, "%s[", dtype_rows[a->dtype].name);
+    const char *shown = a->type ? strchr(a->type, '[') : NULL; /* the dtype may be another one */
+    if (shown) {
+        snprintf(text + n, TYPE_TEXT - n, "%s", shown + 1);
+        return -1;
     }
-    snprintf(text + n, 256 - (size_t)n, "]");
     for (int i = 0; i < rank; i++)
-        if (dims[i] < 0) return -1;
+        n += (size_t)snprintf(text + n, TYPE_TEXT - n, "%s%lld", i ? ", " : "", (long long)dims[i]);
+    snprintf(text + n, TYPE_TEXT - n, "]");
     return 0;
 }
 
@@ -255,6 +290,13 @@ hop_tensor *concrete_tensor(array_object *a)
     return NULL;
 }
 
+/* A size as an integer of Python's or as a hop.Size. */
+static PyObject *size_at(const array_object *a, const int64_t *dims, int axis)
+{
+    if (dims[axis] >= 0) return PyLong_FromLongLong(dims[axis]);
+    return size_of_dim(a->capture, a->sizes[axis], a->made);
+}
+
 static PyObject *get_shape(PyObject *self, void *unused)
 {
     int64_t dims[MAX_RANK];
@@ -262,7 +304,7 @@ static PyObject *get_shape(PyObject *self, void *unused)
     PyObject *t = PyTuple_New(rank);
     (void)unused;
     for (int i = 0; t && i < rank; i++) {
-        PyObject *n = dims[i] < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(dims[i]);
+        PyObject *n = size_at(as_array(self), dims, i);
         if (!n || PyTuple_SetItem(t, i, n)) {
             Py_DECREF(t);
             return NULL;
@@ -286,11 +328,18 @@ static PyObject *get_size(PyObject *self, void *unused)
     int64_t dims[MAX_RANK], n = 1;
     int rank = array_dims(as_array(self), dims);
     (void)unused;
-    for (int i = 0; i < rank; i++) {
-        if (dims[i] < 0) Py_RETURN_NONE;
-        n *= dims[i];
+    for (int i = 0; i < rank; i++)
+        if (dims[i] >= 0) n *= dims[i];
+    PyObject *product = PyLong_FromLongLong(n);
+    for (int i = 0; i < rank && product; i++) {
+        if (dims[i] >= 0) continue;
+        PyObject *size = size_at(as_array(self), dims, i), *more = NULL;
+        if (size) more = PyNumber_Multiply(product, size);
+        Py_DECREF(product);
+        Py_XDECREF(size);
+        product = more;
     }
-    return PyLong_FromLongLong(n);
+    return product;
 }
 static PyObject *get_code(PyObject *self, void *unused)
 {
@@ -314,7 +363,7 @@ static PyObject *get_number(PyObject *self, void *unused)
 }
 static PyObject *get_type_text(PyObject *self, void *unused)
 {
-    char text[256];
+    char text[TYPE_TEXT];
     (void)unused;
     array_type_text(as_array(self), text);
     return PyUnicode_FromString(text);
@@ -369,7 +418,8 @@ static PyObject *get_pointer(PyObject *self, void *unused)
 }
 
 static PyGetSetDef getset[] = {
-    { "shape", get_shape, NULL, "the sizes, a tuple; None for one that only a run knows", NULL },
+    { "shape", get_shape, NULL,
+      "the sizes, a tuple; a hop.Size for one that is no number while a program is captured", NULL },
     { "dtype", get_dtype, NULL, "the dtype of the elements", NULL },
     { "ndim", get_ndim, NULL, "how many axes there are", NULL },
     { "size", get_size, NULL, "how many elements there are", NULL },
@@ -519,7 +569,7 @@ static PyObject *only_element(PyObject *self, const char *instead)
     hop_tensor *t = concrete_tensor(a);
     if (!t) return NULL;
     if (hop_tensor_count(t) != 1) {
-        char text[256];
+        char text[TYPE_TEXT];
         array_type_text(a, text);
         PyErr_Format(PyExc_TypeError, "only an array with one element can become a Python number, this is %s",
                      text);
@@ -539,7 +589,7 @@ static int slot_bool(PyObject *self)
 {
     array_object *a = as_array(self);
     if (a->tensor && hop_tensor_count(a->tensor) != 1) {
-        char text[256];
+        char text[TYPE_TEXT];
         array_type_text(a, text);
         PyErr_Format(PyExc_ValueError,
                      "the truth of an array with %s elements is ambiguous (%s): use hop.any or hop.all",
@@ -807,11 +857,15 @@ static PyObject *method_alias(PyObject *self, PyObject *unused)
     b->weak = a->weak;
     b->number = a->number;
     b->dims = PyMem_Malloc((size_t)(a->rank ? a->rank : 1) * sizeof *b->dims);
-    if (!b->dims) {
+    if (a->sizes) b->sizes = PyMem_Malloc((size_t)a->rank * sizeof *b->sizes);
+    if (a->type) b->type = PyMem_Malloc(strlen(a->type) + 1);
+    if (!b->dims || (a->sizes && !b->sizes) || (a->type && !b->type)) {
         Py_DECREF(b);
         return PyErr_NoMemory();
     }
     memcpy(b->dims, a->dims, (size_t)a->rank * sizeof *b->dims);
+    if (a->sizes) memcpy(b->sizes, a->sizes, (size_t)a->rank * sizeof *b->sizes);
+    if (a->type) strcpy(b->type, a->type);
     return (PyObject *)b;
 }
 
@@ -923,11 +977,12 @@ static Py_ssize_t slot_length(PyObject *self)
         return -1;
     }
     if (dims[0] < 0) {
-        hop_place at = user_place();
-        raise_unknown("%s:%d: len() and iteration need a length that is known while the program is captured; "
-                      "that of this axis is known only when the program runs",
-                      at.file, at.line);
-        return -1;
+        PyObject *size = size_at(as_array(self), dims, 0), *n = NULL;
+        if (size) n = size_fixed(size, "len() or iteration");
+        Py_ssize_t length = n ? PyLong_AsSsize_t(n) : -1;
+        Py_XDECREF(size);
+        Py_XDECREF(n);
+        return length;
     }
     return dims[0];
 }

@@ -51,7 +51,9 @@ typedef struct array_object {
     uint64_t capture;                 /* traced: the serial of its capture */
     hop_val value;                    /* traced */
     hop_place made;                   /* traced: where */
-    int64_t *dims; /* traced: sizes, -1 for those that only a run knows; donated: what they were */
+    int64_t *dims;  /* traced: sizes, -1 for those that are no number; donated: what they were */
+    hop_dim *sizes; /* traced, with sizes that are no numbers: all of them; else NULL */
+    char *type;     /* the same: the type as text */
     int16_t dtype, rank;
     uint8_t memory; /* concrete: enum memory */
     uint8_t
@@ -78,7 +80,9 @@ void array_mark(array_object *a, bool number);
 void array_give_away(array_object *a); /* the tensor is somebody else's now; sizes can still be asked for */
 /* Borrowed; NULL and an exception for a traced or donated array. */
 hop_tensor *concrete_tensor(array_object *a);
-int array_type_text(const array_object *a, char text[256]);
+enum { TYPE_TEXT = 4096 };
+/* "f32[T//2, 3]"; -1: it has sizes that are no numbers. */
+int array_type_text(const array_object *a, char text[TYPE_TEXT]);
 PyObject *array_raw(array_object *a);                    /* the same value, not weak, with its raw dtype */
 PyObject *array_bitcast(PyObject *self, PyObject *code); /* the same bits as elements of another dtype */
 /* The same array as found outside of the captures at work, which a program reads at every call: itself, what
@@ -89,6 +93,19 @@ PyObject *array_without_elements(PyObject *self);        /* an array that has no
 /* The elements are about to be known to Python code, which a capture may make part of its program. */
 void array_note_read(array_object *a);
 int array_init(PyObject *module);
+
+/* ---- sizes that are no numbers ---- */
+
+extern PyTypeObject *size_type; /* hop.Size */
+static inline bool is_size(PyObject *o) { return Py_TYPE(o) == size_type; }
+PyObject *size_of_dim(uint64_t capture, hop_dim d,
+                      hop_place made);              /* a Python integer where it is a number */
+PyObject *size_value(PyObject *size, hop_place at); /* a traced value that stands for a Python integer */
+PyObject *size_text(PyObject *size);                /* "T//2" */
+/* The number that it is in the call at hand, for which the program is made then; NULL and an exception when
+ * there is none. by: what asks for it, for the message. */
+PyObject *size_fixed(PyObject *size, const char *by);
+int size_init(PyObject *module);
 
 /* exchange.c: also the array's part of the buffer protocol and of DLPack. */
 /* copy: 1 always, 0 never, -1 when needed; NULL without an exception: no buffer. */

@@ -152,7 +152,7 @@ static PyObject *array_of_buffer(PyObject *o, int copy)
         status = hop_tensor_borrow_dims(&t, name, dims, v->ndim, v->buf, release_buffer, k);
         if (!status) return array_of_shared(t, v->readonly ? READ_ONLY : SHARED);
     } else {
-        char type[256];
+        char type[TYPE_TEXT];
         array_object like = { .dtype = (int16_t)dtype, .rank = (int16_t)v->ndim, .dims = dims };
         array_type_text(&like, type);
         status = hop_tensor_strided(&t, type, v->buf, strides, release_buffer, k);

@@ -331,6 +331,8 @@ int operand_read(PyObject *o, struct operand *out)
     *out = (struct operand){ 0 };
     if (is_array(o)) {
         out->array = Py_NewRef(o);
+    } else if (is_size(o)) {
+        return (out->array = size_value(o, user_place())) ? 0 : -1;
     } else if (!is_number(o)) {
         out->array = array_from_buffer(o, -1);
         if (!out->array && !PyErr_Occurred())
@@ -360,7 +362,7 @@ void operands_drop(struct operand *in, Py_ssize_t n)
 static int lifted(array_object *a, hop_place at, hop_val *out)
 {
     struct frame *f = frame_top();
-    char type[256];
+    char type[TYPE_TEXT];
     Py_ssize_t n = PyList_Size(f->hidden);
     array_object raw = *a; /* for its type alone */
     raw.dtype = (int16_t)array_raw_dtype(a);
@@ -870,7 +872,10 @@ static PyObject *dispatch(struct call *c, struct operand *in)
     return traced ? record(c, in, &j) : run_at_once(c, in, &j);
 }
 
-static bool convertible(PyObject *o) { return is_array(o) || is_number(o) || PyObject_CheckBuffer(o); }
+static bool convertible(PyObject *o)
+{
+    return is_array(o) || is_size(o) || is_number(o) || PyObject_CheckBuffer(o);
+}
 
 PyObject *binary_slot(int code, PyObject *x, PyObject *y)
 {

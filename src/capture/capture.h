@@ -193,6 +193,7 @@ dim lift_dim(struct scope *s, dim outer); /* from scope_around */
 type_id lift_type(struct scope *s, type_id outer);
 /* A size, or the type of a value, of this capture or of one around it, as the innermost scope s sees it. */
 dim resolve_dim(struct scope *s, hop_dim d);
+dim checked_dim(const struct scope *owner, hop_dim d); /* throws for a handle that nothing there has made */
 type_id resolve_type(struct scope *s, hop_val v);
 hop_dim dim_handle(struct scope *s, dim d);
 static inline hop_val value_handle(const struct scope *s, val v) { return (hop_val){ s->serial, v }; }

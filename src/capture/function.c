@@ -490,7 +490,7 @@ int hop_rank(hop_val v)
 
 const char *hop_type_text(hop_val v)
 {
-    static _Thread_local char text[512];
+    static _Thread_local char text[4096];
     struct question q = { v, -1, text, sizeof text };
     text[0] = 0;
     if (v.scope != HANDLE_NONE && capture_current())

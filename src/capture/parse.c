@@ -83,6 +83,16 @@ void cursor_end(struct cursor *c)
 
 /* ---- sizes ---- */
 
+/* SCOPE.ID: the numbers of a hop_dim. */
+static dim parse_handle(struct cursor *c)
+{
+    int64_t scope, id;
+    if (!cursor_integer(c, &scope)) cursor_error(c, "the number of a scope");
+    cursor_expect(c, ".");
+    if (!cursor_integer(c, &id)) cursor_error(c, "the number of a size");
+    return resolve_dim(c->s, (hop_dim){ (uint64_t)scope, (uint64_t)id });
+}
+
 static dim parse_factor(struct cursor *c, int depth)
 {
     int64_t n;
@@ -96,6 +106,7 @@ static dim parse_factor(struct cursor *c, int depth)
         cursor_expect(c, ")");
         return d;
     }
+    if (c->s && cursor_accept(c, "#")) return parse_handle(c);
     cursor_accept(c, "?");
     if (!cursor_word(c, &word, &length)) cursor_error(c, "a size");
     bool largest = length == 3 && !memcmp(word, "max", 3);

@@ -286,12 +286,26 @@ hop_dim dim_handle(struct scope *s, dim d)
     return (hop_dim){ s->serial, d };
 }
 
+static bool is_unknown_symbol(void *n_symbols, uint32_t symbol) { return symbol >= *(uint32_t *)n_symbols; }
+
+dim checked_dim(const struct scope *owner, hop_dim d)
+{
+    const struct module *m = owner->capture->m;
+    uint32_t n_symbols = owner->b.symbols.len;
+    bool known = d.id <= UINT32_MAX;
+    if (known && d.id & DIM_TABLE)
+        known = (d.id & ~(uint64_t)DIM_TABLE) < m->dims.len &&
+                !dim_mentions(m, (dim)d.id, is_unknown_symbol, &n_symbols);
+    if (!known) capture_throw("there is no size %llu", (unsigned long long)d.id);
+    return (dim)d.id;
+}
+
 dim resolve_dim(struct scope *s, hop_dim d)
 {
     if (d.scope == HANDLE_NUMBER_DIM) return dim_const(s->capture->m, (int64_t)d.id);
     struct scope *owner = owner_around(s, d.scope);
     if (!owner) capture_throw("a size was used outside of the capture or body in which it was made");
-    return lift_from(s, owner, (dim)d.id);
+    return lift_from(s, owner, checked_dim(owner, d));
 }
 
 /* ---- values ---- */

@@ -328,6 +328,9 @@ struct dim_args {
     int axis;
     const char *text;
     hop_dim x, y, out;
+    char *shown;
+    size_t room;
+    int order;
     dim (*combine)(struct module *m, dim x, dim y);
 };
 
@@ -396,3 +399,63 @@ int hop_let_at(hop_place at, const char *name, hop_dim d)
 }
 
 int64_t hop_dim_known(hop_dim d) { return d.scope == HANDLE_NUMBER_DIM ? (int64_t)d.id : -1; }
+
+/* The scope of a size, of this capture or one around it; NULL: there is none. */
+static const struct scope *dim_scope(const struct capture *c, hop_dim d)
+{
+    for (; c && !c->eager; c = c->outer)
+        for (const struct scope *s = c->innermost; s; s = s->outer)
+            if (s->serial == d.scope) return s;
+    return NULL;
+}
+
+static void show_dim(struct capture *c, void *args)
+{
+    struct dim_args *a = args;
+    struct arena arena = { 0 };
+    struct text out = { .arena = &arena };
+    const struct scope *owner = dim_scope(c, a->x);
+    if (!owner) return;
+    hop_cleanup_push(arena_free, &arena);
+    dim_print(owner->capture->m, owner->b.symbols.data, checked_dim(owner, a->x), &out);
+    snprintf(a->shown, a->room, "%s", out.data);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+}
+const char *hop_dim_shown(hop_dim d)
+{
+    static _Thread_local char text[1024];
+    struct dim_args a = { .x = d, .shown = text, .room = sizeof text };
+    text[0] = 0;
+    if (d.scope == HANDLE_NUMBER_DIM) snprintf(text, sizeof text, "%lld", (long long)d.id);
+    else if (capture_current() && !capture_current()->eager)
+        capture_edge(capture_current()->at, "dim_shown", show_dim, &a);
+    return text;
+}
+
+static void order_dims(struct capture *c, void *args)
+{
+    struct dim_args *a = args;
+    dim x = resolve_dim(c->innermost, a->x), y = resolve_dim(c->innermost, a->y);
+    const struct symbol *symbols = c->innermost->b.symbols.data;
+    if (x == y) {
+        a->order = HOP_DIM_EQUAL;
+        return;
+    }
+    bool not_more = dim_provably_le(c->m, symbols, x, y), not_less = dim_provably_le(c->m, symbols, y, x);
+    bool less = not_more && dim_provably_le(c->m, symbols, dim_add(c->m, x, 1), y);
+    bool more = not_less && dim_provably_le(c->m, symbols, dim_add(c->m, y, 1), x);
+    if (!not_less) a->order |= HOP_DIM_LESS;
+    if (!less && !more) a->order |= HOP_DIM_EQUAL;
+    if (!not_more) a->order |= HOP_DIM_MORE;
+}
+int hop_dim_order_at(hop_place at, hop_dim a, hop_dim b)
+{
+    struct dim_args args = { .x = a, .y = b };
+    if (a.scope == HANDLE_NUMBER_DIM && b.scope == HANDLE_NUMBER_DIM) {
+        int64_t x = (int64_t)a.id, y = (int64_t)b.id;
+        if (x == y) return HOP_DIM_EQUAL;
+        return x < y ? HOP_DIM_LESS : HOP_DIM_MORE;
+    }
+    return capture_edge(at, "dim_order", order_dims, &args) ? 0 : args.order;
+}

@@ -3,7 +3,7 @@
 import builtins
 import math
 
-from .. import _arguments, _core, _dtypes
+from .. import _arguments, _core, _dtypes, _shapes
 from .._arguments import here
 from .._dtypes import result_type
 from .._errors import InvalidError
@@ -165,7 +165,7 @@ def _arg(op):
 
     def function(x, /, axis=None, *, keepdims=False):
         x = _ordered(x)
-        if (x.size if axis is None else x.shape[_along(x, axis)]) == 0:
+        if _shapes.equal(x.size if axis is None else x.shape[_along(x, axis)], 0):
             where_ = "all axes" if axis is None else f"axis {axis}"
             raise InvalidError(f"{op}: there are no elements along {where_} of {x._type}")
         if axis is None:
@@ -234,7 +234,7 @@ def quantile(x, q, /, axis=None, *, keepdims=False):
         ],
     )
     kept = [a for a in range(x.ndim) if a not in gone]
-    if 0 in [shape[a] for a in gone]:
+    if _shapes.empty([shape[a] for a in gone]):
         raise ValueError(f"{_core.call_place()}there are no elements along the axis in {x._type}")
     x = permute_dims(x, (*gone, *kept)) if kept else x
     x = sort(
@@ -324,7 +324,8 @@ def diff(x, /, n=1, axis=-1, *, prepend=None, append=None):
     parts = [p for p in (prepend, x, append) if p is not None]
     if len(parts) > 1 and n:
         x = concat(parts, axis=axis)
-    for _ in range(builtins.min(n, x.shape[axis])):  # then nothing is left
+    most = x.shape[axis]  # then nothing is left
+    for _ in range(n if isinstance(most, _shapes.Size) else builtins.min(n, most)):
         front, back = [slice(None)] * axis + [slice(1, None)], [slice(None)] * axis + [slice(None, -1)]
         x = x[tuple(front)] != x[tuple(back)] if x.dtype is _dtypes.bool else x[tuple(front)] - x[tuple(back)]
     return x
@@ -361,7 +362,8 @@ def top_k(x, /, k, axis=-1):
     >>> hop.top_k(hop.asarray([3.0, 9.0, 5.0]), 2)
     (Array([9., 5.], dtype=float32), Array([1, 2], dtype=int64))
     """
-    return tuple(_call(_CODE["top_k"], (_array(x),), str(k), axis))
+    k = _arguments.extent("top_k: k", k)
+    return tuple(_call(_CODE["top_k"], (_array(x),), _shapes.text(k), axis))
 
 
 def searchsorted(x1, x2, /, side="left", sorter=None):
@@ -401,7 +403,8 @@ def nonzero(x, /, *, size=None, fill_value=0):
     x = _truth(x)
     if x.ndim == 0:
         raise ValueError(f"{_core.call_place()}nonzero needs an axis at least")
-    found = _call(_CODE["nonzero"], (x,), None if size is None else str(size), fill_value)
+    size = None if size is None else _shapes.text(_arguments.extent("nonzero: size", size))
+    found = _call(_CODE["nonzero"], (x,), size, fill_value)
     return tuple(found) if isinstance(found, list) else (found,)
 
 
@@ -423,9 +426,9 @@ def interp(x, xp, fp, /):
     Array([5., 5., 0.], dtype=float32)
     """
     x, xp, fp = [_array(v) for v in (x, xp, fp)]
-    if xp.ndim != 1 or xp.shape != fp.shape or not xp.size:
+    if xp.ndim != 1 or _shapes.shapes_differ(xp.shape, fp.shape) or _shapes.empty(xp.shape):
         raise ValueError(f"interp: expected two vectors of the same length, found {xp._type} and {fp._type}")
-    i = clip(searchsorted(xp, x, side="right") - 1, 0, builtins.max(xp.size - 2, 0))
+    i = clip(searchsorted(xp, x, side="right") - 1, 0, _shapes.largest(xp.size - 2, 0))
     j = minimum(i + 1, xp.size - 1)
     width = xp[j] - xp[i]
     part = clip((x - xp[i]) / where(width == 0, 1, width), 0, 1)

@@ -1,7 +1,7 @@
 """What the families of operators share: the calls of the table, axes and shapes as it takes them,
 functions that others make."""
 
-from .. import _arguments, _core
+from .. import _arguments, _core, _shapes
 from .._arguments import here
 from .examples import EXAMPLES
 
@@ -48,18 +48,21 @@ def _along(x, axis, argument="axis"):
 
 
 def _dims(shape):
-    """A shape as a tuple of ints; an int is a shape of one axis."""
+    """A shape as a tuple of sizes; a size is a shape of one axis."""
     if isinstance(shape, (tuple, list)):
         return tuple([s if type(s) is int and -1 <= s < 1 << 62 else _size(s) for s in shape])
     return (_size(shape),)
 
 
 def _size(s):
+    if isinstance(s, _shapes.Size):
+        return s
+    if _shapes.is_traced_integer(s):
+        return _shapes.bound(s)
     return _arguments.integer(here("shape"), s, -(1 << 62), 1 << 62, "sizes (an integer, or several)")
 
 
-def _text(dims):
-    return ", ".join(map(str, dims))
+_text = _shapes.texts
 
 
 def _on(device):

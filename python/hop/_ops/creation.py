@@ -5,7 +5,7 @@ import itertools
 import math
 import operator
 
-from .. import _arguments, _core, _dtypes, tree
+from .. import _arguments, _core, _dtypes, _shapes, tree
 from .._dtypes import as_dtype
 from .._errors import InvalidError, TracerError
 from .common import _CODE, _call, _dims, _on, _public, _text, _type
@@ -74,6 +74,8 @@ def asarray(obj, /, dtype=None, *, device=None, copy=None):
     """
     _on(device)
     dtype = None if dtype is None else as_dtype(dtype)
+    if isinstance(obj, _shapes.Size):
+        obj = obj._value
     if isinstance(obj, _core.ArrayBase):
         made = _strong(obj) if dtype in (None, obj.dtype) else obj
         made = (
@@ -107,6 +109,8 @@ def _strong(x):
 
 def _array(x):
     """x as an array; Python numbers, and what stands for one, become weak arrays."""
+    if isinstance(x, _shapes.Size):
+        x = x._value
     if isinstance(x, _core.ArrayBase):
         return _strong(x)._marked(False) if x._number else x
     if isinstance(x, (list, tuple)) or not _dtypes.is_number(x):
@@ -178,7 +182,7 @@ def full(shape, fill_value, dtype=None, *, device=None):
     """An array with one value everywhere.
 
     The dtype is that of the value when none is given: float32 of a real number, int64 of an integer. A
-    number is a shape of one axis.
+    number is a shape of one axis. Sizes may be those of a captured program, or traced integers.
 
     >>> hop.full((2, 3), 7)
     Array([[7, 7, 7],
@@ -263,8 +267,8 @@ empty_like = zeros_like
 def arange(start, /, stop=None, step=1, dtype=None, *, device=None):
     """start, start + step, … below stop; from 0 when only stop is given.
 
-    Integers give int64, real numbers float32. The numbers must be known while a program is captured,
-    because they decide the size.
+    Integers give int64, real numbers float32. In a captured program the numbers may be sizes and traced
+    values; the program finds out how many there are.
 
     >>> hop.arange(4)
     Array([0, 1, 2, 3], dtype=int64)
@@ -274,8 +278,12 @@ def arange(start, /, stop=None, step=1, dtype=None, *, device=None):
     _on(device)
     if stop is None:
         start, stop = 0, start
-    if builtins.any(isinstance(n, _core.ArrayBase) for n in (start, stop, step)):
-        start, stop, step = [n.item() if isinstance(n, _core.ArrayBase) else n for n in (start, stop, step)]
+    if builtins.any(isinstance(n, (_core.ArrayBase, _shapes.Size)) for n in (start, stop, step)):
+        start, stop, step = [
+            n.item() if isinstance(n, _core.ArrayBase) and not n._traced else n for n in (start, stop, step)
+        ]
+        if builtins.any(isinstance(n, (_core.ArrayBase, _shapes.Size)) for n in (start, stop, step)):
+            return _arange_in_program(start, stop, step, dtype)
     for name, n in (("start", start), ("stop", stop), ("step", step)):
         if not isinstance(n, int) and not math.isfinite(_arguments.real(f"arange: {name}", n)):
             raise _arguments.wrong(f"arange: {name}", "a finite number", n)
@@ -302,6 +310,42 @@ def arange(start, /, stop=None, step=1, dtype=None, *, device=None):
     return _core.progression(d.code, n, start, step)
 
 
+def _arange_in_program(start, stop, step, dtype):
+    """Where sizes or traced numbers are among the bounds."""
+    bounds = [_bound(name, n) for name, n in (("start", start), ("stop", stop), ("step", step))]
+    if isinstance(bounds[2], (int, float)) and bounds[2] == 0:
+        raise ValueError("arange: the step is 0")
+    whole = not builtins.any(isinstance(n, float) or getattr(n, "dtype", None) is _dtypes.float64 for n in bounds)
+    d = (_dtypes.int64 if whole else _dtypes.float32) if dtype is None else as_dtype(dtype)
+    if builtins.all(isinstance(n, _shapes.WHOLE) for n in bounds):
+        start, stop, step = bounds
+        n = _shapes.largest(-((start - stop) // step), 0)
+    else:
+        from .elementwise import ceil, maximum
+
+        start, stop, step = [n if whole or isinstance(n, float) else astype(n, _dtypes.float64) for n in bounds]
+        n = -((start - stop) // step) if whole else astype(ceil((stop - start) / step), _dtypes.int64)
+        n = _shapes.bound(maximum(n, 0))
+    positions = _call(_CODE["iota"], (), _type(_dtypes.int64, (n,)), 0)
+    if not isinstance(start, int) or start != 0 or not isinstance(step, int) or step != 1:
+        positions = start + (positions if whole else astype(positions, _dtypes.float64)) * step
+    return astype(positions, d, copy=False)
+
+
+def _bound(name, n):
+    """A bound of arange: a number, a size, or a traced scalar of int64 or float64."""
+    if isinstance(n, _core.ArrayBase) and n.ndim == 0 and n.dtype is not _dtypes.bool:
+        return astype(n, _dtypes.float64 if n.dtype.kind == "f" else _dtypes.int64)
+    if isinstance(n, _shapes.WHOLE) and not isinstance(n, builtins.bool):
+        return n
+    if isinstance(n, _core.ArrayBase):
+        raise _arguments.wrong(f"arange: {name}", "a number", n)
+    n = operator.index(n) if hasattr(n, "__index__") else _arguments.real(f"arange: {name}", n)
+    if not math.isfinite(n):
+        raise _arguments.wrong(f"arange: {name}", "a finite number", n)
+    return n
+
+
 def linspace(start, stop, /, num=50, endpoint=True, *, dtype=None, device=None):
     """num numbers from start to stop, evenly.
 
@@ -314,7 +358,9 @@ def linspace(start, stop, /, num=50, endpoint=True, *, dtype=None, device=None):
     """
     _on(device)
     d = _dtypes.float32 if dtype is None else as_dtype(dtype)
-    num, endpoint = _arguments.size("linspace: num", num), _arguments.flag("linspace: endpoint", endpoint)
+    num, endpoint = _arguments.extent("linspace: num", num), _arguments.flag("linspace: endpoint", endpoint)
+    if isinstance(num, _shapes.Size):
+        return _linspace_in_program(start, stop, num, endpoint, d)
     start, stop = [_arguments.real(f"linspace: {name}", n) for name, n in (("start", start), ("stop", stop))]
     parts = num - 1 if endpoint else num
     step = (stop - start) / parts if parts > 0 else 0.0
@@ -329,6 +375,24 @@ def linspace(start, stop, /, num=50, endpoint=True, *, dtype=None, device=None):
     return _core.from_numbers(d.code, (num,), numbers)
 
 
+def _linspace_in_program(start, stop, num, endpoint, d):
+    """With a number of them that is no number yet; the bounds may be traced."""
+    from .elementwise import maximum, where
+
+    start, stop = [
+        astype(n, _dtypes.float64)
+        if isinstance(n, (_core.ArrayBase, _shapes.Size))
+        else _arguments.real(f"linspace: {name}", n)
+        for name, n in (("start", start), ("stop", stop))
+    ]
+    positions = astype(_call(_CODE["iota"], (), _type(_dtypes.int64, (num,)), 0), _dtypes.float64)
+    parts = (num - 1 if endpoint else num)._value
+    out = start + positions * ((stop - start) / maximum(parts, 1))
+    if endpoint:
+        out = where((positions == parts) & (parts > 0), stop, out)
+    return astype(out, d)
+
+
 def eye(n_rows, n_cols=None, /, k=0, dtype=None, *, device=None):
     """Ones on a diagonal, k above the main one, zeros elsewhere.
 
@@ -339,7 +403,7 @@ def eye(n_rows, n_cols=None, /, k=0, dtype=None, *, device=None):
     _on(device)
     d = _dtypes.float32 if dtype is None else as_dtype(dtype)
     n_rows, n_cols = [
-        _arguments.size("eye: a size", n) for n in (n_rows, n_rows if n_cols is None else n_cols)
+        _arguments.extent("eye: a size", n) for n in (n_rows, n_rows if n_cols is None else n_cols)
     ]
     k = _arguments.integer("eye: k", k)
     return _call(_CODE["eye"], (), _type(d, (n_rows, n_cols)), _within(k, n_rows, n_cols))
@@ -347,11 +411,8 @@ def eye(n_rows, n_cols=None, /, k=0, dtype=None, *, device=None):
 
 def _within(k, n_rows, n_cols):
     """The number of a diagonal; all that are outside of the matrix are alike."""
-    return (
-        builtins.max(-n_rows - 1, builtins.min(k, n_cols + 1))
-        if n_rows is not None and n_cols is not None
-        else k
-    )
+    low, high = [(1 << 31) - 2 if isinstance(n, _shapes.Size) else n + 1 for n in (n_rows, n_cols)]
+    return builtins.max(-low, builtins.min(k, high))
 
 
 def tril(x, /, k=0):
@@ -397,6 +458,8 @@ def astype(x, dtype, /, *, copy=True, device=None):
     d = as_dtype(dtype)
     if _dtypes.is_number(x):
         return asarray(x, dtype=d)
+    if isinstance(x, _shapes.Size):
+        x = x._value
     x = x if isinstance(x, _core.ArrayBase) else asarray(x)
     if x.dtype is d:
         x, weak = _strong(x), x._weak

@@ -3,8 +3,9 @@ are made of them."""
 
 import builtins
 import math
+import operator
 
-from .. import _arguments, _core, _dtypes, tree
+from .. import _arguments, _core, _dtypes, _shapes, tree
 from .._dtypes import result_type
 from .common import _CODE, _named, _op, _public
 from .creation import _array, asarray, astype, full, inf, ones_like, zeros_like
@@ -31,8 +32,21 @@ def _binary(name, op, real, doc):
     def as_real(x1, x2, /):
         return _op(code, float(x1) if isinstance(x1, int) and isinstance(x2, int) else x1, x2)
 
-    return _named(as_real if real else as_given, name, doc)
+    def of_sizes(x1, x2, /):
+        if isinstance(x1, _shapes.Size) and isinstance(x2, _shapes.WHOLE) or isinstance(x2, _shapes.Size):
+            if isinstance(x1, _shapes.WHOLE):
+                return size(x1, x2)
+        return _op(code, x1, x2)
 
+    size = _OF_SIZES.get(op)
+    return _named(of_sizes if size else as_real if real else as_given, name, doc)
+
+
+# What is a size again when it is computed of sizes.
+_OF_SIZES = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floor_div": operator.floordiv,
+    "mod": operator.mod, "min": _shapes.least, "max": _shapes.largest,
+}
 
 # What the standard calls an operator of the table, where it has a name of its own for it, and what it says of
 # operands that it calls x1 and x2.

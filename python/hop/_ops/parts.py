@@ -3,7 +3,7 @@ in _index."""
 
 import builtins
 
-from .. import _arguments, _core, _dtypes
+from .. import _arguments, _core, _dtypes, _shapes
 from .._arguments import here
 from .._dtypes import as_dtype
 from .._index import wrapped
@@ -26,7 +26,7 @@ def take(x, indices, /, axis=None):
             raise ValueError(f"{_core.call_place()}which axis? An array with several axes needs axis=")
         axis = 0
     axis = _along(x, axis)
-    return _call(_CODE["take"], (x, wrapped(indices, _length(x, axis))), None, axis)
+    return _call(_CODE["take"], (x, wrapped(indices, x.shape[axis])), None, axis)
 
 
 def take_along_axis(x, indices, /, axis=-1):
@@ -40,13 +40,7 @@ def take_along_axis(x, indices, /, axis=-1):
     """
     x, indices = _array(x), _array(indices)
     axis = _along(x, axis)
-    return _call(_CODE["take_along"], (x, wrapped(indices, _length(x, axis))), None, axis)
-
-
-def _length(x, axis):
-    """Of an axis, also where only a run knows it."""
-    n = x.shape[axis]
-    return n if n is not None else _call(_CODE["size"], (x,), None, axis)
+    return _call(_CODE["take_along"], (x, wrapped(indices, x.shape[axis])), None, axis)
 
 
 def _starts(x, positions):
@@ -55,16 +49,17 @@ def _starts(x, positions):
     if not isinstance(positions, (tuple, list)) and getattr(positions, "ndim", 0) != 1:
         raise _arguments.wrong(here("start_indices"), "a position for each axis", positions)
     for axis, i in enumerate(positions):
-        whole = isinstance(i, int) and not isinstance(i, builtins.bool) and builtins.abs(i) < 1 << 62
+        whole = isinstance(i, _shapes.Size) or (
+            isinstance(i, int) and not isinstance(i, builtins.bool) and builtins.abs(i) < 1 << 62
+        )
         if not whole and (
             isinstance(i, (builtins.bool, int, float)) or asarray(i).ndim or asarray(i).dtype.kind not in "iu"
         ):
             raise _arguments.wrong(here(f"start_indices[{axis}]"), "an integer", i)
-        n = x.shape[axis] if axis < x.ndim else None
-        if n is not None and isinstance(i, int):
-            i = i + n if i < 0 else i
-        elif axis < x.ndim:
-            i = wrapped(_array(i), _length(x, axis))
+        if axis < x.ndim:
+            n = x.shape[axis]
+            negative = _shapes.holds(i, "<", 0) if whole else None
+            i = wrapped(_array(i), n) if negative is None else i + n if negative else i
         out.append(i)
     return out
 
@@ -103,7 +98,8 @@ def one_hot(x, num_classes, /, *, dtype=None, axis=-1):
            [0., 0., 1.]], dtype=float32)
     """
     d = _dtypes.float32 if dtype is None else as_dtype(dtype)
-    out = _call(_CODE["one_hot"], (_array(x),), str(num_classes), 0, 0, d.text)
+    n = _arguments.extent("one_hot: num_classes", num_classes)
+    out = _call(_CODE["one_hot"], (_array(x),), _shapes.text(n), 0, 0, d.text)
     place = _along(out, axis)
     return out if place == out.ndim - 1 else _call(_CODE["move_axis"], (out,), None, out.ndim - 1, place)
 

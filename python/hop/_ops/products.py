@@ -2,7 +2,7 @@
 
 import builtins
 
-from .. import _arguments
+from .. import _arguments, _shapes
 from .._dtypes import result_type
 from .axes import sum
 from .common import _CODE, _along, _call, _op, _public, _text
@@ -54,7 +54,7 @@ def vecdot(x1, x2, /, axis=-1):
     x1, x2 = _array(x1), _array(x2)
     for x in (x1, x2):
         _along(x, axis)
-    if x1.shape[axis] != x2.shape[axis]:
+    if _shapes.differ(x1.shape[axis], x2.shape[axis]):
         raise ValueError(f"vecdot: {x1.shape[axis]} and {x2.shape[axis]} elements along axis {axis}")
     return sum(x1 * x2, axis=axis, dtype=result_type(x1, x2))
 
@@ -94,7 +94,7 @@ def diagonal(x, /, offset=0):
     x = _array(x)
     if offset:
         x = x[..., :, offset:] if offset > 0 else x[..., -offset:, :]
-        if 0 in x.shape[-2:]:
+        if _shapes.empty(x.shape[-2:]):
             return zeros((*x.shape[:-2], 0), dtype=x.dtype)
     return _op(_CODE["diagonal"], x)
 

@@ -3,12 +3,12 @@
 import builtins
 import math
 
-from .. import _arguments, _core, _dtypes
+from .. import _arguments, _core, _dtypes, _shapes
 from .._arguments import here
 from .._errors import InvalidError
 from .common import _CODE, _along, _axes_text, _axis, _call, _dims, _public, _text
-from .creation import _array, arange, asarray
-from .elementwise import clip, minimum
+from .creation import _array, arange, asarray, astype
+from .elementwise import clip, maximum, minimum
 from .parts import take
 
 
@@ -20,7 +20,7 @@ def reshape(x, /, shape, *, copy=None):
            [3, 4, 5]], dtype=int64)
     """
     x, dims = _array(x), _dims(shape)
-    if not x._at_once:
+    if not x._at_once or _shapes.is_symbolic(*dims):
         return _call(_CODE["reshape"], (x,), _text(dims))
     if dims.count(-1) == 1:
         known = math.prod(n for n in dims if n != -1)
@@ -43,7 +43,8 @@ def permute_dims(x, /, axes):
     >>> hop.permute_dims(hop.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    return _call(_CODE["permute"], (_array(x),), _text(_dims(axes)))
+    axes = axes if isinstance(axes, (tuple, list)) else (axes,)
+    return _call(_CODE["permute"], (_array(x),), _text([_axis(a) for a in axes]))
 
 
 def matrix_transpose(x, /):
@@ -149,10 +150,15 @@ def broadcast_shapes(*shapes):
     out = []
     shapes = [_dims(s) for s in shapes]
     for i in range(builtins.max(map(len, shapes), default=0)):
-        sizes = {s[-1 - i] for s in shapes if i < len(s)} - {1}
-        if len(sizes) > 1:
-            raise ValueError(f"shapes {', '.join(map(str, shapes))} do not go together")
-        out.append(sizes.pop() if sizes else 1)
+        size = 1
+        for n in [s[-1 - i] for s in shapes if i < len(s)]:
+            if _shapes.equal(size, 1):
+                size = n
+            elif not _shapes.equal(n, 1) and _shapes.differ(n, size):
+                raise ValueError(f"shapes {', '.join(map(str, shapes))} do not go together")
+            elif isinstance(n, int) and n != 1:  # what only a run knows must be this
+                size = n
+        out.append(size)
     return tuple(reversed(out))
 
 
@@ -220,7 +226,10 @@ def split(x, parts, /, axis=0):
         axis = _along(x, axis)
         if not isinstance(parts, (tuple, list)):
             raise _arguments.wrong(here("parts"), "a number of parts, or positions", parts)
-        edges = [0, *[_arguments.integer(here("parts"), p) for p in parts], x.shape[axis]]
+        inner = [
+            p if isinstance(p, _shapes.Size) else _arguments.integer(here("parts"), p) for p in parts
+        ]
+        edges = [0, *inner, x.shape[axis]]
         sizes = [b - a for a, b in zip(edges, edges[1:])]
         out = _call(_CODE["split"], (x,), _text(sizes), axis, len(sizes))
     return out if isinstance(out, list) else [out]
@@ -279,7 +288,7 @@ def tile(x, repetitions, /):
 
 def repeat(x, repeats, /, axis=None):
     """Each element so many times along an axis. Without an axis, of the elements in a row. The numbers may be
-    an array; its sum is then the size of the result.
+    an array, also a traced one; its sum is then the size of the result.
 
     >>> hop.repeat(hop.asarray([1, 2]), 2)
     Array([1, 1, 2, 2], dtype=int64)
@@ -290,13 +299,17 @@ def repeat(x, repeats, /, axis=None):
     if axis is None:
         x, axis = x.reshape((-1,)), 0
     axis = _along(x, axis)
-    if isinstance(repeats, int):
+    if _shapes.is_traced_integer(repeats):
+        repeats = _shapes.bound(repeats)
+    if isinstance(repeats, _shapes.WHOLE):
         wide = expand_dims(x, axis=axis + 1)
         wide = broadcast_to(wide, (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :]))
         return wide.reshape((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]))
     counts = _array(repeats)
     if counts.ndim > 1:
         raise _arguments.wrong(here("repeats"), "a number, or a number for each element", counts)
+    if counts._traced:
+        return _repeat_in_program(x, counts, axis)
     counts = counts.tolist()
     counts = [counts] if isinstance(counts, int) else counts
     counts = counts * x.shape[axis] if len(counts) == 1 else counts
@@ -306,6 +319,17 @@ def repeat(x, repeats, /, axis=None):
         raise InvalidError(f"repeat: expected counts of at least 0, found {builtins.min(counts)}")
     positions = [i for i, n in enumerate(counts) for _ in range(n)]
     return take(x, asarray(positions, dtype=_dtypes.int64), axis=axis)
+
+
+def _repeat_in_program(x, counts, axis):
+    """By counts that only a run knows: the element that comes at a place is the first whose counts, summed up,
+    go beyond it. Counts below 0 are none."""
+    from .axes import cumulative_sum, searchsorted, sum
+
+    counts = broadcast_to(maximum(astype(counts, _dtypes.int64), 0), (x.shape[axis],))
+    ends = cumulative_sum(counts)
+    places = arange(sum(counts))
+    return take(x, searchsorted(ends, places, side="right"), axis=axis)
 
 
 def _pairs(what, given, rank, read):
@@ -338,8 +362,13 @@ _BESIDE = {
     "edge": lambda p, n: clip(p, 0, n - 1),
     "wrap": lambda p, n: p % n,
     "symmetric": lambda p, n: minimum(p % (2 * n), 2 * n - 1 - p % (2 * n)),
-    "reflect": lambda p, n: minimum(p % (2 * n - 2), 2 * n - 2 - p % (2 * n - 2)) if n > 1 else p * 0,
+    "reflect": lambda p, n: minimum(p % _there_and_back(n), _there_and_back(n) - p % _there_and_back(n)),
 }
+
+
+def _there_and_back(n):
+    """After how many steps a way over n elements and back, without a rest at the ends, begins again."""
+    return _shapes.largest(2 * n - 2, 1)
 
 
 def pad(x, pad_width, /, mode="constant", *, constant_values=0):
@@ -365,46 +394,50 @@ def pad(x, pad_width, /, mode="constant", *, constant_values=0):
             "pad_width",
             pad_width,
             x.ndim,
-            lambda n: _arguments.integer(here("pad_width"), n, -(1 << 62), 1 << 62),
+            lambda n: (
+                n
+                if isinstance(n, _shapes.Size)
+                else _arguments.integer(here("pad_width"), n, -(1 << 62), 1 << 62)
+            ),
         )
     ]
     if mode == "constant":
         return _pad_constant(x, widths, constant_values)
     for axis, (before, after) in enumerate(widths):
-        if before < 0 or after < 0:
+        if _shapes.holds(before, "<", 0) or _shapes.holds(after, "<", 0):
             raise InvalidError(
                 f"{_core.call_place()}expected widths of at least 0, found {(before, after)} for axis {axis}"
             )
         n = x.shape[axis]
-        if n is None:
-            raise InvalidError(
-                f"{_core.call_place()}only a run knows how long axis {axis} of {x._type} is: "
-                f"with mode={mode!r} it must be known"
-            )
-        if n == 0 and before + after:
+        if _shapes.equal(before + after, 0):
+            continue
+        if _shapes.equal(n, 0):
             raise InvalidError(
                 f"{_core.call_place()}axis {axis} of {x._type} has no elements to go on with (mode={mode!r})"
             )
-        if before + after:
-            x = take(x, _BESIDE[mode](arange(-before, n + after), n), axis=axis)
+        x = take(x, _BESIDE[mode](arange(-before, n + after), n), axis=axis)
     return x
 
 
 def _pad_constant(x, widths, values):
     alike = not isinstance(values, (tuple, list, dict)) and not getattr(values, "ndim", 0)
     if alike:
-        return _call(_CODE["pad"], (x, values), ", ".join(f"{a}:{b}" for a, b in widths))
+        return _call(_CODE["pad"], (x, values), ", ".join([_width(*w) for w in widths]))
     for axis, ((before, after), pair) in enumerate(
         zip(widths, _pairs("constant_values", values, x.ndim, lambda v: v))
     ):
         for sizes, value in zip(((before, 0), (0, after)), pair or (0, 0)):
-            if sizes != (0, 0):
+            if not _shapes.equal(sizes[0] + sizes[1], 0):
                 x = _call(
                     _CODE["pad"],
                     (x, value),
-                    ", ".join("%d:%d" % (sizes if i == axis else (0, 0)) for i in range(x.ndim)),
+                    ", ".join([_width(*(sizes if i == axis else (0, 0))) for i in range(x.ndim)]),
                 )
     return x
+
+
+def _width(before, after):
+    return f"{_shapes.text(before)}:{_shapes.text(after)}"
 
 
 def meshgrid(*arrays, indexing="xy"):
