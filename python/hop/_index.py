@@ -107,8 +107,8 @@ def _slice_text(s, size):
 
 
 def _symbolic_slice(s, size):
-    """The same where the size or a bound is no number. What the bounds are in is decided by proof, by a guard,
-    or by the program."""
+    """The same where the size or a bound is no number. Whether a bound lies within the axis is decided by
+    proof, by a guard, or by the program."""
     step = 1 if s.step is None else operator.index(s.step)
     if step == 0:
         raise ValueError("slice step cannot be zero")
@@ -124,8 +124,8 @@ def _symbolic_slice(s, size):
 
 
 def _edge(b, size, otherwise, least):
-    """A bound of a slice as a position from `least` (0, or -1 of one that goes backwards) to as much below the
-    size."""
+    """A bound of a slice as a position from `least` (0, or -1 of one that goes backwards) to as much below
+    the size."""
     most = size + least
     if b is None:
         return otherwise

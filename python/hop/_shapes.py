@@ -1,6 +1,6 @@
 """Sizes in the package's own code: integers, or hop.Size where a size is no number while a program is
-captured. equal and differ answer by proof alone and fix nothing: what cannot be proved is left to the program,
-which checks it where it runs."""
+captured. equal and differ answer by proof alone and fix nothing: what cannot be proved is left to the
+program, which checks it where it runs."""
 
 from . import _core
 

@@ -397,10 +397,9 @@ class Structure(Mistakes):
         )
 
     def test_branches(self):
-        f = hop.jit(lambda p: hop.cond(p, lambda: {"a": [hop.zeros(3)]}, lambda: {"a": [hop.zeros(4)]}))
-        self.fails(
-            hop.InvalidError, "cond: result['a'][0]: false_fun gives f32[4], true_fun gives f32[3]", f, True
-        )
+        f = hop.jit(lambda p: hop.cond(p, lambda: {"a": [hop.zeros(3)]}, lambda: {"a": [hop.zeros((4, 1))]}))
+        text = "cond: result['a'][0]: false_fun gives f32[4, 1], true_fun gives f32[3]"
+        self.fails(hop.InvalidError, text, f, True)
         g = hop.jit(lambda p: hop.cond(p, lambda: (1.0,), lambda: 1.0))
         self.fails(hop.InvalidError, "cond: result", g, True)
         self.fails(hop.InvalidError, "hop.any or hop.all", hop.cond, hop.ones(2), lambda: 1, lambda: 2)
@@ -450,8 +449,8 @@ class Structure(Mistakes):
         def branch(p):
             return hop.cond(p, lambda: body(state), lambda: state)
 
-        said = self.fails(hop.InvalidError, "cond: 6 things do not fit", hop.jit(branch), True)
-        self.assertIn("result['a']: false_fun gives f32[3], true_fun gives f32[4]", said)
+        said = self.fails(hop.InvalidError, "cond: 5 things do not fit", hop.jit(branch), True)
+        self.assertNotIn("result['a']", said)  # branches may give different sizes
         self.assertIn("result['gone']: true_fun has nothing there, expected *", said)
         self.fails(
             hop.InvalidError,
@@ -637,12 +636,9 @@ class Predicates(Mistakes):
                     1.0,
                     max_trips=bad,
                 )
-        self.fails(
-            hop.TracerError,
-            "known while the program is captured, found a traced value of type i64[]",
-            hop.jit(lambda n: hop.while_loop(lambda c: c < 2, lambda c: c + 1, 1.0, max_trips=n)),
-            3,
-        )
+        f = hop.jit(lambda n: hop.while_loop(lambda c: c < 4, lambda c: c + 1, 1.0, max_trips=n))
+        self.equal(f(3), 4.0)
+        self.fails(hop.CheckError, "within max_trips (2)", f, 2)
 
     def test_endless(self):
         """A condition that is always true is refused, unless something may end the loop."""
@@ -746,16 +742,7 @@ class Predicates(Mistakes):
                 None,
                 bad,
             )
-        said = self.fails(
-            hop.TracerError,
-            (
-                "scan: length: expected a number of steps, known while the program is captured, "
-                "found a traced value of type i64[]"
-            ),
-            hop.jit(lambda n: hop.scan(lambda c, x: (c, x), 1.0, length=n)),
-            3,
-        )
-        self.assertIn(__file__, said)
+        self.equal(hop.jit(lambda n: hop.scan(lambda c, x: (c + n, x), 1, length=n)[0])(3), 10)
         self.equal(hop.scan(lambda c, x: (c + 1, x), 1.0, length=hop.asarray(3))[0], 4.0)
         for bad in (1, -2, 5, 1.5, None, "0", 2**70):
             self.fails(
@@ -800,7 +787,6 @@ class Traced(Mistakes):
             (lambda v: [1, 2, 3][v], "x[i]"),
             (lambda v: v.item(), "known while"),
             (lambda v: v.tolist(), "hop.print"),
-            (hop.zeros, "static"),
             (bytes, ""),
         ):
             with self.assertRaises(TypeError) as caught:

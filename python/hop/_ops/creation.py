@@ -315,7 +315,9 @@ def _arange_in_program(start, stop, step, dtype):
     bounds = [_bound(name, n) for name, n in (("start", start), ("stop", stop), ("step", step))]
     if isinstance(bounds[2], (int, float)) and bounds[2] == 0:
         raise ValueError("arange: the step is 0")
-    whole = not builtins.any(isinstance(n, float) or getattr(n, "dtype", None) is _dtypes.float64 for n in bounds)
+    whole = not builtins.any(
+        isinstance(n, float) or getattr(n, "dtype", None) is _dtypes.float64 for n in bounds
+    )
     d = (_dtypes.int64 if whole else _dtypes.float32) if dtype is None else as_dtype(dtype)
     if builtins.all(isinstance(n, _shapes.WHOLE) for n in bounds):
         start, stop, step = bounds
@@ -323,7 +325,9 @@ def _arange_in_program(start, stop, step, dtype):
     else:
         from .elementwise import ceil, maximum
 
-        start, stop, step = [n if whole or isinstance(n, float) else astype(n, _dtypes.float64) for n in bounds]
+        start, stop, step = [
+            n if whole or isinstance(n, float) else astype(n, _dtypes.float64) for n in bounds
+        ]
         n = -((start - stop) // step) if whole else astype(ceil((stop - start) / step), _dtypes.int64)
         n = _shapes.bound(maximum(n, 0))
     positions = _call(_CODE["iota"], (), _type(_dtypes.int64, (n,)), 0)

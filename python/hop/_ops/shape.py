@@ -322,8 +322,8 @@ def repeat(x, repeats, /, axis=None):
 
 
 def _repeat_in_program(x, counts, axis):
-    """By counts that only a run knows: the element that comes at a place is the first whose counts, summed up,
-    go beyond it. Counts below 0 are none."""
+    """By counts that only a run knows: the element that comes at a place is the first whose counts, summed
+    up, go beyond it. Counts below 0 are none."""
     from .axes import cumulative_sum, searchsorted, sum
 
     counts = broadcast_to(maximum(astype(counts, _dtypes.int64), 0), (x.shape[axis],))
