@@ -260,7 +260,8 @@ def getitem(x, key):
 def _read(x, text, gathered, changed, together):
     """What a plan reads."""
     if changed:
-        x = x._view(text) if x._at_once else _call(_CODE["slice"], (x,), text)
+        at_once = x._at_once and "#" not in text  # sizes of a program are none of an array's own
+        x = x._view(text) if at_once else _call(_CODE["slice"], (x,), text)
     if not gathered:
         return x if changed else +x
     axes = [a for a, _ in gathered]
