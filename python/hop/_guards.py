@@ -28,6 +28,7 @@ _SIMPLE = (int, float, complex, str, bytes)
 _FOREIGN = frozenset(("hop", "numpy", "builtins", *sys.stdlib_module_names)) - {"__main__", "test"}
 _FUNCTIONS = (types.FunctionType,)
 # Methods that change a container and tell nothing about it.
+_HOLDERS = (("argparse", "Namespace"), ("collections", "UserDict"), ("collections", "UserList"))
 _CONTAINERS = (list, dict, set, collections.deque, collections.defaultdict, collections.OrderedDict)
 _WRITES = frozenset(("append", "appendleft", "extend", "insert", "add", "update", "clear", "discard"))
 
@@ -53,6 +54,11 @@ def _accesses(code):
             continue
         found += [(name, (), WHOLE) for name in names[:-1]]
         chain, called = [], _null_before(given, first)
+        above, width = _super(given, first)
+        if above is not None and code.co_argcount:
+            found.append((code.co_varnames[0], (("super", above),), CALLED))
+            i += width
+            continue
         while i < len(given):
             link, width = _link(given, i)
             if link is None:
@@ -92,6 +98,19 @@ def _loaded(instruction, cells):
     return [n for n in names if n not in cells]  # a cell itself is loaded to make a function
 
 
+def _super(given, i):
+    """The attribute of super() that is loaded, where super is loaded at i, and how many instructions follow."""
+    if given[i].opname != "LOAD_GLOBAL" or given[i].argval != "super":
+        return None, 0
+    for at in range(i + 1, min(i + 5, len(given))):
+        op = given[at].opname
+        if op in ("LOAD_METHOD", "LOAD_ATTR", "LOAD_SUPER_ATTR", "LOAD_SUPER_METHOD"):
+            return given[at].argval, at - i
+        if op not in ("PRECALL", "CALL", "LOAD_DEREF") and not op.startswith("LOAD_FAST"):
+            break
+    return None, 0
+
+
 def _null_before(given, i):
     """Whether what is loaded at i is about to be called."""
     if given[i].opname == "LOAD_GLOBAL" and given[i].arg & 1:
@@ -113,7 +132,7 @@ def _link(given, i):
     if op in ("LOAD_CONST", "LOAD_SMALL_INT") and i + 1 < len(given):
         after = given[i + 1]
         item = after.opname == "BINARY_SUBSCR" or after.opname == "BINARY_OP" and after.argrepr == "[]"
-        if item and isinstance(given[i].argval, (int, str, bytes, float, bool, type(None))):
+        if item and _is_key(given[i].argval):
             return ("item", given[i].argval), 2
     return None, 0
 
@@ -133,7 +152,7 @@ def _attribute_names(code):
 
 
 def _is_foreign(module):
-    return module is None or str(module).partition(".")[0] in _FOREIGN
+    return str(module).partition(".")[0] in _FOREIGN
 
 
 def _static(cls, name):
@@ -151,6 +170,8 @@ def _is_plain_class(cls):
 def _is_instance(x):
     """Whether x is an object of a class of the user's whose attributes are where Python looks for them."""
     cls = type(x)
+    if cls is types.SimpleNamespace or (cls.__module__, cls.__name__) in _HOLDERS:
+        return True
     if isinstance(x, (type, types.ModuleType, enum.Enum)) or _is_foreign(cls.__module__):
         return False
     return cls.__getattribute__ is object.__getattribute__ and _is_plain_class(cls)
@@ -272,13 +293,15 @@ class Watch:
 
     # -- following chains --
 
-    def _function(self, p, bound=None):
-        """Everything that a function's code reads; bound: the place of its self."""
+    def _function(self, p, bound=None, known=None):
+        """Everything that a function's code reads; bound: the place of its self; known: places of other
+        arguments."""
         p = self._canonical(p)
         fun = p.value
         if p.check not in (_IS, _FUNCTION):
-            p.must(_FUNCTION, fun, fun.__code__)
-        key = (p.number, bound and bound.number)
+            p.must(_FUNCTION, fun.__code__, fun.__globals__)
+        known = known or {}
+        key = (p.number, bound and bound.number, *sorted((n, q.number) for n, q in known.items()))
         if key in self._followed:
             return
         self._followed[key] = len(self.places)
@@ -293,6 +316,7 @@ class Watch:
         names = fun.__code__.co_varnames
         if bound is not None and fun.__code__.co_argcount:
             env[names[0]] = bound
+        env.update(known)
         self._code(fun.__code__, env, fun.__globals__)
 
     def _cells(self, p):
@@ -334,10 +358,33 @@ class Watch:
         accesses, made = _accesses(code)
         for name, chain, use in accesses:
             p = env.get(name) if name in free else self._global(space, name)
-            if p is not None:
+            if chain and chain[0][0] == "super":
+                self._super(env.get("__class__"), p, chain[0][1])
+            elif p is not None:
                 self._chain(p, chain, use)
         for inner in made:
             self._code(inner, {n: env[n] for n in inner.co_freevars if n in env}, space)
+
+    def _super(self, cls, bound, name):
+        """super().name in a function of the class at the place cls; bound: the place of self, or None."""
+        if cls is None or not isinstance(cls.value, type):
+            return
+        known = bound is not None and bound.value is not _MISSING and isinstance(bound.value, cls.value)
+        mro = type(bound.value).__mro__ if known else cls.value.__mro__
+        if known:
+            self._class_of(self._canonical(bound))
+        for base in mro[mro.index(cls.value) + 1 :]:
+            if name in base.__dict__ and not _is_foreign(base.__module__):
+                went = self._step_class(self._base(base), name)
+                if went is not None and type(went[0].value) in _FUNCTIONS:
+                    self._function(went[0], bound if known else None)
+                return
+
+    def _base(self, cls):
+        """A place of a class itself."""
+        p = self._constant(cls, cls.__name__)
+        p.must(_IS, cls)
+        return p
 
     def _chain(self, p, chain, use):
         bound = None
@@ -474,12 +521,33 @@ class Watch:
     def _called(self, p):
         """A value that is called: what its code reads of itself is known."""
         x = p.value
-        if x is not _MISSING and _is_instance(x) and type(_static(type(x), "__call__")) in _FUNCTIONS:
+        if type(x) is functools.partial and type(x.func) in _FUNCTIONS:
+            self._partial(self._canonical(p))
+        elif x is not _MISSING and _is_instance(x) and type(_static(type(x), "__call__")) in _FUNCTIONS:
             p = self._canonical(p)
             went = self._step_class(self._class_of(p), "__call__")
             self._function(went[0], p)
         else:
             self._whole(p)
+
+    def _partial(self, p):
+        """A function some of whose arguments are known."""
+        if p.check == _NOTHING:
+            p.must(_TYPE, functools.partial)
+        fun, args, named = (self._attribute(p, name) for name in ("func", "args", "keywords"))
+        args.must(_LENGTH, tuple, count=len(args.value))
+        named.must(_KEYS, dict, tuple(named.value))
+        code = fun.value.__code__
+        known = {}
+        for i, x in enumerate(args.value):
+            at = self._place(args, _INDEX, None, i, x, f"{p.text}.args[{i}]")
+            if i < code.co_argcount:
+                known[code.co_varnames[i]] = at
+            else:
+                self._whole(at)
+        for name in named.value:
+            known[name] = self._item(named, name, f"{p.text}.keywords[{name!r}]")
+        self._function(fun, known=known)
 
     def _whole(self, p):
         """Watches a value that may be used in any way."""
@@ -628,11 +696,11 @@ class Watch:
                 for base in type.__dict__["__mro__"].__get__(c.value):
                     for name, value in list(base.__dict__.items()):
                         wanted = name in self._names or name[:2] == "__"
-                        if not wanted or (id(c), name) in done or _is_foreign(base.__module__):
+                        if not wanted or (id(base), name) in done or _is_foreign(base.__module__):
                             continue
-                        done.add((id(c), name))
+                        done.add((id(base), name))
                         some = True
-                        self._of_class(c, name, value)
+                        self._of_class(c if base is c.value else self._base(base), name, value)
             if not some:
                 return
 
@@ -649,11 +717,6 @@ class Watch:
             self._whole(self._step_class(c, name)[0])
 
     # -- what comes of it --
-
-    def changed(self):
-        """The first place that is no longer what it was, None: there is none."""
-        found = _core.guards(self._rows({}, {}), []).difference(self.root.value)
-        return None if found < 0 else self.places[found]
 
     def _rows(self, hidden, read):
         """hidden, read: objects by id that are arguments of the program, or whose elements are part of it."""
@@ -770,11 +833,11 @@ def watched(capture, fun, given, numbers):
                 raise NumbersNeeded
             p.value = array
         guards = watch.guards(traced.hidden, reads)
-        at = guards.difference(fun)
-        if at < 0:
+        found = guards.difference(fun)
+        if found is None:
             return traced, guards, watch
         if last:
-            raise _changed(fun, watch, watch.places[at])
+            raise _changed(fun, watch, watch.places[found[0]])
     raise AssertionError
 
 

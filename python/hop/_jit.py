@@ -436,12 +436,15 @@ class Compiled(_core.JitBase):
             if self._latest is None or self._latest.types == types:
                 return "" if self._latest is None else "other static arguments, or another structure"
             return f"types ({', '.join(types)}), before ({', '.join(self._latest.types)})"
-        at = latest.guards.difference(self._fun)
-        text, before = latest.places[at]
-        if before is not None:
-            count = self._changes.get((key, text), 0)
-            self._changes[key, text] = None if count is None else count + 1
-        return f"{text} changed" + ("" if before is None else f", it was {before!r}")
+        found = latest.guards.difference(self._fun)
+        if found is None:
+            return "what it reads changed meanwhile"
+        (text, before), now = latest.places[found[0]], found[1]
+        if before is None:
+            return f"{text} changed"
+        count = self._changes.get((key, text), 0)
+        self._changes[key, text] = None if count is None else count + 1
+        return f"{text} was {before!r}, is {_arguments.found(now)}"
 
     def _make(self, dynamic, static, named, named_static, n, leaves, weak, key, why):
         p, since = _Program(), time.perf_counter()

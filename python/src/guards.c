@@ -28,7 +28,7 @@ enum check {
     CHECK_KEYS,     /* a dict of the type `want`, with these keys in this order: `more`, a tuple */
     CHECK_SET,      /* a set that equals `want` */
     CHECK_SAME,     /* the value at the place `count` */
-    CHECK_FUNCTION, /* a function with the code and the globals of `want` */
+    CHECK_FUNCTION, /* a function with the code `want` and the globals `more` */
     CHECK_ARRAY,    /* an array of the type of `want`, an array */
     CHECK_CONTENT,  /* the same, with the same elements */
     CHECK_NUMBER,   /* a Python number of the type `want` */
@@ -50,6 +50,7 @@ PyTypeObject *guards_type;
 
 static struct {
     PyObject *code, *globals, *contents;
+    PyTypeObject *function;
 } names;
 
 /* ---- values ---- */
@@ -140,16 +141,11 @@ static bool same_set(PyObject *x, PyObject *want)
     return same > 0;
 }
 
-static bool same_attribute(PyObject *x, PyObject *want, PyObject *name)
-{
-    PyObject *a = held(PyObject_GenericGetAttr(x, name));
-    return a && a == held(PyObject_GenericGetAttr(want, name));
-}
 static bool same_function(PyObject *x, const struct place *p)
 {
-    if (Py_TYPE(x) != Py_TYPE(p->want)) return false;
-    if (held(PyObject_GenericGetAttr(x, names.code)) != p->more) return false;
-    return x == p->want || same_attribute(x, p->want, names.globals);
+    if (Py_TYPE(x) != names.function) return false;
+    return held(PyObject_GenericGetAttr(x, names.code)) == p->want &&
+           held(PyObject_GenericGetAttr(x, names.globals)) == p->more;
 }
 
 /* A new reference to x as an array; NULL without an exception when it is none. */
@@ -316,7 +312,10 @@ static PyObject *guards_of(PyObject *self, PyObject *args)
 
 static PyObject *guards_difference(PyObject *self, PyObject *root)
 {
-    return PyLong_FromSsize_t(first_difference((guards_object *)self, root));
+    const guards_object *g = (guards_object *)self;
+    Py_ssize_t at = first_difference(g, root);
+    if (at < 0) Py_RETURN_NONE;
+    return Py_BuildValue("(nO)", at, g->values[at] ? g->values[at] : Py_None);
 }
 
 /* arguments(root): the arrays at the hidden places, None when the guards do not hold */
@@ -366,7 +365,8 @@ static void guards_dealloc(PyObject *self)
 }
 
 static PyMethodDef guards_methods[] = {
-    { "difference", guards_difference, METH_O, "difference(root): the first place that changed, -1: none" },
+    { "difference", guards_difference, METH_O,
+      "difference(root): (the first place that changed, what is there now), None: there is none" },
     { "arguments", guards_arguments, METH_O, "arguments(root): further arguments, None: something changed" },
     { NULL, NULL, 0, NULL },
 };
@@ -391,8 +391,11 @@ int guards_init(PyObject *module)
     names.code = PyUnicode_InternFromString("__code__");
     names.globals = PyUnicode_InternFromString("__globals__");
     names.contents = PyUnicode_InternFromString("cell_contents");
+    PyObject *types = PyImport_ImportModule("types");
+    names.function = types ? (PyTypeObject *)PyObject_GetAttrString(types, "FunctionType") : NULL;
+    Py_XDECREF(types);
     guards_type = (PyTypeObject *)PyType_FromSpec(&guards_spec);
-    if (!names.code || !names.globals || !names.contents || !guards_type) return -1;
+    if (!names.code || !names.globals || !names.contents || !names.function || !guards_type) return -1;
     if (PyModule_AddObjectRef(module, "Guards", (PyObject *)guards_type)) return -1;
     return PyModule_AddFunctions(module, functions);
 }
