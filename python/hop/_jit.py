@@ -9,7 +9,7 @@ import sys
 import time
 import types
 
-from . import _arguments, _core, _export, _guards, tree
+from . import _arguments, _core, _export, _guards, _sizes, tree
 from ._errors import InvalidError
 from ._function import Function
 from ._keys import value_key
@@ -26,8 +26,8 @@ from ._trace import (
     STATIC,
 )
 
-# code object -> programs: functions made anew from the same code share them, unless they hold on to
-# something of a function's own
+# code object -> programs, and what is known of sizes: functions made anew from the same code share them,
+# programs unless they hold on to something of a function's own
 _SHARED = {}
 _MOST_SHARED, _MOST_PROGRAMS, _MOST_TRIES = 512, 256, 8
 
@@ -39,6 +39,8 @@ def jit(
     static_argnames=(),
     donate_argnums=(),
     donate_argnames=(),
+    dims=None,
+    dynamic=True,
     strict=False,
     threads=0,
     portable=False,
@@ -55,6 +57,12 @@ def jit(
     (jit(f).guards() lists them). Arrays among that are arguments, read at every call. HOP_LOG=compile in the
     environment asks for a line on stderr about each program made, and why.
 
+    The first call compiles for the sizes of its arguments; a dim that comes with a second size becomes a
+    symbol, and one program serves all further ones. dims declares sizes from the start, for arguments by name:
+    {"x": "T, 64"} or, with a range, {"x": "T in 1..4096, 64"}; a name stands for one size wherever it stands,
+    _ for a dim about which nothing is said; for an argument that is a tree, a tree (or a prefix of one) of
+    such texts. dynamic=False: a program for each size.
+
     >>> @hop.jit
     ... def norm(x):
     ...     return hop.sqrt(hop.sum(x * x))
@@ -62,12 +70,14 @@ def jit(
     Array(5., dtype=float32)
     >>> hop.jit(lambda x, n: x**n, static_argnums=1)(2.0, 3)
     Array(8., dtype=float32)
+    >>> hop.jit(lambda x: hop.mean(x, axis=0), dims={"x": "T, 2"}).lower(hop.ones((5, 2))).in_types
+    ('f32[T, 2]',)
     """
     if fun is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames,
-            donate_argnums=donate_argnums, donate_argnames=donate_argnames, strict=strict, threads=threads,
-            portable=portable,
+            donate_argnums=donate_argnums, donate_argnames=donate_argnames, dims=dims, dynamic=dynamic,
+            strict=strict, threads=threads, portable=portable,
         )  # fmt: skip
     if isinstance(fun, _core.Entry):
         fun = fun.__wrapped__
@@ -76,7 +86,8 @@ def jit(
     strict, portable = _arguments.flag("jit: strict", strict), _arguments.flag("jit: portable", portable)
     threads = _arguments.integer("jit: threads", threads, 0, (1 << 31) - 1, "a number of threads")
     options = {"strict": strict, "threads": threads, "portable": portable}
-    return Compiled(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options)
+    sizes = (_arguments.flag("jit: dynamic", dynamic), None if dims is None else _sizes.Declared(dims, fun))
+    return Compiled(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options, sizes)
 
 
 class disable_jit:
@@ -139,12 +150,18 @@ def _compile(function, name, since, options, why=""):
     return exe
 
 
+def _log(name, text):
+    if _logs("compile"):
+        print(f"hop: {name}: {text}", file=sys.stderr, flush=True)
+
+
 class _Program:
     """guards: what must be as it was. lines: that in words. places: (text, number) of each place that is
-    checked, None where it is no number. shared: it is good for other functions of the same code."""
+    checked, None where it is no number. shared: it is good for other functions of the same code. fit: the
+    sizes that it is for."""
 
     __slots__ = (
-        "name", "fun", "traced", "exe", "unflatten", "guards", "lines", "places", "shared", "types",
+        "name", "fun", "traced", "exe", "unflatten", "guards", "lines", "places", "shared", "types", "fit",
     )  # fmt: skip
 
 
@@ -257,8 +274,12 @@ class Compiled(_core.JitBase):
     True
     """
 
-    def __init__(self, fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options):
+    def __init__(
+        self, fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options,
+        sizes=(True, None),
+    ):  # fmt: skip
         self._fun = fun
+        self._dynamic, self._declared = sizes
         self._static = _arguments.argument_numbers("jit: static_argnums", static_argnums, fun)
         self._static_names = _arguments.argument_names("jit: static_argnames", static_argnames, fun)
         self._donate, self._options = (
@@ -292,13 +313,14 @@ class Compiled(_core.JitBase):
         functools.update_wrapper(self, fun, updated=())
         self._set(fun, self._static, self._static_names)
         code = getattr(fun, "__code__", None)
-        self._shared = {}
+        self._shared, self._sizes = {}, {}
         if code is not None:
             if len(_SHARED) > _MOST_SHARED:
                 _SHARED.clear()
-            self._shared = _SHARED.setdefault(code, {})
+            self._shared, self._sizes = _SHARED.setdefault(code, ({}, {}))
         self._identity = (
             self._static, self._static_names, self._donate, self._donate_names, tuple(options.items()),
+            self._dynamic, self._declared and self._declared.key,
         )  # fmt: skip
         self._own, self._latest, self._changes = {}, None, {}
 
@@ -394,28 +416,41 @@ class Compiled(_core.JitBase):
         """(a program for these arguments, what it is run with)"""
         leaves, weak, treedef = arguments_of(self._fun, dynamic, named, STATIC)
         try:
-            types = tuple([x._type for x in leaves])
+            shapes = [x.shape for x in leaves]
+            kinds = tuple([(x.dtype.text, x.ndim if self._dynamic else x.shape) for x in leaves])
             key = (
-                self._identity, treedef.key, types, tuple(weak), value_key(static), value_key(named_static),
+                self._identity, treedef.key, kinds, tuple(weak), value_key(static), value_key(named_static),
             )  # fmt: skip
             known = [*self._shared.get(key, ()), *self._own.get(key, ())]
         except TypeError as error:
             raise TypeError(f"{place()}jit: static arguments must be hashable: {error}") from None
+        sizes = self._sizes.get(key) or self._new_sizes(key, dynamic, static, named, named_static, n)
+        sizes.check(shapes)
         for p in known:
-            hidden = p.guards.arguments(self._fun)
+            hidden = p.guards.arguments(self._fun) if p.fit.takes(shapes) else None
             if hidden is not None:
                 self._latest = p
                 return p, [*leaves, *hidden]
+        types = tuple([x._type for x in leaves])
         for _ in range(_MOST_TRIES):
-            why = self._why(known, key, types)
-            p = self._make(dynamic, static, named, named_static, n, leaves, weak, key, why)
+            why = self._why(known, key, types, shapes)
+            p = self._make(dynamic, static, named, named_static, n, leaves, weak, key, why, sizes)
             hidden = p.guards.arguments(self._fun)
             if hidden is not None:
                 self._keep(key, p)
                 return p, [*leaves, *hidden]
             known = [p]
-        why = self._why([p], key, types)
+        why = self._why([p], key, types, shapes)
         raise InvalidError(f"{place()}jit: {p.name}: another thread changes what it reads: {why}")
+
+    def _new_sizes(self, key, dynamic, static, named, named_static, n):
+        if len(self._sizes) > _MOST_PROGRAMS:
+            self._sizes.clear()
+        roots = call_names(self._whole(static, named_static, n), len(dynamic))
+        sizes = self._sizes[key] = _sizes.Sizes(
+            [*zip(roots, dynamic), *sorted(named.items())], self._dynamic, self._declared
+        )
+        return sizes
 
     def _keep(self, key, p):
         """What a program holds on to, and what it calls, is kept alive by this function alone, not by others
@@ -423,19 +458,20 @@ class Compiled(_core.JitBase):
         programs = self._shared if p.shared else self._own
         if sum(map(len, programs.values())) >= _MOST_PROGRAMS:
             programs.pop(next(iter(programs)))
-            if _logs("compile"):
-                print(f"hop: {p.name}: {_MOST_PROGRAMS} programs are kept: the oldest are forgotten",
-                      file=sys.stderr, flush=True)  # fmt: skip
+            _log(p.name, f"{_MOST_PROGRAMS} programs are kept: the oldest are forgotten")
         programs.setdefault(key, []).append(p)
         self._latest = p
 
-    def _why(self, known, key, types):
+    def _why(self, known, key, types, shapes):
         """Why a program must be made, in words; notes numbers that changed."""
         latest = self._latest if self._latest in known else known[-1] if known else None
         if latest is None:
             if self._latest is None or self._latest.types == types:
                 return "" if self._latest is None else "other static arguments, or another structure"
             return f"types ({', '.join(types)}), before ({', '.join(self._latest.types)})"
+        said = latest.fit.refuses(shapes, self._sizes[key].names)
+        if said:
+            return said
         found = latest.guards.difference(self._fun)
         if found is None:
             return "what it reads changed meanwhile"
@@ -446,7 +482,7 @@ class Compiled(_core.JitBase):
         self._changes[key, text] = None if count is None else count + 1
         return f"{text} was {before!r}, is {_arguments.found(now)}"
 
-    def _make(self, dynamic, static, named, named_static, n, leaves, weak, key, why):
+    def _make(self, dynamic, static, named, named_static, n, leaves, weak, key, why, sizes):
         p, since = _Program(), time.perf_counter()
         p.name = getattr(self._fun, "__name__", type(self._fun).__name__)
         fun = self._whole(static, named_static, n)
@@ -454,14 +490,22 @@ class Compiled(_core.JitBase):
         given = {names[i]: x for i, x in static if i < len(names)} | dict(named_static)
         numbers = {text for (k, text), count in self._changes.items() if k == key and (count or 0) >= 2}
 
-        def once():
-            return capture(fun, dynamic, named, leaves, weak=weak)
+        watch = None
 
-        try:
-            p.traced, p.guards, watch = _guards.watched(once, self._fun, given, numbers)
-        except _guards.NumbersNeeded:
-            self._changes.update({(key, text): None for text in numbers})
-            p.traced, p.guards, watch = _guards.watched(once, self._fun, given, ())
+        def once(types, declared, hints):
+            nonlocal watch
+
+            def captured():
+                return capture(fun, dynamic, named, leaves, types, weak, declared, hints)
+
+            try:
+                traced, p.guards, watch = _guards.watched(captured, self._fun, given, numbers)
+            except _guards.NumbersNeeded:
+                self._changes.update({(key, text): None for text in numbers})
+                traced, p.guards, watch = _guards.watched(captured, self._fun, given, ())
+            return traced
+
+        p.traced, p.fit = sizes.capture(leaves, once, functools.partial(_log, p.name))
         p.lines, p.places, p.shared = watch.lines(), watch.summary(), watch.shared
         p.shared &= not p.traced.function.callbacks
         p.types = tuple([x._type for x in leaves])
@@ -503,7 +547,14 @@ class Compiled(_core.JitBase):
         p.name = getattr(self._fun, "__name__", type(self._fun).__name__)
         leaves, weak, _ = arguments_of(self._fun, dynamic, named_dynamic, STATIC)
         p.fun = self._whole(static, named_static, len(args))
-        p.traced = capture(p.fun, dynamic, named_dynamic, leaves, weak=weak)
+        roots = call_names(p.fun, len(dynamic))
+        sizes = _sizes.Sizes([*zip(roots, dynamic), *sorted(named_dynamic.items())], False, self._declared)
+        sizes.check([x.shape for x in leaves])
+
+        def once(types, declared, hints):
+            return capture(p.fun, dynamic, named_dynamic, leaves, types, weak, declared, hints)
+
+        p.traced, p.fit = sizes.capture(leaves, once)
         return Lowered(p, self._options)
 
     def text(self, *args, **named):
@@ -550,3 +601,4 @@ class Compiled(_core.JitBase):
         self._forget()
         self._shared.clear()
         self._own.clear()
+        self._sizes.clear()

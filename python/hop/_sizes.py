@@ -1,11 +1,11 @@
 """Which sizes a program of jit is for. The first call of a function compiles for its sizes; a dim that comes
-with a second size becomes a symbol, and one program serves all further ones. What a program needs to be true of
-its sizes, it says: calls that do not satisfy it get a program in which the sizes concerned are numbers."""
+with a second size becomes a symbol, and one program serves all further ones. A program says what it needs to
+be true of its sizes: calls that do not satisfy it get a program in which the sizes concerned are numbers."""
 
 import re
 
 from . import tree
-from ._arguments import found, place
+from ._arguments import argument_names as _argument_names, found, place
 from ._errors import InvalidError
 
 _MOST_SEEN = 64
@@ -72,13 +72,19 @@ class Fit:
         """The checks that do not hold."""
         return [c for c in self.checks if not c.holds(sizes)]
 
+    def takes(self, shapes):
+        """Whether the program is one for these sizes."""
+        if len(self.dims) == len(shapes) and all(map(tuple.__eq__, self.dims, shapes)):
+            return True
+        return bool(self.symbols) and self.refuses(shapes, None) is None
+
     def refuses(self, shapes, names):
         """None, or a text that says why a program for these sizes does not take the shapes."""
         sizes, where = self.bind(shapes)
         if sizes is None:
             leaf, axis = where
             n, d = shapes[leaf][axis], self.dims[leaf][axis]
-            return f"{names[leaf]} has size {n} along axis {axis}, not {d}"
+            return f"{names[leaf] if names else leaf} has size {n} along axis {axis}, not {d}"
         for name, (lo, hi) in self.ranges.items():
             if name in sizes and not (lo <= sizes[name] and (hi is None or sizes[name] <= hi)):
                 return f"size {name} is {sizes[name]}, not in {lo}..{'' if hi is None else hi}"
@@ -109,8 +115,8 @@ def _parts(text):
 
 
 def read_dims(text, what, ranges):
-    """The dims of an array as jit's dims= has them, "T in 1..4096, 2*N, 64, _": numbers, names and expressions,
-    None for _, which says nothing. Ranges are added to those given."""
+    """The dims of an array as jit's dims= has them, "T in 1..4096, 2*N, 64, _": numbers, names and
+    expressions, None for _, which says nothing. Ranges are added to those given."""
     if not isinstance(text, str):
         raise TypeError(f'{place()}jit: {what}: expected a text like "T, 64", found {found(text)}')
     out = []
@@ -144,7 +150,7 @@ def read_dims(text, what, ranges):
 class Declared:
     """What dims= of jit says: argument name -> a text, or a tree (or prefix of one) of texts and None."""
 
-    def __init__(self, dims):
+    def __init__(self, dims, fun):
         if not isinstance(dims, dict) or not all(isinstance(name, str) for name in dims):
             raise TypeError(
                 f'{place()}jit: dims: expected a dict of argument names and texts like {{"x": "T, 64"}}, '
@@ -154,8 +160,8 @@ class Declared:
         for name, given in dims.items():
             for path, text in tree.leaves_with_path(given):
                 read_dims(text, f"dims of {tree.path_text(path, name)}", self.ranges)
-        self.key = repr(sorted(dims.items(), key=lambda item: item[0]))
-        self.names = tuple(dims)
+        self.key = repr(sorted(dims.items()))
+        _argument_names("jit: dims", tuple(dims), fun)
 
     def leaves(self, arguments):
         """Per leaf of (name, argument) pairs its dims, or None where nothing is said."""
@@ -163,8 +169,7 @@ class Declared:
         for name, x in arguments:
             treedef = tree.structure(x)
             given = tree.prefix_leaves(self._dims.get(name), treedef, f"{place()}jit: dims of {name}")
-            for text in given:
-                out.append(None if text is None else read_dims(text, f"dims of {name}", {}))
+            out += [None if text is None else read_dims(text, f"dims of {name}", {}) for text in given]
         return out
 
 
@@ -172,19 +177,22 @@ class Declared:
 
 
 class Sizes:
-    """Of the calls with one structure, one set of dtypes and ranks: the sizes that made programs so far."""
+    """Of the calls with one structure, one set of dtypes and ranks: the sizes that made programs so far.
+    arguments: (name, tree) pairs; declared: what dims= says, or None."""
 
-    __slots__ = ("_dynamic", "_declared", "_ranges", "_seen", "_pinned", "_refused")
+    __slots__ = ("names", "_dynamic", "_declared", "_ranges", "_seen", "_pinned", "_refused")
 
-    def __init__(self, dynamic=True, declared=None, ranges=None):
-        self._dynamic, self._declared, self._ranges = dynamic, declared, ranges or {}
+    def __init__(self, arguments, dynamic=True, declared=None):
+        self.names = [tree.path_text(path, name) for name, x in arguments for path, _ in tree.leaves_with_path(x)]
+        self._dynamic, self._ranges = dynamic, declared.ranges if declared else {}
+        self._declared = declared.leaves(arguments) if declared else None
         self._seen, self._pinned, self._refused = [], {}, set()
 
-    def check(self, shapes, names):
+    def check(self, shapes):
         """An error where an argument is not what dims= declares."""
         if self._declared is None:
             return
-        for leaf, shape, name in zip(self._declared, shapes, names):
+        for leaf, shape, name in zip(self._declared, shapes, self.names):
             if leaf is not None and len(leaf) != len(shape):
                 raise InvalidError(
                     f"{place()}jit: argument {name} has {len(shape)} axes, dims= declares {len(leaf)}: "
@@ -194,9 +202,9 @@ class Sizes:
             tuple(n if leaf is None or leaf[a] is None else leaf[a] for a, n in enumerate(shape))
             for leaf, shape in zip(self._declared, shapes)
         ]
-        said = Fit(dims, self._ranges).refuses(shapes, [f"argument {n}" for n in names])
+        said = Fit(dims, self._ranges).refuses(shapes, [f"argument {n}" for n in self.names])
         if said:
-            raise InvalidError(f"{place()}jit: {said}: dims= declares that")
+            raise InvalidError(f"{place()}jit: {said}, as dims= declares")
 
     def _plan(self, shapes, fixed):
         """The sizes of a program for these shapes, in which positions that are fixed are numbers."""
@@ -233,8 +241,8 @@ class Sizes:
         return Fit(dims, self._ranges), {symbols[h]: h[-1] for h in free}
 
     def capture(self, leaves, make, log=None):
-        """(what make(types, declarations, hints) gives for these arguments, the sizes that it is for). log: told
-        why a capture with symbols was given up."""
+        """(what make(types, declarations, hints) gives for these arguments, the sizes that it is for). log:
+        told why a capture with symbols was given up."""
         shapes = [x.shape for x in leaves]
         fixed = set()
         made = fit = None
