@@ -84,14 +84,15 @@ def result_names(out_tree):
 
 
 class Signature:
-    """The C function as the emitted header declares it, apart: sizes never stand first, because Python's
-    shapes are known."""
+    """The C function as the emitted header declares it, apart. symbols: how many sizes stand in front, those
+    that are declared by dims=."""
 
-    def __init__(self, header, n_params, n_results):
+    def __init__(self, header, n_symbols, n_params, n_results):
         line = next(x for x in header.splitlines() if re.match(r"int \w+\(.*\);$", x))
         self.text = line
         self.name = line[4 : line.index("(")]
         parts = [] if line.endswith("(void);") else line[line.index("(") + 1 : -2].split(", ")
+        self.symbols, parts = [p.split(" ")[-1] for p in parts[:n_symbols]], parts[n_symbols:]
         self.params = [p.split(" ")[-1].lstrip("*") for p in parts[:n_params]]
         results = parts[n_params : n_params + n_results]
         self.results = [p.split(" ")[-1].lstrip("*") for p in results]
@@ -141,7 +142,7 @@ def export(lowered, folder, name, weights):
     by_file = weights == "file" and len(hidden) > 0
     header = lowered.emit("header", name=name, weights="arguments" if by_file else "constants")
     n_params = len(program.traced.names) + (len(hidden) if by_file else 0)
-    signature = Signature(header, n_params, len(lowered.out_types))
+    signature = Signature(header, len(program.fit.symbols), n_params, len(lowered.out_types))
     given = [*program.traced.leaves, *(hidden if by_file else [])]
     expected = lowered.compile().run([*program.traced.leaves, *hidden])
     driver = _Driver(lowered, signature, given, expected, len(hidden) if by_file else 0)
@@ -199,8 +200,11 @@ class _Driver:
     def __init__(self, lowered, signature, given, expected, n_weights):
         self.signature, self.given, self.expected = signature, given, expected
         self.strict = lowered._options["strict"]
-        self.in_types = [x._type for x in given]
+        self.in_types = lowered.in_types[: len(given)]
         self.out_types = lowered.out_types
+        fit, leaves = lowered._program.fit, lowered._program.traced.leaves
+        sizes, _ = fit.bind([x.shape for x in leaves])
+        self.symbols = {identifier(name): n for name, n in sizes.items()}
         self.first_weight = len(given) - n_weights
         inputs = given[: self.first_weight]
         self.literal = sum(x.size for x in [*inputs, *expected]) <= _MOST_LITERAL
@@ -270,8 +274,12 @@ class _Driver:
         if s.context:
             out.append("    struct hop_c_context context = { 0 };\n    context.resize = resize;")
         if s.workspace:
-            out.append(f"    void *workspace = malloc({s.name}_workspace());\n    if (!workspace) return 2;")
-        arguments = [("in_" + n if "[]" not in t else f"in_{n}[0]") for n, t in zip(s.params, self.in_types)]
+            sizes = ", ".join(str(self.symbols[n]) for n in s.symbols)
+            out.append(
+                f"    void *workspace = malloc({s.name}_workspace({sizes}));\n    if (!workspace) return 2;"
+            )
+        arguments = [str(self.symbols[n]) for n in s.symbols]
+        arguments += [("in_" + n if "[]" not in t else f"in_{n}[0]") for n, t in zip(s.params, self.in_types)]
         arguments += [("&found_" if g else "found_") + n for n, g in zip(s.results, s.grows)]
         arguments += ["&size_" + n for n in s.sizes] + ["workspace"] * s.workspace + ["&context"] * s.context
         out.append(f"    const int status = {s.name}({', '.join(arguments)});")
@@ -469,6 +477,7 @@ def _readme(lowered, signature, driver, files):
         "", "| argument | in Python | type |", "|---|---|---|",
     ]  # fmt: skip
     paths = lowered._paths()
+    lines += [f"| `{name}` | a size | `int64_t` |" for name in s.symbols]
     for i, (name, kind) in enumerate(zip(s.params, driver.in_types)):
         lines.append(f"| `{name}` | {'`' + paths[i] + '`' if i < len(paths) else 'a weight'} | `{kind}` |")
     for name, path, kind in zip(s.results, lowered._result_paths(), lowered.out_types):

@@ -95,7 +95,8 @@ class Fit:
 
     def declarations(self):
         """Ranges for the header of the program."""
-        parts = [f"{n} in {lo}..{'' if hi is None else hi}" for n, (lo, hi) in self.ranges.items()]
+        ranges = {n: r for n, r in self.ranges.items() if n in self.symbols}
+        parts = [f"{n} in {lo}..{'' if hi is None else hi}" for n, (lo, hi) in ranges.items()]
         return f"[{', '.join(parts)}]" if parts else ""
 
 
