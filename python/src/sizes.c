@@ -95,13 +95,14 @@ static PyObject *hint_of(PyObject *shown)
     const char *text = PyUnicode_AsUTF8AndSize(shown, NULL);
     while (root->outer) root = root->outer;
     if (!root->hints || !text || strchr(text, '?')) return NULL;
-    PyObject *builtins = PyEval_GetBuiltins(), *globals = PyDict_New(), *value = NULL;
+    PyObject *builtins = PyEval_GetBuiltins(), *globals = PyDict_New(), *none = PyDict_New(), *value = NULL;
     PyObject *min = PyDict_GetItemString(builtins, "min"), *max = PyDict_GetItemString(builtins, "max");
     PyObject *code = Py_CompileString(text, "<size>", Py_eval_input);
-    if (code && globals && min && max && !PyDict_SetItemString(globals, "min", min) &&
-        !PyDict_SetItemString(globals, "max", max) && !PyDict_SetItemString(globals, "__builtins__", Py_None))
+    if (code && globals && none && min && max && !PyDict_SetItemString(globals, "min", min) &&
+        !PyDict_SetItemString(globals, "max", max) && !PyDict_SetItemString(globals, "__builtins__", none))
         value = PyEval_EvalCode(code, globals, root->hints);
     Py_XDECREF(globals);
+    Py_XDECREF(none);
     Py_XDECREF(code);
     if (!value && PyErr_ExceptionMatches(PyExc_NameError)) PyErr_Clear();
     return value;
