@@ -43,9 +43,10 @@ def _accesses(code):
     that the value is watched as a whole."""
     found, inner, given = [], [], list(dis.get_instructions(code))
     cells = {*code.co_cellvars, *code.co_freevars}
+    names_of_code = {*code.co_names, *code.co_varnames}
     i, for_host = 0, False
     while i < len(given):
-        names = _loaded(given[i], cells)
+        names = _loaded(given[i], cells, names_of_code)
         first, i = i, i + 1
         if not names:
             if isinstance(given[first].argval, types.CodeType):
@@ -86,16 +87,25 @@ _LOADS = frozenset(
     ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF",
      "LOAD_FROM_DICT_OR_GLOBALS")
 )  # fmt: skip
+# Instructions that have names and load nothing, or attributes of what others loaded.
+_NO_LOADS = frozenset(
+    ("LOAD_CLOSURE", "LOAD_CONST", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "MAKE_CELL",
+     "COPY_FREE_VARS", "IMPORT_NAME", "IMPORT_FROM", "KW_NAMES", "RETURN_CONST")
+)  # fmt: skip
 
 
-def _loaded(instruction, cells):
-    op = instruction.opname
+def _loaded(instruction, cells, names):
+    """The names that an instruction loads; of one that is not known, all that it has."""
+    op, given = instruction.opname, instruction.argval
     if op in _LOADS:
-        return (instruction.argval,)
-    if not op.startswith("LOAD_FAST"):
+        return (given,)
+    if op in _NO_LOADS or op.startswith(("STORE_", "DELETE_")) and "LOAD" not in op:
         return ()
-    names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-    return [n for n in names if n not in cells]  # a cell itself is loaded to make a function
+    given = given if isinstance(given, tuple) else (given,)
+    if op.startswith("STORE_"):
+        given = given[1:]
+    # a cell itself is loaded to make a function
+    return [n for n in given if isinstance(n, str) and n in names and n not in cells]
 
 
 def _super(given, i):
