@@ -911,7 +911,7 @@ def _windows(x, n):
 
 def _line(name, x):
     x = atleast_1d(x)
-    if x.ndim != 1 or _shapes.empty(x.shape):
+    if x.ndim != 1 or _shapes.lacks_elements(x.shape):
         raise _arguments.wrong(here(name), "a vector that is not empty", x)
     return x
 
@@ -935,10 +935,12 @@ def convolve(x1, x2, /, mode="full"):
 
 def _convolved(x1, x2, mode):
     n, m = x1.shape[0], x2.shape[0]
-    ordered = _shapes.holds(n, ">=", m)
-    if ordered is None:
-        raise _arguments.unknown(here("x1, x2"), "vectors of which one is the longer", x1)
-    long, short = (x1, x2) if ordered else (x2, x1)
+    first_is_long = _shapes.holds(n, ">=", m)
+    if mode != "full" and first_is_long is None:  # all of it, and then the part that is wanted
+        less, more = _shapes.least(n, m), _shapes.largest(n, m)
+        start, length = ((less - 1) // 2, more) if mode == "same" else (less - 1, more - less + 1)
+        return _convolved(x1, x2, "full")[start : start + length]
+    long, short = (x1, x2) if first_is_long is not False else (x2, x1)
     n, m = long.shape[0], short.shape[0]
     before = {"full": m - 1, "same": m - 1 - (m - 1) // 2, "valid": 0}[mode]
     length = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
@@ -1287,12 +1289,12 @@ def cov(x, /, y=None, rowvar=True, *, correction=1):
         v = _matrix(_as_real(v))
         if v.ndim > 2:
             raise _arguments.wrong(here("x"), "a vector or a matrix", v)
-        lies = _arguments.flag(here("rowvar"), rowvar) or _shapes.equal(v.shape[0], 1)
+        lies = _arguments.flag(here("rowvar"), rowvar) or _shapes.holds(v.shape[0], "==", 1)
         parts.append(v if lies else _transposed(v))
     rows = concat(parts, axis=0)
     centred = rows - mean(rows, axis=1, keepdims=True)
     out = matmul(centred, _transposed(centred)) / (rows.shape[1] - correction)
-    return reshape(out, ()) if _shapes.equal(out.shape[0], 1) else out
+    return reshape(out, ()) if _shapes.holds(out.shape[0], "==", 1) else out
 
 
 def _transposed(x):
@@ -1592,7 +1594,7 @@ def nanquantile(x, q, /, axis=None, *, keepdims=False):
         reshape(permute_dims(x, (*axes, *kept)), (math.prod(x.shape[a] for a in axes), math.prod(rest))),
         axis=0,
     )
-    if _shapes.equal(lines.shape[0], 0):
+    if _shapes.lacks_elements(lines.shape[:1]):
         raise InvalidError(f"{_core.call_place()}there are no elements along the axis in {x._type}")
     last = sum(logical_not(isnan(lines)), axis=0) - 1  # NaN is sorted to the end
     at = reshape(q, (-1, 1)) * maximum(last, 0)

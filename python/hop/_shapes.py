@@ -2,11 +2,18 @@
 captured. equal and differ answer by proof alone and fix nothing: what cannot be proved is left to the
 program, which checks it where it runs."""
 
+import math
+import operator
+
 from . import _core
 
 Size = _core.Size
 WHOLE = (int, Size)
 _EQUAL = 2  # of _core.order
+_SIGNS = {
+    "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt,
+    ">=": operator.ge,
+}  # fmt: skip
 
 
 def equal(a, b):
@@ -29,8 +36,17 @@ def shapes_differ(a, b):
 
 
 def empty(shape):
-    """Whether there are known to be no elements."""
-    return any(equal(n, 0) for n in shape)
+    """Whether there are no elements, by proof or by a guard; where only a run knows, there may be some."""
+    return any(holds(n, "==", 0) for n in shape)
+
+
+def lacks_elements(shape):
+    """The same where that is an error: where only a run knows, the program checks that there are some."""
+    none = [holds(n, "==", 0) for n in shape]
+    if None in none and True not in none:
+        size = math.prod(n for n, known in zip(shape, none) if known is None)
+        _core.call(_core.codes["check"], (size._value > 0, size._value), "there are elements to choose from: {}")
+    return True in none
 
 
 def is_symbolic(*sizes):
@@ -41,7 +57,7 @@ def is_symbolic(*sizes):
 def holds(a, sign, b):
     """Whether a comparison of sizes holds: by proof, or by a guard where the call at hand knows the sizes;
     None where only a run does."""
-    return _core.decided(a, sign, b)
+    return _core.decided(a, sign, b) if is_symbolic(a, b) else _SIGNS[sign](a, b)
 
 
 def least(a, b):

@@ -477,7 +477,7 @@ def _cutoff(s, shape, rtol):
     """Below it a singular value counts as 0."""
     rtol = _shapes.largest(*shape) * _dtypes.finfo(s.dtype).eps if rtol is None else rtol
     rtol = rtol[..., None] if getattr(rtol, "ndim", 0) else rtol
-    return rtol * s[..., :1]
+    return rtol * max(s, axis=-1, keepdims=True)
 
 
 def matrix_rank(x, /, *, rtol=None):

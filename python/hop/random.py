@@ -520,13 +520,18 @@ def randint(key, shape, minval, maxval, dtype=int64):
         raise TypeError(f"hop.random.randint: expected an integer dtype, found {d}")
     bounds = []
     for name, b in (("minval", minval), ("maxval", maxval)):
-        b = b if isinstance(b, builtins.int) else asarray(b)
-        if not isinstance(b, builtins.int) and b.dtype.kind not in "iu":
+        b = b if isinstance(b, _shapes.WHOLE) else asarray(b)
+        if not isinstance(b, _shapes.WHOLE) and b.dtype.kind not in "iu":
             raise TypeError(
                 f"hop.random.randint: {name} must be an integer or an array of integers, found {b._type}"
             )
         bounds.append(b)
-    if builtins.all(isinstance(b, builtins.int) for b in bounds):
+    if builtins.all(isinstance(b, _shapes.WHOLE) for b in bounds) and _shapes.is_symbolic(*bounds):
+        if _shapes.holds(bounds[0], ">=", bounds[1]):
+            raise ValueError(
+                f"hop.random.randint: there are no integers from {bounds[0]} to {bounds[1]} - 1"
+            )
+    elif builtins.all(isinstance(b, builtins.int) for b in bounds):
         least, most = _dtypes.iinfo(d).min, _dtypes.iinfo(d).max
         if bounds[0] >= bounds[1] or bounds[0] < least or bounds[1] - 1 > most:
             raise ValueError(
@@ -599,7 +604,7 @@ def categorical(key, logits, axis=-1, shape=None):
             f"hop.random.categorical: the shape of the logits without the axis, {batch}, "
             f"does not broadcast to {out}"
         )
-    if _shapes.equal(n, 0):
+    if _shapes.lacks_elements((n,)):
         raise ValueError("hop.random.categorical: there is nothing to choose from")
     d = logits.dtype if logits.dtype in (float32, float64) else float32
     return _draw(_categorical, key, logits, dims=(*out, n), axis=-1, d=d)
@@ -629,7 +634,7 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
         raise ValueError(f"hop.random.choice: there is no axis {axis} in {a._type}")
     n, wanted = a if whole else a.shape[axis], math.prod(dims)
     none = _shapes.equal(wanted, 0)
-    if not none and _shapes.holds(n, "<", 1):
+    if not none and _shapes.lacks_elements((n,)):
         raise ValueError("hop.random.choice: there is nothing to choose from")
     if not replace and _shapes.holds(wanted, ">", n):
         raise ValueError(f"hop.random.choice: {wanted} of {n} without repetition")

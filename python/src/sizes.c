@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 PyTypeObject *size_type;
 
@@ -108,42 +109,76 @@ static PyObject *hint_of(PyObject *shown)
     return value;
 }
 
-static int constrain(PyObject *text)
+static const char *const signs[] = {
+    [Py_LT] = "<", [Py_LE] = "<=", [Py_EQ] = "==", [Py_NE] = "!=", [Py_GT] = ">", [Py_GE] = ">="
+};
+
+/* Cuts " + 3" or " - 3" off the end of a sum and gives the number. */
+static long long cut_constant(char *text)
 {
-    const char *said = PyUnicode_AsUTF8AndSize(text, NULL);
-    return said ? frame_constrain(said) : -1;
+    size_t n = strlen(text), digits = 0;
+    while (digits < n && text[n - 1 - digits] >= '0' && text[n - 1 - digits] <= '9') digits++;
+    char *sign = text + n - digits - 2;
+    if (!digits || digits + 3 > n || sign[1] != ' ' || sign[-1] != ' ' || (*sign != '+' && *sign != '-'))
+        return 0;
+    long long constant = strtoll(text + n - digits, NULL, 10);
+    sign[-1] = 0;
+    return *sign == '-' ? -constant : constant;
+}
+
+/* Notes that the program is for calls in which a comparison holds alone; in one form, "T >= 3", whatever the
+ * sides were. */
+static int constrain(hop_dim a, hop_dim b, int how)
+{
+    static const int swapped[] = {
+        [Py_LT] = Py_GT, [Py_LE] = Py_GE, [Py_EQ] = Py_EQ, [Py_NE] = Py_NE, [Py_GT] = Py_LT, [Py_GE] = Py_LE
+    };
+    char difference[1024], text[1100];
+    hop_place at = user_place();
+    snprintf(difference, sizeof difference, "%s", hop_dim_shown(hop_dim_sub_at(at, a, b)));
+    if (*difference == '-') {
+        how = swapped[how];
+        snprintf(difference, sizeof difference, "%s", hop_dim_shown(hop_dim_sub_at(at, b, a)));
+    }
+    if (hop_failed() || !*difference) {
+        raise_status(hop_failed() ? hop_failed() : HOP_INVALID);
+        return -1;
+    }
+    long long than = -cut_constant(difference);
+    if (how == Py_LT || how == Py_GT) {
+        than += how == Py_LT ? -1 : 1;
+        how = how == Py_LT ? Py_LE : Py_GE;
+    }
+    snprintf(text, sizeof text, "%s %s %lld", difference, signs[how], than);
+    return frame_constrain(text);
 }
 
 PyObject *size_fixed(PyObject *self, const char *by)
 {
-    PyObject *shown = size_text(self), *value = shown ? hint_of(shown) : NULL, *said = NULL;
-    hop_place at = user_place(), made = as_size(self)->made;
-    if (value && (said = PyUnicode_FromFormat("%U == %S", shown, value)) && !constrain(said)) {
-        Py_DECREF(said);
+    PyObject *shown = size_text(self), *value = shown ? hint_of(shown) : NULL;
+    hop_place made = as_size(self)->made;
+    hop_dim number = hop_dim_const(value ? PyLong_AsLongLong(value) : 0);
+    if (value && !PyErr_Occurred() && !constrain(as_size(self)->dim, number, Py_EQ)) {
         Py_DECREF(shown);
         return value;
     }
     if (shown && !PyErr_Occurred()) {
+        char call[CALLED_SIZE];
         bool of_run = PyUnicode_FindChar(shown, '?', 0, PyUnicode_GetLength(shown), 1) >= 0;
         raise_unknown(
-            "%s:%d: %s needs a number, and the size %U (of a value made at %s:%d) is %s: use "
-            "hop.fori_loop, hop.scan(length=...) or hop.map instead of a loop of Python's, and give the "
-            "size to hop's functions as it is",
-            at.file, at.line, by, shown, made.file, made.line,
+            "%s%s needs a number, and the size %U (of a value made at %s:%d) is %s: use "
+            "hop.fori_loop, hop.scan(length=...) or hop.map instead of a loop of Python's, and give "
+            "the size to hop's functions as it is",
+            user_call(call), by, shown, made.file, made.line,
             of_run ? "known only when the program runs"
                    : "declared to be any, so that the program is for all of them");
     }
-    Py_XDECREF(said);
     Py_XDECREF(value);
     Py_XDECREF(shown);
     return NULL;
 }
 
 /* ---- comparisons ---- */
-
-static const char *const signs[] = {
-    [Py_LT] = "<", [Py_LE] = "<=", [Py_EQ] = "==", [Py_NE] = "!=", [Py_GT] = ">", [Py_GE] = ">="
-};
 
 /* What orders of two sizes mean for a comparison: 1 it holds, 0 it does not, -1 who knows. */
 static int decided(int order, int how)
@@ -162,14 +197,10 @@ static int guarded(hop_dim a, hop_dim b, int how)
         [Py_LT] = Py_GE, [Py_LE] = Py_GT, [Py_EQ] = Py_NE, [Py_NE] = Py_EQ, [Py_GT] = Py_LE, [Py_GE] = Py_LT
     };
     PyObject *x = PyUnicode_FromString(hop_dim_shown(a)), *y = PyUnicode_FromString(hop_dim_shown(b));
-    PyObject *left = x ? hint_of(x) : NULL, *right = y && left ? hint_of(y) : NULL, *said = NULL;
+    PyObject *left = x ? hint_of(x) : NULL, *right = y && left ? hint_of(y) : NULL;
     int holds = left && right ? PyObject_RichCompareBool(left, right, how) : -1;
-    if (holds >= 0) {
-        said = PyUnicode_FromFormat("%U %s %U", x, signs[holds ? how : opposite[how]], y);
-        if (!said || constrain(said)) holds = -2;
-    }
+    if (holds >= 0 && constrain(a, b, holds ? how : opposite[how])) holds = -2;
     if (PyErr_Occurred()) holds = -2;
-    Py_XDECREF(said);
     Py_XDECREF(left);
     Py_XDECREF(right);
     Py_XDECREF(x);

@@ -36,9 +36,10 @@ static dim from_end(struct module *m, bool negative, dim bound, dim size)
 
 /* From the last to the first: start and limit (exclusive, below start) counted downwards become a forward
  * range that is reversed. */
-static void cut_backwards(struct module *m, const struct slice_item *item, dim size, struct cut *c,
+static void cut_backwards(struct builder *b, const struct slice_item *item, dim size, struct cut *c,
                           uint32_t d)
 {
+    struct module *m = b->m;
     int64_t step = -item->step;
     dim start = dim_sub(m, size, 1);
     if (item->has_start) start = from_end(m, item->start_negative, item->start, size);
@@ -59,6 +60,8 @@ static void cut_backwards(struct module *m, const struct slice_item *item, dim s
     if (empty) {
         c->start[d] = 0;
         c->limit[d] = 0;
+    } else if (step > 1 && !dim_provably_le(m, b->symbols.data, 1, count)) { /* it may be empty in a run */
+        c->start[d] = dim_min(m, c->start[d], c->limit[d]);
     }
     c->step[d] = (uint32_t)step;
     c->reversed[c->n_reversed++] = d;
@@ -94,7 +97,7 @@ static struct cut read_cut(struct scope *s, struct builder *b, val v, const char
         }
         dim size = t.dims[d];
         if (item->kind == SLICE_INDEX) cut_index(m, item, size, &c, d);
-        else if (item->step < 0) cut_backwards(m, item, size, &c, d);
+        else if (item->step < 0) cut_backwards(b, item, size, &c, d);
         else {
             c.start[d] = place_bound(m, item->has_start, item->start_negative, item->start, size, 0);
             c.limit[d] = place_bound(m, item->has_limit, item->limit_negative, item->limit, size, size);

@@ -409,6 +409,16 @@ static const struct scope *dim_scope(const struct capture *c, hop_dim d)
     return NULL;
 }
 
+/* How a symbol came about where it was made: bodies and captures inside have it from those around. */
+static enum symbol_origin symbol_origin(const struct scope *s, uint32_t k)
+{
+    for (const struct scope *around; k < s->binds.len && s->binds.data[k] != HOP_NONE; s = around) {
+        around = scope_around(s);
+        if (!around || !dim_is_symbol(around->capture->m, s->binds.data[k], &k)) break;
+    }
+    return (enum symbol_origin)s->b.symbols.data[k].origin;
+}
+
 static void show_dim(struct capture *c, void *args)
 {
     struct dim_args *a = args;
@@ -417,7 +427,13 @@ static void show_dim(struct capture *c, void *args)
     const struct scope *owner = dim_scope(c, a->x);
     if (!owner) return;
     hop_cleanup_push(arena_free, &arena);
-    dim_print(owner->capture->m, owner->b.symbols.data, checked_dim(owner, a->x), &out);
+    uint32_t n = owner->b.symbols.len;
+    struct symbol *symbols = ARENA_NEW(&arena, struct symbol, n ? n : 1);
+    for (uint32_t k = 0; k < n; k++) {
+        symbols[k] = owner->b.symbols.data[k];
+        symbols[k].origin = (uint8_t)symbol_origin(owner, k);
+    }
+    dim_print(owner->capture->m, symbols, checked_dim(owner, a->x), &out);
     snprintf(a->shown, a->room, "%s", out.data);
     hop_cleanup_pop(&arena);
     arena_free(&arena);

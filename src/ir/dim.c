@@ -445,6 +445,12 @@ bool dim_provably_le(struct module *m, const struct symbol *symbols, dim a, dim 
         return dim_provably_le(m, symbols, a, large.args[0]) && dim_provably_le(m, symbols, a, large.args[1]);
     if (small.kind == DIM_MIN && dim_provably_le(m, symbols, small.args[0], b)) return true;
     if (small.kind == DIM_MIN && dim_provably_le(m, symbols, small.args[1], b)) return true;
+    /* Nothing negative divided by something positive is not larger than it, nor is what is left. */
+    if (small.kind == DIM_FLOORDIV || small.kind == DIM_MOD) {
+        bool shrinks = dim_provably_le(m, symbols, 0, small.args[0]) &&
+                       dim_provably_le(m, symbols, 1, small.args[1]);
+        if (shrinks && dim_provably_le(m, symbols, small.args[0], b)) return true;
+    }
     if (large.kind != DIM_MAX) return false;
     return dim_provably_le(m, symbols, a, large.args[0]) || dim_provably_le(m, symbols, a, large.args[1]);
 }

@@ -165,7 +165,7 @@ def _arg(op):
 
     def function(x, /, axis=None, *, keepdims=False):
         x = _ordered(x)
-        if _shapes.equal(x.size if axis is None else x.shape[_along(x, axis)], 0):
+        if _shapes.lacks_elements(x.shape if axis is None else (x.shape[_along(x, axis)],)):
             where_ = "all axes" if axis is None else f"axis {axis}"
             raise InvalidError(f"{op}: there are no elements along {where_} of {x._type}")
         if axis is None:
@@ -234,7 +234,7 @@ def quantile(x, q, /, axis=None, *, keepdims=False):
         ],
     )
     kept = [a for a in range(x.ndim) if a not in gone]
-    if _shapes.empty([shape[a] for a in gone]):
+    if _shapes.lacks_elements([shape[a] for a in gone]):
         raise ValueError(f"{_core.call_place()}there are no elements along the axis in {x._type}")
     x = permute_dims(x, (*gone, *kept)) if kept else x
     x = sort(
@@ -426,7 +426,7 @@ def interp(x, xp, fp, /):
     Array([5., 5., 0.], dtype=float32)
     """
     x, xp, fp = [_array(v) for v in (x, xp, fp)]
-    if xp.ndim != 1 or _shapes.shapes_differ(xp.shape, fp.shape) or _shapes.empty(xp.shape):
+    if xp.ndim != 1 or _shapes.shapes_differ(xp.shape, fp.shape) or _shapes.lacks_elements(xp.shape):
         raise ValueError(f"interp: expected two vectors of the same length, found {xp._type} and {fp._type}")
     i = clip(searchsorted(xp, x, side="right") - 1, 0, _shapes.largest(xp.size - 2, 0))
     j = minimum(i + 1, xp.size - 1)

@@ -411,7 +411,7 @@ def pad(x, pad_width, /, mode="constant", *, constant_values=0):
         n = x.shape[axis]
         if _shapes.equal(before + after, 0):
             continue
-        if _shapes.equal(n, 0):
+        if _shapes.lacks_elements((n,)):
             raise InvalidError(
                 f"{_core.call_place()}axis {axis} of {x._type} has no elements to go on with (mode={mode!r})"
             )
