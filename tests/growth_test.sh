@@ -90,6 +90,22 @@ blocks() { # blocks N
     }'
 }
 
+# n calls of one function, a block of two products; in a gradient one body forward and one backward.
+calls() { # calls N
+    awk -v n="$1" 'BEGIN {
+        print "hop 1\nfn @block(%x: f32[T, 64], %u: f32[64, 256], %d: f32[256, 64]) -> (f32[T, 64]) {"
+        print "  %q = mul(%x, %x)\n  %m = mean {dims = [1]} (%q)\n  %r = rsqrt(%m)"
+        print "  %b = broadcast {dims = [T, 64], at = [0]} (%r)\n  %n = mul(%x, %b)\n  %p = matmul(%n, %u)"
+        print "  %t = tanh(%p)\n  %s = sin(%t)\n  %w = mul(%s, %p)\n  %o = matmul(%w, %d)"
+        print "  %y = add(%x, %o)\n  %z = tanh(%y)\n  return %z\n}"
+        printf "fn @main(%%x0: f32[T, 64]"
+        for (i = 0; i < n; i++) printf ", %%u%d: f32[64, 256], %%d%d: f32[256, 64]", i, i
+        print ") -> (f32[]) {"
+        for (i = 0; i < n; i++) printf "  %%x%d = invoke_subgraph @block(%%x%d, %%u%d, %%d%d)\n", i + 1, i, i, i
+        printf "  %%l = sum(%%x%d)\n  return %%l\n}\n", n
+    }'
+}
+
 # n values one after the other, each made of the one before.
 chain() { # chain N
     awk -v n="$1" 'BEGIN {
@@ -129,7 +145,8 @@ own() { # own WHAT PROGRAM N [OPTION]: everything but LLVM, with the C99 emitter
     claim "instructions to emit $1 as C" "${at[0]:-0}" "${at[1]:-0}" 500
 }
 
-llvm() { # llvm WHAT FUNCTION BLOCK PROGRAM N [OPTION]: what LLVM is given, and the most that one may have
+# llvm WHAT FUNCTION BLOCK PROGRAM N [OPTION [MOST]]: what LLVM is given, and the most that one may have
+llvm() {
     local at=() n
     for n in "$5" $((4 * $5)); do
         "$4" "$n" >"$dir/p.hop"
@@ -140,7 +157,7 @@ llvm() { # llvm WHAT FUNCTION BLOCK PROGRAM N [OPTION]: what LLVM is given, and 
             /^}/ { on = 0 }
             END { print all + 0, most + 0, longest + 0 }'))
     done
-    claim "instructions of LLVM for $1" "${at[0]:-0}" "${at[3]:-0}" 500
+    claim "instructions of LLVM for $1" "${at[0]:-0}" "${at[3]:-0}" "${7:-500}"
     bound "instructions of the largest function for $1" "${at[4]:-0}" "$2"
     bound "instructions of the largest block for $1" "${at[5]:-0}" "$3"
 }
@@ -153,11 +170,14 @@ llvm 'a chain' 6000 100 chain 100
 llvm 'the gradient of a chain' 5000 1000 chain 50 --grad
 llvm 'branches in branches' 1000 20 branches 25
 llvm 'the gradient of branches in branches' 1000 20 branches 10 --grad
+llvm 'calls of one function' 3000 400 calls 12 '' 200
+llvm 'the gradient of calls of one function' 6000 400 calls 12 --grad 300
 if command -v valgrind >/dev/null; then
     own 'a loop of nests' nests 50
     own 'a transformer' blocks 6
     own 'the gradient of a transformer' blocks 6 --grad
     own 'a chain' chain 50
+    own 'the gradient of calls of one function' calls 6 --grad
 else echo 'NOT RUN: growth of instructions: there is no valgrind'; fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

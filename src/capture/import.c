@@ -1,14 +1,14 @@
 /* Copies of functions in another module: a captured function that is called in another capture. Types, sizes,
- * texts and constants are made anew in the module that gets the copy; bodies are copied once each; names are
- * left behind, so that equal functions become one. */
+ * texts and constants are made anew in the module that gets the copy; each function is copied once, however
+ * often it is called there; names are left behind, so that equal functions become one. */
 #include "capture/capture.h"
 
 struct import {
     struct module *to;
     const struct module *from;
     struct arena *arena;
-    uint32_t *fns; /* function of from -> function of to, HOP_NONE: not yet */
 };
+static const uint64_t MEMO_TAG = 0x696d7074;
 
 static dim import_dim(struct import *i, dim d, const dim *symbols)
 {
@@ -117,7 +117,9 @@ static void import_node(struct import *i, struct builder *b, const struct fn *f,
 
 static uint32_t import_one(struct import *i, uint32_t fn)
 {
-    if (i->fns[fn] != HOP_NONE) return i->fns[fn];
+    uint64_t key[4] = { MEMO_TAG, i->from->serial, fn, 0 };
+    union memo_value known;
+    if (memo_get(i->to, key, &known)) return known.fn;
     const struct fn *f = module_fn(i->from, fn);
     for (uint32_t k = 0; k < f->n_regions; k++)
         import_one(i, f->regions[k].fn); /* before this builder begins: builders end newest first */
@@ -142,8 +144,9 @@ static uint32_t import_one(struct import *i, uint32_t fn)
     }
     for (uint32_t k = 0; k < f->n_nodes; k++) import_node(i, &b, f, fn_node(f, k), values, symbols);
     for (uint32_t k = 0; k < f->n_results; k++) results[k] = values[f->results[k]];
-    i->fns[fn] = builder_finish(&b, results, f->n_results);
-    return i->fns[fn];
+    known.fn = builder_finish(&b, results, f->n_results);
+    memo_put(i->to, key, known);
+    return known.fn;
 }
 
 uint32_t import_function(struct module *to, struct module *from, uint32_t fn)
@@ -151,8 +154,7 @@ uint32_t import_function(struct module *to, struct module *from, uint32_t fn)
     if (to == from) return fn;
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
-    struct import i = { to, from, &arena, ARENA_NEW(&arena, uint32_t, from->fns.len) };
-    memset(i.fns, 0xff, from->fns.len * sizeof *i.fns);
+    struct import i = { to, from, &arena };
     uint32_t made = import_one(&i, fn);
     hop_cleanup_pop(&arena);
     arena_free(&arena);

@@ -741,7 +741,7 @@ static void put_part(struct c99 *e)
     for (uint32_t b = 0; b < e->p->buffers.len; b++) { /* parameters come first */
         const struct lp_buffer *buffer = &e->p->buffers.data[b];
         if (buffer->kind != BUF_PARAM) break;
-        const char *constant = b < e->p->n_inputs ? "const " : "";
+        const char *constant = b < e->p->n_inputs && !buffer->updated ? "const " : "";
         text_add(e->out, "%s$buffer %s%s *restrict t_%u", comma, constant, c99_type[buffer->dtype], b);
         comma = ", ";
     }

@@ -7,6 +7,7 @@
 #include "interp/interp.h"
 #include "ir/loop.h"
 #include "ops/build.h"
+#include "transform/cost.h"
 #include "transform/transform.h"
 
 #define HOP_SAMPLES(list) .samples = list, .n_samples = HOP_COUNT(list)
@@ -176,11 +177,6 @@ static inline const dim *batch_body_dims(const struct batch *v, const struct reg
 {
     return extend_dims(v->b, r->dims, n_dims, batched->n_outer_symbols, v->size);
 }
-
-/* Guesses for choices (cost.c): what running a function costs, in bytes that could move to or from memory
- * meanwhile; how many bytes a value has. */
-int64_t run_cost(struct module *m, uint32_t fn);
-int64_t guessed_bytes(const struct module *m, const struct symbol *symbols, type_id t);
 
 /* A node that is differentiated as what a function made for it does, with the node's operands in order. */
 struct replaced {

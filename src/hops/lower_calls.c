@@ -1,5 +1,5 @@
-/* How calls and branches are compiled: a call's body is written in place, unless there would be too much of
- * it; a switch runs one branch, and all branches write the same memory. */
+/* How calls and branches are compiled: a call's body is called or written in place (transform/sharing.h says
+ * which); a switch runs one branch, and all branches write the same memory. */
 #include "hops/lower_hops.h"
 
 /* The parameter in whose memory result k may be computed although bodies read it: each body gets it as one
@@ -73,22 +73,32 @@ static struct array result_array(struct lower *L, const struct node *n, uint32_t
     return over != HOP_NONE ? lower_overwrite(L, n, k) : lower_result(L, n, k);
 }
 
+static bool is_sized_by_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t k)
+{
+    bool sized = false;
+    for (uint32_t d = 0; d < result_rank(L, f, n, k); d++) sized |= bound_symbol(L, f, n, k, d) != HOP_NONE;
+    return sized;
+}
+
 static void invoke_block(struct lower *L, const struct fn *f, const struct node *n)
 {
-    if (lower_as_procedure(L, f, n)) return;
-    struct sink *sinks = ARENA_ZNEW(&lower_lp(L)->arena, struct sink, n->n_results);
+    struct arena *arena = &lower_lp(L)->arena;
+    struct sink *sinks = ARENA_ZNEW(arena, struct sink, n->n_results);
+    uint32_t *over = ARENA_NEW(arena, uint32_t, n->n_results);       /* parameters of f … */
+    uint32_t *overwrites = ARENA_NEW(arena, uint32_t, n->n_results); /* … and of the body */
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        bool stored = !is_scalar(L, f, n->results + k) && lower_result_used(L, n, k);
+        over[k] = stored && !is_sized_by_body(L, f, n, k) ? shared_param(L, f, n, k) : HOP_NONE;
+        overwrites[k] = param_in_body(f, n, 0, over[k]);
+    }
+    if (lower_as_procedure(L, f, n, overwrites)) return;
     for (uint32_t k = 0; k < n->n_results; k++) {
         sinks[k] = (struct sink){ .scalar = is_scalar(L, f, n->results + k),
-                                  .overwrites = HOP_NONE,
+                                  .overwrites = overwrites[k],
                                   .instead = { HOP_NONE, LPV_NONE },
                                   .unused = !lower_result_used(L, n, k) };
-        if (sinks[k].scalar || sinks[k].unused) continue;
-        bool sized = false;
-        for (uint32_t d = 0; d < result_rank(L, f, n, k); d++)
-            sized |= bound_symbol(L, f, n, k, d) != HOP_NONE;
-        uint32_t over = sized ? HOP_NONE : shared_param(L, f, n, k);
-        sinks[k].array = result_array(L, n, k, sized, over);
-        sinks[k].overwrites = param_in_body(f, n, 0, over);
+        if (!sinks[k].scalar && !sinks[k].unused)
+            sinks[k].array = result_array(L, n, k, is_sized_by_body(L, f, n, k), over[k]);
     }
     feed_region(L, f, n, 0, sinks);
     for (uint32_t k = 0; k < n->n_results; k++) {

@@ -273,6 +273,7 @@ struct memo_entry {
 };
 
 struct module {
+    uint64_t serial; /* no two modules of a process have the same */
     struct arena arena;
     struct arena scratch;      /* for messages; emptied whenever convenient */
     vec(const char *) strings; /* string 0 is "" */

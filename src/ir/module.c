@@ -2,6 +2,8 @@
 #include "ir/ir.h"
 #include "ir/table.h"
 
+#include <stdatomic.h>
+
 const struct dtype_info dtype_info[DT_COUNT] = {
     [DT_BOOL] = { "bool", 1, KIND_BOOL },  [DT_I8] = { "i8", 1, KIND_INT },
     [DT_I16] = { "i16", 2, KIND_INT },     [DT_I32] = { "i32", 4, KIND_INT },
@@ -24,8 +26,10 @@ bool dtype_from_name(const char *name, size_t length, enum dtype *out)
 
 struct module *module_new(void)
 {
+    static atomic_uint_least64_t serials;
     struct module *m = hop_calloc(1, sizeof *m);
     hop_cleanup_push(module_free, m);
+    m->serial = atomic_fetch_add(&serials, 1);
     m->string_map.arena = &m->arena;
     m->dim_map.arena = &m->arena;
     m->type_map.arena = &m->arena;

@@ -129,8 +129,9 @@ uint32_t lower_new_buffer(struct lower *L, type_id t, const char *why)
         b.count = 0;
     } else if (dim_is_const(m, count)) {
         b.static_count = dim_const_value(m, count);
-        /* Procedures may stand above each other on one stack: theirs do not. */
-        if (lower_is_small(L, t) && !L->S->p->level) b.kind = BUF_LOCAL;
+        /* Procedures may stand above each other on one stack. */
+        bool on_stack = !L->S->p->level || (L->S->shallow && !L->S->large);
+        if (lower_is_small(L, t) && on_stack) b.kind = BUF_LOCAL;
     }
     return lp_buffer(L->S->p, b);
 }
@@ -442,8 +443,8 @@ void lower_loop_enter(struct lower *L) { L->S->loop_depth++; }
 void lower_loop_leave(struct lower *L) { L->S->loop_depth--; }
 bool lower_may_thread(const struct lower *L)
 {
-    bool procedure = L->S->large; /* which runs once at a time */
-    return choice_on(L->S->passes, CHOICE_parallel) && !L->S->loop_depth && !procedure;
+    /* a large program calls procedures everywhere, and each runs once at a time */
+    return choice_on(L->S->passes, CHOICE_parallel) && !L->S->loop_depth && !L->S->large;
 }
 
 void lower_set_scalar(struct lower *L, const struct node *n, uint32_t k, lpv value)

@@ -150,9 +150,10 @@ struct sink {
     bool unused;        /* nobody needs it */
     lpv dims[MAX_RANK]; /* left here: the result's sizes */
 };
-/* A call that becomes a call of a procedure: it is written, and all is done. False: the body is put in place.
- */
-bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *n);
+/* A call that becomes a call of a procedure: it is written, and all is done. overwrites: per result the
+ * parameter of the body in whose memory it may be made, HOP_NONE. False: the body is put in place. */
+bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *n,
+                        const uint32_t *overwrites);
 void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t region,
                 const struct feed *params, struct sink *results);
 /* Memory for a value of a type of the function being lowered; `why` is for explain. */

@@ -95,7 +95,8 @@ struct shared {
     struct lp *program;   /* p, or the one whose procedure p is */
     /* procedure.c */
     struct unfolding *unfolding; /* per function: what it would be, all bodies in place */
-    bool large;                  /* bodies are not all put in place */
+    bool large;                  /* bodies of loops and branches are not all put in place */
+    bool shallow;                /* few bodies stand in bodies: what procedures put on the stack is bounded */
     struct map procedure_map;
     vec(struct procedure) procedures;
     uint64_t lowered; /* nodes so far */

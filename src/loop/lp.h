@@ -50,7 +50,7 @@ struct lp_buffer {
     uint32_t index;       /* BUF_DYN: result it becomes, or HOP_NONE */
     dim count;            /* elements, over the entry function's outer symbols; BUF_DYN: 0 */
     int64_t static_count; /* -1 when not static */
-    bool updated;         /* BUF_ARG: the program leaves a result there */
+    bool updated;         /* BUF_ARG, BUF_PARAM that is read: a result is left there */
     const char *why;      /* why it is stored, for explain */
     const char *name;     /* for printing */
     uint32_t first, last; /* live interval in statement order, set by the planner */
@@ -168,19 +168,23 @@ struct lp {
     vec(const char *) within_notes; /* values that are made or read in the memory of another, for explain */
     vec(struct lp_update) updates;
     /* Procedures are loop programs of their own, called by address (CALL_PROCEDURE). Each comes after those
-     * that it calls. They are made of bodies that would be written too often in place, take symbols from the
-     * entry, have no effects, and none runs twice at a time: its temporaries have places like all others. */
+     * that it calls. They are made of bodies with several callers (transform/sharing.h), take symbols from
+     * the entry, have no effects, and none runs twice at a time: its temporaries have places like all others.
+     */
     vec(struct lp *) procedures;
     uint32_t n_inputs; /* of a procedure: parameters that it reads; it writes the others */
     uint32_t level;    /* of a procedure: how many calls stand above each other at most, its own included */
+    const char *name;  /* of a procedure, for explain … */
+    uint32_t n_calls;  /* … with how many places call it */
     /* planner */
     bool own_memory; /* in: no two buffers share memory (pass `inplace` is off) */
     bool arena_static;
-    int64_t arena_size;    /* when static */
-    int64_t arena_total;   /* with the procedures' */
-    vec(dim) slot_size;    /* bytes of each slot as dims over the entry's symbols, when not */
-    uint32_t first_buffer; /* of a procedure: its buffers, bytes and slots come after those of the program
-                              and of earlier procedures */
+    int64_t arena_size;  /* when static */
+    int64_t arena_total; /* with the procedures' */
+    vec(dim) slot_size;  /* bytes of each slot as dims over the entry's symbols, when not */
+    /* Of a procedure: its buffers and slots come after those of the program and of earlier procedures, its
+     * bytes after those of all that may wait for it. */
+    uint32_t first_buffer;
     uint32_t first_slot;
     int64_t first_byte;
 };

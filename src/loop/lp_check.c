@@ -95,9 +95,10 @@ static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
     if (!writes && !c->dead) c->read[buffer] = c->now;
     if (!writes) return;
     c->written[buffer] = true;
-    if ((b->kind == BUF_ARG && !b->updated) || b->kind == BUF_CONST)
+    bool given = b->kind == BUF_ARG || (b->kind == BUF_PARAM && buffer < c->p->n_inputs);
+    if ((given && !b->updated) || b->kind == BUF_CONST)
         fail(c, "writes to %s, which is %s", b->name ? b->name : "a buffer",
-             b->kind == BUF_ARG ? "an argument" : "a constant");
+             given ? "an argument" : "a constant");
     if (c->parallel && !c->dead && b->static_count && b->kind != BUF_LOCAL && c->now->kind == LP_STORE &&
         !follows(c, index, c->parallel->target))
         fail(c, "every iteration of a parallel loop writes the same element of %s",

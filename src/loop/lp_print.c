@@ -19,8 +19,8 @@ struct printer {
 };
 
 static const char *const buffer_kind_text[] = {
-    [BUF_ARG] = "argument",   [BUF_RESULT] = "result", [BUF_CONST] = "constant",
-    [BUF_TEMP] = "temporary", [BUF_LOCAL] = "local",   [BUF_DYN] = "growing"
+    [BUF_ARG] = "argument", [BUF_RESULT] = "result", [BUF_CONST] = "constant", [BUF_TEMP] = "temporary",
+    [BUF_LOCAL] = "local",  [BUF_DYN] = "growing",   [BUF_PARAM] = "parameter"
 };
 
 static void put_value(struct printer *w, lpv v);

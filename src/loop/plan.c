@@ -306,24 +306,42 @@ static bool is_static(const struct lp *p)
     return true;
 }
 
+/* Where the temporaries of the procedures lie, behind the program's: at one time at most one of each level
+ * runs, and those that wait for it are of higher levels, so all of one level share their bytes. */
+static void place_levels(struct lp *p)
+{
+    uint32_t highest = 0;
+    for (uint32_t i = 0; i < p->procedures.len; i++) highest = HOP_MAX(highest, p->procedures.data[i]->level);
+    int64_t *most = ARENA_ZNEW(&p->arena, int64_t, highest + 1u), end = p->arena_size;
+    for (uint32_t i = 0; i < p->procedures.len; i++) {
+        const struct lp *q = p->procedures.data[i];
+        most[q->level] = HOP_MAX(most[q->level], q->arena_size);
+    }
+    for (uint32_t level = highest; level > 0; level--) {
+        int64_t bytes = most[level];
+        most[level] = end;
+        if (__builtin_add_overflow(end, bytes, &end))
+            hop_throw(HOP_INVALID, "the temporaries of this program need more than 2^63 bytes");
+    }
+    for (uint32_t i = 0; i < p->procedures.len; i++)
+        p->procedures.data[i]->first_byte = most[p->procedures.data[i]->level];
+    p->arena_total = end;
+}
+
 void lp_plan(struct lp *p)
 {
     bool in_arena = is_static(p);
     for (uint32_t i = 0; i < p->procedures.len; i++) in_arena &= is_static(p->procedures.data[i]);
     plan_one(p, in_arena);
     uint32_t buffers = p->buffers.len, slots = p->slot_size.len;
-    int64_t end = p->arena_size;
     for (uint32_t i = 0; i < p->procedures.len; i++) {
         struct lp *q = p->procedures.data[i];
         q->own_memory = p->own_memory;
         plan_one(q, in_arena);
         q->first_buffer = buffers;
         q->first_slot = slots;
-        q->first_byte = end;
         buffers += q->buffers.len;
         slots += q->slot_size.len;
-        if (__builtin_add_overflow(end, q->arena_size, &end))
-            hop_throw(HOP_INVALID, "the temporaries of this program need more than 2^63 bytes");
     }
-    p->arena_total = end;
+    place_levels(p);
 }

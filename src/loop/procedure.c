@@ -1,17 +1,23 @@
-/* Bodies that are not put in place. Lowering writes the body of every call, loop and branch where it stands;
- * functions that call each other several times over would become more code than any machine has memory for.
- * When a program would be large with all its bodies in place, bodies of some size that have neither effects
- * nor sizes found while running become procedures: each is lowered once, and called. Programs of usual size
- * have none. */
+/* Bodies that are not put in place. Lowering writes the body of every loop and branch where it stands, and of
+ * every call that is not worth it (transform/sharing.h). Other bodies become procedures: each is lowered
+ * once, and called with the addresses of its arrays, in memory of its own. Only bodies without effects and
+ * without sizes found while running can.
+ *
+ * Functions that call each other several times over would become more code than any machine has memory for.
+ * A program that would be large with its bodies in place is a *large* one: there loops and branches call
+ * their bodies, too, and nothing is given to threads or lies on the stack. */
 #include "loop/lower_impl.h"
 #include "ops/build.h"
+#include "transform/cost.h"
+#include "transform/sharing.h"
 
 enum {
-    LARGE_PROGRAM = 10000, /* nodes with all bodies in place: from here on there are procedures … */
+    LARGE_PROGRAM = 10000, /* nodes with all bodies in place, those of shared calls once: it is large … */
     LARGE_BY_BODIES = 4,   /* … if these are so many times the nodes that were written */
-    LEAST_PROCEDURE = 128, /* nodes of a body, all in place, that are worth a call … */
+    LEAST_PROCEDURE = 128, /* then: nodes of a body, all in place, that are worth a call … */
     OFTEN = 4,             /* … if there would be so many copies of it */
     DEEP_PROGRAM = 200,    /* bodies in bodies: the same by depth */
+    SHALLOW_PROGRAM = 16,  /* bodies in bodies: up to here small arrays of procedures lie on the stack */
     DEEPEST_BODY = 600,    /* below the entry or a procedure: those that look at loop programs go as deep */
     DEEPEST_CALLS = 1000,  /* procedures that call each other: the stack of the thread that runs them */
     MOST_NODES = 2000000   /* of everything that is put in place */
@@ -22,66 +28,106 @@ void lower_procedures_everywhere(bool on) { procedures_everywhere = on; }
 static const uint64_t COUNTLESS = UINT64_MAX / 4;
 
 struct unfolding {
-    uint64_t nodes;   /* with all bodies in place */
-    uint64_t copies;  /* of it in the program, then */
-    uint32_t depth;   /* of bodies in bodies */
-    bool plain;       /* neither effects nor sizes found while running, in it and in its bodies */
-    uint32_t wrapper; /* a function that does nothing but call it, HOP_NONE: not made yet */
+    uint64_t nodes;           /* with all bodies in place */
+    uint32_t depth;           /* of bodies in bodies */
+    bool reached;             /* the program mentions it, or something that does */
+    bool plain;               /* neither effects nor sizes found while running, in it and in its bodies */
+    bool called;              /* calls alone mention it */
+    struct shared_body share; /* copies: procedures count once */
+    uint32_t wrapper;         /* a function that does nothing but call it, HOP_NONE: not made yet */
 };
 struct procedure {
     uint32_t fn, n_dims;
-    const dim *dims; /* its symbols, over the entry's */
-    uint32_t number; /* in lp.procedures */
+    const dim *dims;            /* its symbols, over the entry's */
+    const uint32_t *overwrites; /* per result: the parameter in whose memory it is made, HOP_NONE */
+    bool in_loop;               /* it is called in loops: nothing in it is given to threads */
+    uint32_t number;            /* in lp.procedures */
 };
 
-/* Nodes, depth and plainness of every function up to `fn`. A function comes after those that it mentions, so
- * one sweep is enough. */
-static void survey_bodies(const struct module *m, struct unfolding *all, uint32_t fn)
+static void survey_reached(const struct module *m, struct unfolding *all, uint32_t fn)
+{
+    all[fn].reached = true;
+    for (uint32_t i = fn + 1; i-- > 0;) {
+        const struct fn *f = module_fn(m, i);
+        for (uint32_t r = 0; r < f->n_regions && all[i].reached; r++) all[f->regions[r].fn].reached = true;
+    }
+}
+
+/* What each function is with its bodies. A function comes after those that it mentions, so one sweep is
+ * enough. */
+static void survey_bodies(struct module *m, struct unfolding *all, uint32_t fn)
 {
     for (uint32_t i = 0; i <= fn; i++) {
         const struct fn *f = module_fn(m, i);
-        bool sizes_known = f->n_symbols == f->n_outer_symbols;
         struct unfolding *u = &all[i];
-        *u = (struct unfolding){ .nodes = f->n_nodes,
-                                 .plain = !f->effects && sizes_known,
-                                 .wrapper = HOP_NONE };
+        if (!u->reached) continue;
+        u->nodes = f->n_nodes;
+        u->plain = !f->effects && f->n_symbols == f->n_outer_symbols;
+        u->called = true;
+        u->share = (struct shared_body){ .code = own_code(f), .work = run_cost(m, i) };
+        u->wrapper = HOP_NONE;
         for (uint32_t r = 0; r < f->n_regions; r++) {
             const struct unfolding *inner = &all[f->regions[r].fn];
             u->nodes = HOP_MIN(u->nodes + inner->nodes, COUNTLESS);
+            u->share.code = HOP_MIN(u->share.code + inner->share.code, COUNTLESS);
             u->depth = HOP_MAX(u->depth, inner->depth + 1);
             u->plain &= inner->plain;
         }
     }
 }
 
-/* Copies of every function in `fn`, of which there is one. Returns how many nodes were written, each function
- * counted once. */
-static uint64_t survey_copies(const struct module *m, struct unfolding *all, uint32_t fn)
+/* How `f`, of which there are `there` copies, mentions its bodies. */
+static void survey_mentions(struct unfolding *all, const struct fn *f, uint64_t there)
 {
-    uint64_t written = 0;
-    all[fn].copies = 1;
-    for (uint32_t i = fn + 1; i-- > 0;) {
-        const struct fn *f = module_fn(m, i);
-        if (all[i].copies) written += f->n_nodes;
-        for (uint32_t r = 0; r < f->n_regions; r++) {
-            struct unfolding *inner = &all[f->regions[r].fn];
-            inner->copies = HOP_MIN(inner->copies + all[i].copies, COUNTLESS);
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        const struct op_row *row = node_row(n);
+        for (uint32_t r = 0; r < n->n_regions; r++) {
+            struct unfolding *inner = &all[node_region(f, n, r)->fn];
+            inner->called &= row->control == CONTROL_CALL;
+            inner->share.in_loop |= row->loop || all[f->id].share.in_loop;
+            inner->share.copies = HOP_MIN(inner->share.copies + there, COUNTLESS);
         }
     }
-    return written;
+}
+
+struct amount {
+    uint64_t written; /* nodes, each function counted once */
+    uint64_t placed;  /* with all bodies in place but those of procedures, which are there once */
+};
+
+/* Copies of every function in `fn`, of which there is one. From the last one on, all that mention a function
+ * are known before it. */
+static struct amount survey_copies(const struct module *m, struct unfolding *all, uint32_t fn, bool sharing)
+{
+    struct amount amount = { 0 };
+    for (uint32_t i = 0; i <= fn; i++) all[i].share.copies = i == fn;
+    for (uint32_t i = fn + 1; i-- > 0;) {
+        const struct fn *f = module_fn(m, i);
+        const struct unfolding *u = &all[i];
+        if (!u->reached) continue;
+        bool shared = sharing && u->plain && u->called && sharing_pays(&u->share);
+        uint64_t there = shared ? 1 : u->share.copies, nodes;
+        if (__builtin_mul_overflow(there, (uint64_t)f->n_nodes, &nodes)) nodes = COUNTLESS;
+        amount.written += f->n_nodes;
+        amount.placed = HOP_MIN(amount.placed + HOP_MIN(nodes, COUNTLESS), COUNTLESS);
+        survey_mentions(all, f, there);
+    }
+    return amount;
 }
 
 void procedure_survey(struct shared *S, uint32_t fn)
 {
     struct unfolding *all = ARENA_ZNEW(&S->p->arena, struct unfolding, fn + 1);
+    survey_reached(S->m, all, fn);
     survey_bodies(S->m, all, fn);
-    uint64_t written = survey_copies(S->m, all, fn);
-    const struct unfolding *whole = &all[fn];
-    bool deep = whole->depth > DEEP_PROGRAM;
-    bool repeats = whole->nodes > LARGE_PROGRAM && whole->nodes / LARGE_BY_BODIES > written;
+    struct amount amount = survey_copies(S->m, all, fn, true);
+    bool repeats = amount.placed > LARGE_PROGRAM && amount.placed / LARGE_BY_BODIES > amount.written;
     S->unfolding = all;
-    S->large = deep || repeats || procedures_everywhere;
+    S->large = all[fn].depth > DEEP_PROGRAM || repeats;
+    S->shallow = all[fn].depth <= SHALLOW_PROGRAM;
     S->procedure_map.arena = &S->p->arena;
+    if (S->large) survey_copies(S->m, all, fn, false);
 }
 
 static const struct fn *program_entry(const struct shared *S) { return S->program->entry; }
@@ -97,34 +143,43 @@ static bool may_call(const struct lp *p)
 static bool wants_procedure(const struct lower *L, uint32_t fn)
 {
     const struct shared *S = L->S;
-    if (!S->large || fn > program_entry(S)->id) return false;
+    if (fn > program_entry(S)->id) return false;
     const struct unfolding *u = &S->unfolding[fn];
     if (!u->plain || !may_call(S->p)) return false;
-    bool worth_a_call = u->nodes >= LEAST_PROCEDURE && u->copies >= OFTEN;
-    return worth_a_call || S->depth >= DEEP_PROGRAM || procedures_everywhere;
+    if (procedures_everywhere || (S->large && S->depth >= DEEP_PROGRAM)) return true;
+    if (S->large) return u->nodes >= LEAST_PROCEDURE && u->share.copies >= OFTEN;
+    struct shared_body here = u->share;
+    here.in_loop = lower_in_loop(L);
+    return sharing_pays(&here);
 }
 
 /* ---- making ---- */
 
-/* What a procedure is made for: a function, and what its symbols are over the entry's. */
-struct wanted {
-    uint32_t fn, n_dims;
-    const dim *dims;
-    uint64_t hash;
-};
-
-static bool is_wanted(const struct procedure *q, const struct wanted *w)
+static bool same_list(const uint32_t *a, const uint32_t *b, uint32_t n)
 {
-    if (q->fn != w->fn || q->n_dims != w->n_dims) return false;
-    return !w->n_dims || !memcmp(q->dims, w->dims, w->n_dims * sizeof *w->dims);
+    return !n || !memcmp(a, b, n * sizeof *a);
 }
 
-static uint32_t find_procedure(const struct shared *S, const struct wanted *w)
+static uint64_t hash_procedure(const struct procedure *q, uint32_t n_results)
+{
+    uint64_t hash = hash_mix(q->fn, q->in_loop);
+    for (uint32_t i = 0; i < q->n_dims; i++) hash = hash_mix(hash, q->dims[i]);
+    for (uint32_t k = 0; k < n_results; k++) hash = hash_mix(hash, q->overwrites[k]);
+    return hash;
+}
+
+/* The number of the procedure like `wanted`, HOP_NONE: there is none. */
+static uint32_t find_procedure(const struct shared *S, const struct procedure *wanted)
 {
     const struct map *map = &S->procedure_map;
-    for (uint32_t it = map_first(map, w->hash); it != HOP_NONE; it = map_next(map, w->hash, it)) {
+    uint32_t n_results = module_fn(S->m, wanted->fn)->n_results;
+    uint64_t hash = hash_procedure(wanted, n_results);
+    for (uint32_t it = map_first(map, hash); it != HOP_NONE; it = map_next(map, hash, it)) {
         const struct procedure *q = &S->procedures.data[map_value(map, it)];
-        if (is_wanted(q, w)) return q->number;
+        bool same = q->fn == wanted->fn && q->in_loop == wanted->in_loop && q->n_dims == wanted->n_dims;
+        if (same && same_list(q->dims, wanted->dims, q->n_dims) &&
+            same_list(q->overwrites, wanted->overwrites, n_results))
+            return q->number;
     }
     return HOP_NONE;
 }
@@ -167,37 +222,46 @@ static struct slot param_slot(struct lower *B, type_id t)
 }
 
 /* Into S->p, which is empty. */
-static void lower_into(struct shared *S, const struct fn *g, const dim *dims)
+static void lower_into(struct shared *S, const struct procedure *q)
 {
     struct lp *p = S->p;
+    const struct fn *g = module_fn(S->m, q->fn);
     struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, g->n_results);
     struct lower *B = lower_new(S, NULL, g, sinks);
-    bind_symbols(B, dims);
+    bind_symbols(B, q->dims);
     for (uint32_t i = 0; i < g->n_params; i++) B->slots[i] = param_slot(B, value_type(g, i));
     for (uint32_t k = 0; k < g->n_results; k++) {
-        lpv first = lp_index(p, 0);
-        struct array to = { param_buffer(B, value_type(g, g->results[k])), first };
-        sinks[k] = (struct sink){ .array = to, .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
+        struct array own = { param_buffer(B, value_type(g, g->results[k])), lp_index(p, 0) };
+        uint32_t over = q->overwrites[k];
+        if (over != HOP_NONE) p->buffers.data[over].updated = true;
+        sinks[k] = (struct sink){ .array = over != HOP_NONE ? B->slots[over].array : own,
+                                  .overwrites = over,
+                                  .instead = { HOP_NONE, LPV_NONE } };
     }
     lower_steps(B);
+    for (uint32_t k = 0; k < g->n_results; k++)
+        if (sinks[k].moved)
+            lower_copy(B, value_type(g, g->results[k]), sinks[k].instead, sinks[k].array,
+                       "an array whose old content is still read while the new one is made");
 }
 
 /* The loop program of a procedure. What is being lowered around it waits meanwhile. */
-static struct lp *lower_procedure(struct shared *S, const struct wanted *w)
+static struct lp *lower_procedure(struct shared *S, const struct procedure *q)
 {
     const struct lp *program = S->program;
-    const struct fn *g = module_fn(S->m, w->fn);
+    const struct fn *g = module_fn(S->m, q->fn);
     struct shared around = *S;
     struct lp *p = lp_new(S->m, program->entry, program->strict);
     hop_cleanup_push(lp_free, p);
     p->no_contract = program->no_contract;
     p->n_inputs = g->n_params;
+    p->name = arena_printf(&p->arena, "%s", g->name ? module_text(S->m, g->name) : "a body");
     p->level = 1; /* it is a procedure; how high it stands is known when it is made */
     S->p = p;
-    S->loop_depth = 1; /* it may be called in a loop */
+    S->loop_depth = q->in_loop;
     S->depth = 0;
     S->level = 0;
-    lower_into(S, g, w->dims);
+    lower_into(S, q);
     p->level = S->level + 1;
     if (p->level > DEEPEST_CALLS)
         hop_throw(HOP_INVALID, "functions call each other more than %d deep: too deep to be compiled",
@@ -210,17 +274,20 @@ static struct lp *lower_procedure(struct shared *S, const struct wanted *w)
     return p;
 }
 
-static uint32_t make_procedure(struct shared *S, const struct wanted *w)
+static uint32_t make_procedure(struct shared *S, const struct procedure *wanted)
 {
     struct lp *program = S->program;
-    struct lp *p = lower_procedure(S, w);
+    struct lp *p = lower_procedure(S, wanted);
+    uint32_t n_results = module_fn(S->m, wanted->fn)->n_results;
     hop_cleanup_push(lp_free, p);
     vec_push(&program->arena, &program->procedures, p);
     hop_cleanup_pop(p);
-    const dim *dims = w->n_dims ? arena_copy(&program->arena, w->dims, w->n_dims * sizeof *dims) : NULL;
-    struct procedure q = { w->fn, w->n_dims, dims, program->procedures.len - 1 };
+    struct procedure q = *wanted; /* its lists may lie in the arena of a procedure that is no more */
+    q.number = program->procedures.len - 1;
+    q.dims = arena_copy(&program->arena, wanted->dims, q.n_dims * sizeof *q.dims);
+    q.overwrites = arena_copy(&program->arena, wanted->overwrites, n_results * sizeof *q.overwrites);
     vec_push(&program->arena, &S->procedures, q);
-    map_put(&S->procedure_map, w->hash, S->procedures.len - 1);
+    map_put(&S->procedure_map, hash_procedure(&q, n_results), S->procedures.len - 1);
     return q.number;
 }
 
@@ -241,44 +308,48 @@ static struct lp_operand argument_of(struct lower *L, val v)
     return whole_array(a);
 }
 
-static struct lp_operand result_of(struct lower *L, const struct node *n, uint32_t k)
+static struct lp_operand result_of(struct lower *L, const struct node *n, uint32_t k, bool overwrites)
 {
     val v = n->results + k;
+    if (overwrites) return whole_array(lower_overwrite(L, n, k));
     bool own = !is_scalar(L, v) && lower_result_used(L, n, k);
     if (own) return whole_array(lower_result(L, n, k));
     return whole_array(lower_alloc(L, value_type(L->f, v), "a result of a call"));
 }
 
 /* false: a symbol is found while running, and no dim over the entry's. */
-static bool wanted_of(struct lower *L, const struct region *region, struct wanted *out)
+static bool entry_dims(struct lower *L, const struct region *region, dim *out)
 {
-    const struct fn *g = module_fn(L->S->m, region->fn);
-    dim *dims = ARENA_NEW(&L->S->p->arena, dim, g->n_outer_symbols);
-    uint64_t hash = hash_mix(region->fn, region->n_dims);
     for (uint32_t i = 0; i < region->n_dims; i++) {
-        dims[i] = lower_entry_dim(L, region->dims[i]);
-        if (dims[i] == HOP_NONE) return false;
-        hash = hash_mix(hash, dims[i]);
+        out[i] = lower_entry_dim(L, region->dims[i]);
+        if (out[i] == HOP_NONE) return false;
     }
-    *out = (struct wanted){ .fn = region->fn, .n_dims = region->n_dims, .dims = dims, .hash = hash };
     return true;
 }
 
-bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *n)
+bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *n, const uint32_t *overwrites)
 {
     struct shared *S = L->S;
     struct lp *p = S->p;
     const struct region *region = node_region(f, n, 0);
     const struct fn *g = module_fn(S->m, region->fn);
-    struct wanted w;
-    if (L->probe || !wants_procedure(L, region->fn) || !wanted_of(L, region, &w)) return false;
-    uint32_t number = find_procedure(S, &w);
-    if (number == HOP_NONE) number = make_procedure(S, &w);
-    S->level = HOP_MAX(S->level, S->program->procedures.data[number]->level);
+    if (L->probe || !wants_procedure(L, region->fn)) return false;
+    dim *dims = ARENA_NEW(&p->arena, dim, g->n_outer_symbols);
+    if (!entry_dims(L, region, dims)) return false;
+    struct procedure wanted = { .fn = region->fn,
+                                .n_dims = region->n_dims,
+                                .dims = dims,
+                                .overwrites = overwrites,
+                                .in_loop = S->large || lower_in_loop(L) };
+    uint32_t number = find_procedure(S, &wanted);
+    if (number == HOP_NONE) number = make_procedure(S, &wanted);
+    struct lp *q = S->program->procedures.data[number];
+    S->level = HOP_MAX(S->level, q->level);
+    q->n_calls++;
     struct lp_operand *operands = ARENA_ZNEW(&p->arena, struct lp_operand, g->n_params + g->n_results);
     struct lp_operand *results = operands + g->n_params;
     for (uint32_t i = 0; i < g->n_params; i++) operands[i] = argument_of(L, node_region_operands(f, n, 0)[i]);
-    for (uint32_t k = 0; k < g->n_results; k++) results[k] = result_of(L, n, k);
+    for (uint32_t k = 0; k < g->n_results; k++) results[k] = result_of(L, n, k, overwrites[k] != HOP_NONE);
     lp_add_call(p, (struct lp_call){ .kind = CALL_PROCEDURE,
                                      .target = number,
                                      .source = g->n_params,
@@ -329,7 +400,8 @@ const struct fn *procedure_body(struct lower *L, const struct node *n, const str
     struct shared *S = L->S;
     hop_check_stack();
     bool called = node_row(n)->control == CONTROL_CALL;
-    if (!called && wants_procedure(L, g->id) && g->n_nodes) g = wrapper(S, g);
+    bool by_call = S->large || procedures_everywhere;
+    if (!called && by_call && wants_procedure(L, g->id) && g->n_nodes) g = wrapper(S, g);
     S->lowered += g->n_nodes;
     if (S->lowered > MOST_NODES)
         hop_throw(HOP_INVALID,

@@ -215,6 +215,26 @@ static bool multiplies(const struct lp_block *block)
     return found;
 }
 
+static bool program_multiplies(const struct lp *p)
+{
+    bool found = multiplies(p->root);
+    for (uint32_t i = 0; i < p->procedures.len && !found; i++)
+        found = multiplies(p->procedures.data[i]->root);
+    return found;
+}
+
+/* Bodies that are compiled once and called. */
+static void shared_text(struct text *out, const struct lp *p)
+{
+    if (!p->procedures.len) return;
+    text_add(out, "shared bodies: %u\n", p->procedures.len);
+    for (uint32_t i = 0; i < p->procedures.len; i++) {
+        const struct lp *q = p->procedures.data[i];
+        text_add(out, "  %-12s %u nests, called in %u places\n", q->name, q->n_nests, q->n_calls);
+        nests_text(out, q->root, 1);
+    }
+}
+
 static void stages_text(struct text *out, const struct compile_report *r)
 {
     double total = 0;
@@ -241,9 +261,10 @@ static void explain_text(struct text *out, const struct explanation *e)
     if (e->p) {
         text_add(out, "nests: %u\n", e->p->n_nests);
         nests_text(out, e->p->root, 0);
+        shared_text(out, e->p);
         stored_text(out, e);
         updates_text(out, e);
-        if (multiplies(e->p->root)) text_add(out, "products: %s\n", blas_description());
+        if (program_multiplies(e->p)) text_add(out, "products: %s\n", blas_description());
     }
     size_t arena = exe_arena_bytes(e->exe);
     if (arena == (size_t)-1) text_str(out, "memory: depends on sizes\n");
@@ -351,6 +372,18 @@ static void stored_json(struct text *out, const struct lp *p)
     text_str(out, "]");
 }
 
+static void shared_json(struct text *out, const struct lp *p)
+{
+    json_begin(out, "shared");
+    for (uint32_t i = 0; p && i < p->procedures.len; i++) {
+        const struct lp *q = p->procedures.data[i];
+        json_begin_entry(out);
+        json_field(out, "name", q->name);
+        text_add(out, ", \"nests\": %u, \"calls\": %u}", q->n_nests, q->n_calls);
+    }
+    text_str(out, "]");
+}
+
 static void notes_json(struct text *out, const char *key, const char *const *notes, uint32_t n)
 {
     json_begin(out, key);
@@ -393,11 +426,12 @@ static void explain_json(struct text *out, const struct explanation *e)
         text_add(out, ", \"nodes\": %u, \"ms\": %.4f}", n->nodes, n->ms);
     }
     text_add(out, "], \"nests\": %u", p ? p->n_nests : 0);
+    shared_json(out, p);
     stored_json(out, p);
     notes_json(out, "copies", p ? p->copy_notes.data : NULL, p ? p->copy_notes.len : 0);
     notes_json(out, "placed", p ? p->within_notes.data : NULL, p ? p->within_notes.len : 0);
     updates_json(out, e);
-    const char *products = p && multiplies(p->root) ? blas_description() : NULL;
+    const char *products = p && program_multiplies(p) ? blas_description() : NULL;
     if (products) notes_json(out, "products", &products, 1);
     size_t arena = exe_arena_bytes(e->exe);
     json_key(out, "memory_bytes");

@@ -1,23 +1,11 @@
-/* Inlining: a call becomes the nodes of its body when the body is small or when nobody else calls it. Large
- * bodies with several callers stay calls, so that they are compiled once. A switch with one branch is a call,
- * too. All of it together is bounded: what would make the program several times as large stays a call. */
+/* Inlining: a call becomes the nodes of its body when the body is small (sharing.h) or when nobody else calls
+ * it. A switch with one branch is a call, too. All of it together is bounded: what would make the program
+ * several times as large stays a call. */
 #include "transform/pass.h"
+#include "transform/sharing.h"
 
-enum {
-    SMALL_BODY = 12,     /* nodes, those of nested bodies included */
-    DEEPEST_BODY = 64,   /* bodies in bodies below which a body is not small */
-    AFTER_REFUSAL = 1000 /* nodes that may still be inlined when a body was too large for what was left */
-};
-
-/* Up to `limit` and a little more. */
-static uint64_t body_size(const struct module *m, const struct fn *f, uint64_t limit, uint32_t depth)
-{
-    uint64_t size = f->n_nodes;
-    if (depth > DEEPEST_BODY) return limit + 1;
-    for (uint32_t r = 0; r < f->n_regions && size <= limit; r++)
-        size += body_size(m, module_fn(m, f->regions[r].fn), limit, depth + 1);
-    return size;
-}
+/* Code that may still be inlined when a body was too large for what was left. */
+enum { AFTER_REFUSAL = 1000 };
 
 static bool wants_call(const struct node *n)
 {
@@ -107,8 +95,8 @@ static bool inline_rule(struct simplifier *s, struct copier *c, const struct nod
     uint32_t here = 0;
     for (uint32_t r = 0; r < c->f->n_regions && here < 2; r++) here += c->f->regions[r].fn == region->fn;
     bool shared = HOP_MAX(here, simplifier_uses(s, region->fn)) > 1;
-    uint64_t limit = shared ? HOP_MIN((uint64_t)SMALL_BODY, s->inline_left) : s->inline_left;
-    uint64_t size = body_size(s->m, g, limit, 0);
+    uint64_t limit = shared ? HOP_MIN(small_body_code(), s->inline_left) : s->inline_left;
+    uint64_t size = body_code(s->m, g, limit);
     if (size > limit) {
         /* Or every call would be measured so far. */
         if (!shared) s->inline_left = HOP_MIN(s->inline_left, (uint64_t)AFTER_REFUSAL);

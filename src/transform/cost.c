@@ -1,7 +1,9 @@
 /* What running a function costs, as a guess: a function comes in, a number goes out. The unit is about the
  * time in which a byte moves to or from memory, so that running again and keeping can be compared. Sizes and
  * numbers of trips that are not known count as a few dozen. */
-#include "hops/hops.h"
+#include "transform/cost.h"
+
+#include "loop/lower.h"
 
 enum {
     GUESSED_SIZE = 64,
@@ -66,7 +68,8 @@ static int64_t node_cost(struct module *m, const struct fn *f, const struct node
     const struct op_lower *lower = node_row(n)->lower;
     int64_t elements = 0;
     if (n->n_regions) {
-        bool once = n->op == OP_switch || n->op == OP_invoke_subgraph;
+        uint8_t control = node_row(n)->control;
+        bool once = control == CONTROL_CALL || control == CONTROL_CHOICE;
         int64_t cost = 0;
         for (uint32_t r = 0; r < n->n_regions; r++) {
             int64_t body = run_cost(m, node_region(f, n, r)->fn);
