@@ -1364,7 +1364,7 @@ def gradient(x, /, *spacing, axis=None):
 
 def _slopes(x, h, axis):
     n = x.shape[axis]
-    if _shapes.holds(n, "<", 2):
+    if _shapes.lacks_elements((n - 1,)) or _shapes.holds(n, "<", 2):
         raise InvalidError(
             f"{_core.call_place()}expected two elements at least along axis {axis} of {x._type}"
         )

@@ -301,6 +301,23 @@ static PyObject *slot_repr(PyObject *self)
 
 typedef hop_dim (*dim_operator)(hop_place at, hop_dim x, hop_dim y);
 
+/* Programs divide sizes by positive ones alone: by proof, by a guard, or by a check when they run. */
+static bool positive(PyObject *divisor, hop_dim d, hop_place at)
+{
+    int order = hop_dim_order_at(at, d, hop_dim_const(0));
+    int answer = order ? decided(order, Py_GT) : 0;
+    if (answer < 0) answer = guarded(d, hop_dim_const(0), Py_GT);
+    if (answer > 0) return true;
+    if (!order) raise_status(hop_failed());
+    else if (!answer)
+        PyErr_Format(PyExc_ZeroDivisionError, "a size is divided by %R, which is not above 0", divisor);
+    if (PyErr_Occurred()) return false;
+    hop_val value = hop_dim_value_at(at, d), above = hop_gt_at(at, value, hop_int(0));
+    int status = hop_check_at(at, above, "a size is divided by one above 0: {}", &value, 1);
+    if (status) raise_status(status);
+    return !status;
+}
+
 /* Of sizes and integers a size, of anything else that hop computes with a value. */
 static PyObject *combine(PyObject *x, PyObject *y, dim_operator make, int code)
 {
@@ -314,6 +331,7 @@ static PyObject *combine(PyObject *x, PyObject *y, dim_operator make, int code)
         return NULL;
     }
     hop_place at = user_place();
+    if (divides && is_size(y) && !positive(y, b, at)) return NULL;
     return made_dim(make(at, a, b), at);
 }
 #define ARITHMETIC(name, make, code) \

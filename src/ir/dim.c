@@ -256,12 +256,19 @@ static dim binary(struct module *m, enum dim_kind kind, dim a, dim b)
     return intern(m, (struct dim_node){ .kind = (uint8_t)kind, .n = 2, .args = (dim[]){ a, b } });
 }
 
+static bool is_negative(const struct module *m, dim d)
+{
+    return dim_is_const(m, d) && dim_const_value(m, d) < 0;
+}
+
+/* Divisors that are numbers are positive: that is what back ends divide by. */
 dim dim_floordiv(struct module *m, dim a, dim b)
 {
     dim q, rest;
     if (b == 1 || a == 0) return a;
     if (dim_is_const(m, a) && dim_is_const(m, b))
         return dim_const(m, floordiv64(dim_const_value(m, a), dim_const_value(m, b)));
+    if (is_negative(m, b)) return dim_floordiv(m, dim_sub(m, 0, a), dim_sub(m, 0, b));
     if (dim_is_const(m, b) && split_by(m, a, dim_const_value(m, b), &q, &rest))
         return dim_add(m, q, dim_floordiv(m, rest, b));
     return binary(m, DIM_FLOORDIV, a, b);
@@ -273,6 +280,7 @@ dim dim_mod(struct module *m, dim a, dim b)
     if (b == 1 || a == 0) return 0;
     if (dim_is_const(m, a) && dim_is_const(m, b))
         return dim_const(m, mod64(dim_const_value(m, a), dim_const_value(m, b)));
+    if (is_negative(m, b)) return dim_sub(m, 0, dim_mod(m, dim_sub(m, 0, a), dim_sub(m, 0, b)));
     if (dim_is_const(m, b) && split_by(m, a, dim_const_value(m, b), &q, &rest)) return dim_mod(m, rest, b);
     return binary(m, DIM_MOD, a, b);
 }
