@@ -11,6 +11,7 @@ from ._errors import InvalidError
 _MOST_SEEN = 64
 _SIZES_OF_OUTER, _SIZES_OF_INNER = 2, 3  # after how many a dim is a symbol; inner: the last one of several
 _MOST_PINNED = 2  # after so many programs that needed a dim as a number it stays one
+_LARGEST = (1 << 31) - 1  # of a symbol, so that indices are narrow; larger sizes get programs of their own
 
 
 class Check:
@@ -32,6 +33,16 @@ class Check:
         """The symbol that it makes a number, or None."""
         single = re.fullmatch(r"(\w+) == (\w+)", self.text)
         return self.names[0] if single and len(self.names) == 1 else None
+
+    def range(self):
+        """(symbol, smallest, largest) where it is about a symbol's range, or None."""
+        bound = re.fullmatch(r"([^\W\d]\w*) (<|<=|>|>=) (\d+)", self.text)
+        if not bound:
+            return None
+        name, sign, n = bound[1], bound[2], int(bound[3])
+        if sign in (">", ">="):
+            return name, n + (sign == ">"), _LARGEST
+        return name, 0, n - (sign == "<")
 
 
 class Fit:
@@ -207,11 +218,12 @@ class Sizes:
         if said:
             raise InvalidError(f"{place()}jit: {said}, as dims= declares")
 
-    def _plan(self, shapes, fixed):
-        """The sizes of a program for these shapes, in which positions that are fixed are numbers."""
+    def _plan(self, shapes, fixed, ranges):
+        """The sizes of a program for these shapes, in which positions that are fixed are numbers, and symbols
+        have these ranges."""
         flat = tuple(n for shape in shapes for n in shape)
         vectors = [*self._seen, flat]
-        free, inner, at = {}, {}, 0
+        free, inner, at = {}, {}, 0  # histories of what becomes a symbol, and of what does if another one does
         taken = {d for leaf in self._declared or () for d in leaf or () if isinstance(d, str)}
         dims = []
         for i, shape in enumerate(shapes):
@@ -221,7 +233,7 @@ class Sizes:
                 d, history = n, tuple(v[at] for v in vectors)
                 if declared is not None and declared[axis] is not None:
                     d = declared[axis]
-                elif self._dynamic and at not in fixed and self._pinned.get(at, 0) < _MOST_PINNED:
+                elif self._may_vary(at, n, fixed):
                     last = axis == len(shape) - 1 and len(shape) > 1
                     kinds = len(set(history))
                     if kinds >= (_SIZES_OF_INNER if last else _SIZES_OF_OUTER):
@@ -239,16 +251,21 @@ class Sizes:
         names = _names(taken)
         symbols = {history: next(names) for history in free}
         dims = [tuple(symbols[d] if isinstance(d, tuple) else d for d in leaf) for leaf in dims]
-        return Fit(dims, self._ranges), {symbols[h]: h[-1] for h in free}
+        of_symbols = {name: ranges.get(name, (0, _LARGEST)) for name in symbols.values()}
+        return Fit(dims, {**self._ranges, **of_symbols}), {symbols[h]: h[-1] for h in free}
+
+    def _may_vary(self, at, n, fixed):
+        """Whether a position, of size n, may be a symbol."""
+        return self._dynamic and at not in fixed and n <= _LARGEST and self._pinned.get(at, 0) < _MOST_PINNED
 
     def capture(self, leaves, make, log=None):
         """(what make(types, declarations, hints) gives for these arguments, the sizes that it is for). log:
         told why a capture with symbols was given up."""
         shapes = [x.shape for x in leaves]
-        fixed = set()
+        fixed, ranges = set(), {}
         made = fit = None
         while made is None:
-            fit, hints = self._plan(shapes, fixed)
+            fit, hints = self._plan(shapes, fixed, ranges)
             signature = tuple(fit.dims)
             if hints and signature in self._refused:
                 fixed = self._all(shapes)
@@ -264,8 +281,11 @@ class Sizes:
                     log(f"its sizes are numbers, since a capture without them failed: {_first_line(error)}")
                 continue
             unfit = self._unfit(shapes, fit, hints)
+            tighter = _tighter(fit, hints)
             if unfit:
-                fixed, made = fixed | unfit, None
+                fixed, ranges, made = fixed | unfit, {}, None
+            elif tighter != ranges:  # what the compiler knows of a size, it need not provide for
+                ranges, made = tighter, None
         flat = tuple(n for shape in shapes for n in shape)
         if flat not in self._seen:
             self._seen = [*self._seen[-_MOST_SEEN:], flat]
@@ -299,6 +319,16 @@ class Sizes:
             if flat_dims[p] in pinned:
                 self._pinned[p] = self._pinned.get(p, 0) + 1
         return out
+
+
+def _tighter(fit, hints):
+    """The ranges of symbols with a hint that the checks leave."""
+    out = {}
+    for name, lo, hi in filter(None, (check.range() for check in fit.checks)):
+        if name in hints:
+            before = out.get(name) or fit.ranges[name]
+            out[name] = max(before[0], lo), min(before[1], hi)
+    return {name: fit.ranges[name] for name in hints if fit.ranges[name] != (0, _LARGEST)} | out
 
 
 def _names(taken):

@@ -925,6 +925,23 @@ static void batch_concat(struct batch *v)
     v->results[0] = emit(v->b, OP_concat, x, v->n->n_operands, &a);
 }
 
+/* Where an element of the whole stands in operand i of a concat. An index of the whole is never below the
+ * first operand and never beyond the last one: only where another one is meant must it be brought into range.
+ */
+static lpv concat_at(struct lower *L, const struct fn *f, const struct node *n, uint32_t i, dim start,
+                     lpv index)
+{
+    struct lp *p = lower_lp(L);
+    struct module *m = lower_module(L);
+    uint32_t along = (uint32_t)node_attr(f, n, CONCAT_DIM)->i, last = n->n_operands - 1;
+    lpv at = lp_bin(p, LP_SUB, index, lower_dim(L, start));
+    dim size = operand_type(m, f, n, i).dims[along];
+    while (last > i && !operand_type(m, f, n, last).dims[along]) last--;
+    if (i != last || dim_is_const(m, size)) /* of a number the range is known */
+        at = lp_bin(p, LP_MIN, at, lp_bin(p, LP_SUB, lower_dim(L, size), lp_index(p, 1)));
+    return start ? lp_bin(p, LP_MAX, at, lp_index(p, 0)) : at;
+}
+
 static lpv elem_concat(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                        const lpv *idx)
 {
@@ -941,7 +958,7 @@ static lpv elem_concat(struct lower *L, const struct fn *f, const struct node *n
     for (uint32_t i = 0; i < n->n_operands; i++) {
         dim size = operand_type(m, f, n, i).dims[along];
         if (!size) continue;
-        at[along] = lower_clamp(p, lp_bin(p, LP_SUB, idx[along], lower_dim(L, start)), lower_dim(L, size));
+        at[along] = concat_at(L, f, n, i, start, idx[along]);
         lpv here = lower_elem_if(L, lower_not_empty(L, f, size, LPV_NONE), operand(f, n, i), at,
                                  value == LPV_NONE ? nothing : value);
         if (value == LPV_NONE) value = here;

@@ -267,6 +267,11 @@ def roll(x, /, shift, axis=None):
         return x if axis else +x
     if isinstance(shift, (tuple, list)):
         raise InvalidError(f"roll: {len(shift)} shifts need as many axes: axis=({axis},) or more")
+    if type(shift) is int and type(axis) is int and -x.ndim <= axis < x.ndim:
+        n = x.shape[axis]
+        if shift and _shapes.is_symbolic(n) and _shapes.holds(n, ">", abs(shift)):  # two parts, none empty
+            cut, front = (n - shift if shift > 0 else -shift), (slice(None),) * (axis % x.ndim)
+            return concat([x[(*front, slice(cut, None))], x[(*front, slice(None, cut))]], axis=axis)
     return _call(_CODE["roll"], (x, shift), None, axis)
 
 
