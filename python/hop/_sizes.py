@@ -195,7 +195,8 @@ class Sizes:
     __slots__ = ("names", "_dynamic", "_declared", "_ranges", "_seen", "_pinned", "_refused")
 
     def __init__(self, arguments, dynamic=True, declared=None):
-        self.names = [tree.path_text(path, name) for name, x in arguments for path, _ in tree.leaves_with_path(x)]
+        paths = [(path, name) for name, x in arguments for path, _ in tree.leaves_with_path(x)]
+        self.names = [tree.path_text(path, name) for path, name in paths]
         self._dynamic, self._ranges = dynamic, declared.ranges if declared else {}
         self._declared = declared.leaves(arguments) if declared else None
         self._seen, self._pinned, self._refused = [], {}, set()
@@ -223,7 +224,7 @@ class Sizes:
         have these ranges."""
         flat = tuple(n for shape in shapes for n in shape)
         vectors = [*self._seen, flat]
-        free, inner, at = {}, {}, 0  # histories of what becomes a symbol, and of what does if another one does
+        free, inner, at = {}, {}, 0  # histories: of symbols, of what becomes one if another position does
         taken = {d for leaf in self._declared or () for d in leaf or () if isinstance(d, str)}
         dims = []
         for i, shape in enumerate(shapes):

@@ -1,5 +1,5 @@
-"""jit and changing sizes: which dims become symbols and when, what programs are kept, sizes that are declared;
-random programs over arrays whose sizes change give what they give without jit."""
+"""jit and changing sizes: which dims become symbols and when, what programs are kept, sizes that are
+declared; random programs over arrays whose sizes change give what they give without jit."""
 
 import contextlib
 import io
@@ -172,7 +172,8 @@ class Rules(Case):
         with log() as out:
             for n in (3, 4, 5):
                 self.close(g(array(n)), array(n) * 2)
-        self.assertIn("its sizes are numbers, since a capture without them failed: a size must be", out.getvalue())
+        said = "its sizes are numbers, since a capture without them failed: a size must be a number here"
+        self.assertIn(said, out.getvalue())
         self.assertEqual(types(g), ["f32[3]", "f32[4]", "f32[5]"])
 
     def test_errors_are_those_of_the_call(self):
@@ -192,7 +193,8 @@ class Declared(Case):
             self.close(f(array(n, 2)), hop.mean(array(n, 2), axis=0))
         self.assertEqual(types(f), ["f32[T, 2]"])
         self.assertIn("T in 1..4096", f.text(array(3, 2)))
-        for shape, said in (((3, 3), "axis 1, not 2"), ((0, 2), "size T is 0, not in 1..4096"), ((2,), "1 axes")):
+        wrong = (((3, 3), "axis 1, not 2"), ((0, 2), "size T is 0, not in 1..4096"), ((2,), "1 axes"))
+        for shape, said in wrong:
             with self.assertRaisesRegex(hop.InvalidError, said):
                 f(array(*shape))
 
@@ -207,7 +209,7 @@ class Declared(Case):
         self.assertEqual(types(g), ["f32[M], f32[M, N], f32[N], f32[4]"])
         g(p, array(3), array(5))
         self.assertEqual(programs(g), 2)
-        with self.assertRaisesRegex(hop.InvalidError, "argument p.'w'.* has size 3 along axis 1|argument x has size 4"):
+        with self.assertRaisesRegex(hop.InvalidError, "argument x has size 4 along axis 0, not N"):
             g(p, array(4), array(4))
         h = hop.jit(lambda p: p["a"] + p["b"], dims={"p": "T"})  # a prefix: for every leaf
         h({"a": array(3), "b": array(3)})
@@ -236,9 +238,10 @@ class Declared(Case):
 
     def test_mistakes(self):
         for dims, error in (
-            ({"z": "T"}, hop.InvalidError), ("T", TypeError), ({"x": 3}, TypeError), ({"x": "T in 5..2"}, hop.InvalidError),
-            ({"x": "T in 1..2, T in 1..3"}, hop.InvalidError), ({"x": "T +"}, hop.InvalidError), ({"x": "a.b"}, hop.InvalidError),
-            ({1: "T"}, TypeError), ({"x": "T[0]"}, hop.InvalidError),
+            ("T", TypeError), ({"x": 3}, TypeError), ({1: "T"}, TypeError), ({"z": "T"}, hop.InvalidError),
+            ({"x": "T in 5..2"}, hop.InvalidError), ({"x": "T in 1..2, T in 1..3"}, hop.InvalidError),
+            ({"x": "T +"}, hop.InvalidError), ({"x": "a.b"}, hop.InvalidError),
+            ({"x": "T[0]"}, hop.InvalidError),
         ):  # fmt: skip
             with self.assertRaises(error, msg=str(dims)):
                 hop.jit(lambda x: x, dims=dims)
