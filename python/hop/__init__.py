@@ -61,11 +61,13 @@ from . import _entries, debug, flatten_util, linalg, nn, optim, random, tree_uti
 from ._check import *  # noqa: E402, F403
 from ._numpy import *  # noqa: E402, F403
 
+Size = _core.Size
 __version__ = _core.version
 __array_api_version__ = "2024.12"
 
 __all__ = [
-    "Array", "Tracer", "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug",
+    "Array", "Tracer", "Size",
+    "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug",
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
     *_callback.__all__, *_check.__all__, *_control.__all__, *_files.__all__,  # noqa: F405
     *_function.__all__, *_jit.__all__, *_printing.__all__, *_sets.__all__,  # noqa: F405

@@ -115,11 +115,12 @@ def _symbolic_slice(s, size):
     if step > 0:
         start, stop = _edge(s.start, size, 0, 0), _edge(s.stop, size, size, 0)
         stop = stop if _shapes.holds(start, "<=", stop) else _shapes.largest(start, stop)
+        start, stop = _shapes.short(start), _shapes.short(stop)
         return f"{_shapes.text(start)}:{_shapes.text(stop)}:{step}"
     start, stop = _edge(s.start, size, size - 1, -1), _edge(s.stop, size, -1, -1)
     if _shapes.equal(start, -1) or _shapes.holds(stop, ">=", start):
         return "0:0"
-    stop = _shapes.least(start, stop)
+    start, stop = [_shapes.short(b + 1) - 1 for b in (start, _shapes.least(start, stop))]
     return f"{_shapes.text(start)}:{'' if _shapes.equal(stop, -1) else _shapes.text(stop)}:{step}"
 
 

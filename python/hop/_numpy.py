@@ -17,8 +17,8 @@ from ._ops import (
     bitwise_invert, bitwise_left_shift, bitwise_right_shift, broadcast_arrays, broadcast_shapes,
     broadcast_to, clip, concat, conj, copysign, cumulative_prod, cumulative_sum, diagonal, diff, divide,
     equal, exp2, expand_dims, eye, flip, floor, floor_divide, full, inf, isfinite, isnan, linspace,
-    logical_not, matmul, max, maximum, mean, meshgrid, min, minimum, moveaxis, nan, nonzero, ones, ones_like, pad,
-    permute_dims, popcount, pow, prod, quantile, remainder, reshape, round, searchsorted, sin, sort,
+    logical_not, matmul, max, maximum, mean, meshgrid, min, minimum, moveaxis, nan, nonzero, ones, ones_like,
+    pad, permute_dims, popcount, pow, prod, quantile, remainder, reshape, round, searchsorted, sin, sort,
     split, sqrt, stack, sum, swapaxes, take, take_along_axis, tensordot, tril, trunc, where, zeros,
     zeros_like,
 )  # fmt: skip

@@ -45,7 +45,8 @@ def lacks_elements(shape):
     none = [holds(n, "==", 0) for n in shape]
     if None in none and True not in none:
         size = math.prod(n for n, known in zip(shape, none) if known is None)
-        _core.call(_core.codes["check"], (size._value > 0, size._value), "there are elements to choose from: {}")
+        said = "there are elements to choose from: {}"
+        _core.call(_core.codes["check"], (size._value > 0, size._value), said)
     return True in none
 
 
@@ -77,6 +78,15 @@ def text(n):
 
 def texts(sizes):
     return ", ".join([n._handle if isinstance(n, Size) else str(n) for n in sizes])
+
+
+_LONGEST = 120
+
+
+def short(n):
+    """A size whose expression has grown long as a new one, of which nothing is known but that it is as large:
+    sizes of parts of parts would grow without end."""
+    return bound(n._value) if isinstance(n, Size) and len(str(n)) > _LONGEST else n
 
 
 def is_traced_integer(x):

@@ -163,7 +163,9 @@ PyObject *array_of_value(hop_val v, hop_place at)
     const char *text = hop_type_text(v);
     if (!*text || read_type(text, a)) {
         Py_DECREF(a);
-        return *text ? PyErr_NoMemory() : raise_status(hop_failed());
+        if (!*text) return raise_status(hop_failed());
+        if (!strchr(text, ']')) return raise_invalid("the sizes are too long expressions: %.200s...", text);
+        return PyErr_NoMemory();
     }
     int status = keep_sizes(a, text);
     if (!status) return (PyObject *)a;

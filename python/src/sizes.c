@@ -126,6 +126,35 @@ static long long cut_constant(char *text)
     return *sign == '-' ? -constant : constant;
 }
 
+/* "(T % 2)" becomes "T % 2". */
+static void cut_parentheses(char *text)
+{
+    size_t n = strlen(text);
+    int depth = 0;
+    for (size_t i = 0; i < n; i++) {
+        depth += (text[i] == '(') - (text[i] == ')');
+        if (!depth && i + 1 < n) return;
+    }
+    if (*text != '(') return;
+    text[n - 1] = 0;
+    memmove(text, text + 1, n - 1);
+}
+
+/* Whether it was noted that an expression is what it is in the call at hand: that decides everything. */
+static bool is_fixed(const char *text)
+{
+    const struct frame *root = frame_top();
+    while (root->outer) root = root->outer;
+    PyObject *shown = PyUnicode_FromString(text), *hint = shown ? hint_of(shown) : NULL;
+    PyObject *said = hint ? PyUnicode_FromFormat("%U == %S", shown, hint) : NULL;
+    int there = said && root->constraints ? PySequence_Contains(root->constraints, said) : 0;
+    PyErr_Clear();
+    Py_XDECREF(said);
+    Py_XDECREF(hint);
+    Py_XDECREF(shown);
+    return there > 0;
+}
+
 /* Notes that the program is for calls in which a comparison holds alone; in one form, "T >= 3", whatever the
  * sides were. */
 static int constrain(hop_dim a, hop_dim b, int how)
@@ -145,6 +174,8 @@ static int constrain(hop_dim a, hop_dim b, int how)
         return -1;
     }
     long long than = -cut_constant(difference);
+    cut_parentheses(difference);
+    if (is_fixed(difference)) return 0;
     if (how == Py_LT || how == Py_GT) {
         than += how == Py_LT ? -1 : 1;
         how = how == Py_LT ? Py_LE : Py_GE;

@@ -220,7 +220,8 @@ def split(x, parts, /, axis=0):
     [Array([0], dtype=int64), Array([1, 2], dtype=int64), Array([3, 4, 5], dtype=int64)]
     """
     x = _array(x)
-    if isinstance(parts, int):
+    if isinstance(parts, _shapes.WHOLE):
+        parts = _arguments.integer(here("parts"), parts, 1, (1 << 31) - 1, "a number of parts, or positions")
         out = _call(_CODE["split"], (x,), None, axis, parts)
     else:
         axis = _along(x, axis)
