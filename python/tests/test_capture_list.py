@@ -2,6 +2,7 @@
 test_capture_acceptance.py is on the page."""
 
 import ast
+import functools
 import pathlib
 import re
 import unittest
@@ -10,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "python" / "capture.md"
 
 
+@functools.cache
 def python_tests(path):
     """The tests of a file, as Class.test."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
