@@ -143,7 +143,7 @@ def home(value):
             and "class " + value.__name__ in inspect.getsource(module)
         ):
             return name
-    return "hop"
+    return value.__module__ if value.__module__ in PAGES else "hop"  # a class that C defines
 
 
 def signature(value):

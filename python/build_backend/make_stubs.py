@@ -428,7 +428,7 @@ def array_class():
         first = "self"
         rest = parameters(function, method=True).split(", ", 1)
         lines.append(f"    def {name}({first}{', ' + rest[1] if len(rest) > 1 else ''}) -> {result}: ...")
-    return "\n".join(lines) + "\n\nclass Tracer(Array): ...\n\n"
+    return "\n".join(lines) + "\n\nclass Tracer(Array): ...\nclass Size(int): ...\n\n"
 
 
 def stubs():
@@ -451,6 +451,7 @@ def stubs():
         "newaxis",
         "Array",
         "Tracer",
+        "Size",
         "tree",
         "random",
         "optim",

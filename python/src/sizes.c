@@ -559,8 +559,18 @@ static PyGetSetDef getset[] = {
     { NULL, NULL, NULL, NULL, NULL },
 };
 static PyType_Slot slots[] = {
-    { Py_tp_doc, "A size of a captured program that is no number yet: an integer to compute with, to compare "
-                 "and to give to functions that take sizes. Stands in x.shape and x.size." },
+    { Py_tp_doc,
+      "A size of a captured program that is no number while it is captured: an integer to compute with, to\n"
+      "compare, and to give to functions that take sizes. It stands in x.shape and x.size.\n\n"
+      "Sums, products, quotients of sizes and integers are sizes; with real numbers and arrays they are "
+      "values\n"
+      "of the program. What nothing proves about a size is a guard of the program, or decided when it runs;\n"
+      "range(n), int(n) and the like make the program one for this size alone.\n\n"
+      ">>> f = hop.jit(lambda x: (hop.zeros(x[x > 0].shape[0] + 1), x.size))\n"
+      ">>> f(hop.asarray([1.0, -1.0, 2.0]))\n"
+      "(Array([0., 0., 0.], dtype=float32), Array(3, dtype=int64))\n"
+      ">>> hop.jit(lambda x: x * isinstance(x[x > 0].size, hop.Size))(hop.asarray([1.0, 2.0]))\n"
+      "Array([1., 2.], dtype=float32)\n" },
     { Py_tp_dealloc, size_dealloc },
     { Py_tp_getset, getset },
     { Py_tp_repr, slot_repr },
@@ -590,7 +600,7 @@ static PyType_Slot slots[] = {
     { Py_nb_float, slot_float },
     { 0, NULL },
 };
-static PyType_Spec spec = { "hop.Size", sizeof(size_object), 0,
+static PyType_Spec spec = { "hop._array.Size", sizeof(size_object), 0,
                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots };
 
 static PyMethodDef functions[] = {
