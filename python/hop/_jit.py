@@ -58,10 +58,10 @@ def jit(
     environment asks for a line on stderr about each program made, and why.
 
     The first call compiles for the sizes of its arguments; a dim that comes with a second size becomes a
-    symbol, and one program serves all further ones. dims declares sizes from the start, for arguments by name:
-    {"x": "T, 64"} or, with a range, {"x": "T in 1..4096, 64"}; a name stands for one size wherever it stands,
-    _ for a dim about which nothing is said; for an argument that is a tree, a tree (or a prefix of one) of
-    such texts. dynamic=False: a program for each size.
+    symbol, and one program serves all further ones. dims declares sizes from the start, for arguments by
+    name: {"x": "T, 64"} or, with a range, {"x": "T in 1..4096, 64"}; a name is one size wherever it stands, _
+    is a dim about which nothing is said; for an argument that is a tree, a tree (or a prefix of one) of such
+    texts. dynamic=False: a program for each size.
 
     >>> @hop.jit
     ... def norm(x):

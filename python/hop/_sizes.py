@@ -49,18 +49,13 @@ class Fit:
     """The sizes that a program takes: per argument and axis a number or an expression over symbols; ranges of
     symbols; what else must hold of them."""
 
-    __slots__ = ("dims", "ranges", "checks", "_expressions")
+    __slots__ = ("dims", "symbols", "ranges", "checks", "_expressions")
 
     def __init__(self, dims, ranges=None, checks=()):
         self.dims, self.ranges, self.checks = dims, ranges or {}, list(checks)
-        self._expressions = {
-            d: Check(d) for leaf in dims for d in leaf if isinstance(d, str) and not d.isidentifier()
-        }
-
-    @property
-    def symbols(self):
-        texts = [d for leaf in self.dims for d in leaf if isinstance(d, str)]
-        return list(dict.fromkeys(d for d in texts if d.isidentifier()))
+        texts = dict.fromkeys(d for leaf in dims for d in leaf if isinstance(d, str))
+        self.symbols = [d for d in texts if d.isidentifier()]
+        self._expressions = {d: Check(d) for d in texts if not d.isidentifier()}
 
     def bind(self, shapes):
         """(sizes of the symbols, None), or (None, (argument, axis)) where they cannot be these."""
