@@ -41,7 +41,7 @@ def _accesses(code):
     """(name, chain of ("attr", name) and ("item", constant), how the value is used) for every name that the
     code loads, and the code of functions that it makes. An instruction that is not known ends a chain, so
     that the value is watched as a whole."""
-    found, inner, given = [], [], list(dis.get_instructions(code))
+    found, inner, imports, given = [], [], [], list(dis.get_instructions(code))
     cells = {*code.co_cellvars, *code.co_freevars}
     names_of_code = {*code.co_names, *code.co_varnames}
     i, for_host = 0, False
@@ -49,6 +49,8 @@ def _accesses(code):
         names = _loaded(given[i], cells, names_of_code)
         first, i = i, i + 1
         if not names:
+            if given[first].opname == "IMPORT_NAME":
+                imports.append(_import(given, first))
             if isinstance(given[first].argval, types.CodeType):
                 inner += [] if for_host else [given[first].argval]
                 for_host = False
@@ -74,7 +76,25 @@ def _accesses(code):
             for_host = (chain[-1][1] if chain else names[-1]) in _HOST_CALLS
         elif chain:
             found.append((names[-1], tuple(chain[:-1]), CALLED))
-    return tuple(found), tuple(inner)
+    return tuple(found), tuple(inner), tuple(imports)
+
+
+def _import(given, i):
+    """(module, level, names that are imported from it or None, the name that it gets)"""
+    level = given[i - 2].argval if i > 1 else 0
+    wanted = []
+    for at in given[i + 1 :]:
+        if at.opname == "IMPORT_FROM":
+            wanted.append(at.argval)
+        elif not at.opname.startswith("STORE_"):
+            break
+        elif not wanted:
+            return given[i].argval, level or 0, None, at.argval
+    return given[i].argval, level or 0, tuple(wanted), None
+
+
+# Functions whose results are whole namespaces.
+_NAMESPACES = frozenset(("globals", "locals", "eval", "exec"))
 
 
 # How code uses a value that it loads: in any way, by calling it, or as what the host calls when the program
@@ -184,7 +204,10 @@ def _is_instance(x):
         return True
     if isinstance(x, (type, types.ModuleType, enum.Enum)) or _is_foreign(cls.__module__):
         return False
-    return cls.__getattribute__ is object.__getattribute__ and _is_plain_class(cls)
+    return cls.__getattribute__ in _PLAIN and _is_plain_class(cls)
+
+
+_PLAIN = tuple(c.__getattribute__ for c in (object, list, dict, tuple, set, frozenset, int, float, str))
 
 
 def _namespace(x):
@@ -207,11 +230,30 @@ def _slots(cls):
 def _is_key(x):
     if type(x) is tuple:
         return all(map(_is_key, x))
-    return x is None or isinstance(x, enum.Enum) or type(x) in (bool, *_SIMPLE)
+    return x is None or isinstance(x, enum.Enum) or type(x) in (bool, type, *_FUNCTIONS, *_SIMPLE)
 
 
 def _is_buffer(x):
-    return type(x).__module__ == "numpy" and hasattr(x, "dtype") and hasattr(x, "tobytes")
+    if type(x).__module__ == "numpy":
+        return hasattr(x, "dtype") and hasattr(x, "tobytes")
+    return type(x) is bytearray or (type(x).__module__, type(x).__name__) == ("array", "array")
+
+
+def _nbytes(x):
+    return x.nbytes if hasattr(x, "nbytes") else memoryview(x).nbytes
+
+
+_LASTING = frozenset(("hop", "datetime", "decimal", "fractions", "pathlib", "re", "uuid"))
+
+
+def _never_changes(x, cls):
+    """Whether what is inside of an object that is only known by its identity stays as it is."""
+    if isinstance(x, (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType)):
+        return True
+    if isinstance(x, (range, slice, type(...), type(NotImplemented), types.MethodDescriptorType)):
+        return True
+    module = str(cls.__module__).partition(".")[0]
+    return module in _LASTING or module == "numpy" and cls.__name__ in ("dtype", "ufunc") or callable(x)
 
 
 # ---- places ----
@@ -271,7 +313,7 @@ class Watch:
             found = _Place(len(self.places), parent, step, name, index, value, text)
             self.places.append(found)
             self._known[key] = found
-            if value is not _MISSING and type(value) not in _SIMPLE:
+            if value is not _MISSING and not isinstance(value, (*_SIMPLE, tuple)):
                 self._objects.setdefault(id(value), found)
         return found
 
@@ -291,7 +333,7 @@ class Watch:
 
     def _canonical(self, p):
         """The place that stands for p's object: the first at which it was found."""
-        first = self._objects[id(p.value)]
+        first = self._objects.get(id(p.value), p)
         if first is not p and not p.whole:
             p.must(_SAME, count=first.number)
             p.whole = True
@@ -315,6 +357,13 @@ class Watch:
         if key in self._followed:
             return
         self._followed[key] = len(self.places)
+        left, self._left = self._left, None  # what functions read is counted by itself
+        try:
+            self._body(p, fun, bound, known)
+        finally:
+            self._left = left
+
+    def _body(self, p, fun, bound, known):
         env = self._cells(p)
         if _is_foreign(fun.__globals__.get("__name__")):
             for cell in env.values():
@@ -364,8 +413,12 @@ class Watch:
     def _code(self, code, env, space):
         self._names |= _attribute_names(code)
         self.codes.append(code)
+        for name in sorted(_NAMESPACES & {*code.co_names}):
+            if name not in space:
+                self.unwatched.append(f"{name}() in {code.co_name}: not watched: what it gives")
         free = {*code.co_freevars, *code.co_cellvars, *code.co_varnames}
-        accesses, made = _accesses(code)
+        accesses, made, imports = _accesses(code)
+        env = {**env, **self._imported(imports, space)}
         for name, chain, use in accesses:
             p = env.get(name) if name in free else self._global(space, name)
             if chain and chain[0][0] == "super":
@@ -374,6 +427,24 @@ class Watch:
                 self._chain(p, chain, use)
         for inner in made:
             self._code(inner, {n: env[n] for n in inner.co_freevars if n in env}, space)
+
+    def _imported(self, imports, space):
+        """Places of modules that code imports, by the names that it gives them."""
+        out, modules = {}, self._constant(sys.modules, "modules")
+        for name, level, wanted, stored in imports:
+            if level:
+                package = space.get("__package__") or str(space.get("__name__")).rpartition(".")[0]
+                above = package.split(".")[: package.count(".") + 2 - level]
+                name = ".".join([*above, name]) if name else ".".join(above)
+            whole = name if wanted else name.partition(".")[0]
+            if not whole or _is_foreign(whole):
+                continue
+            p = self._item(modules, whole, f"module {whole}")
+            for attribute in wanted or ():
+                self._chain(p, (("attr", attribute),), WHOLE)
+            if not wanted:
+                out[stored] = p
+        return out
 
     def _super(self, cls, bound, name):
         """super().name in a function of the class at the place cls; bound: the place of self, or None."""
@@ -428,6 +499,8 @@ class Watch:
             return self._step_item(p, key)
         if isinstance(x, types.ModuleType):
             p.must(_IS, x)
+            if (x.__name__, key) in (("os", "environ"), ("os", "getenv")):
+                self.unwatched.append(f"os.{key}: not watched: what it gives")
             if _is_foreign(x.__name__) or type(x) is not types.ModuleType:
                 return None
             return self._global(x.__dict__, key), None
@@ -580,6 +653,10 @@ class Watch:
             p.must(_IS, p.value)
             p.whole = True
             self._unwatched(p, f"more than {_MOST_LEAVES} values")
+            if isinstance(p.value, (list, dict, set)) and len(self.places) < _MOST_PLACES:
+                twin = _Place(len(self.places), p.parent, p.step, p.name, p.index, p.value, p.text)
+                twin.must(_LENGTH, type(p.value), count=len(p.value))
+                self.places.append(twin)
         finally:
             if outermost:
                 self._left = None
@@ -632,10 +709,12 @@ class Watch:
             p.must(_KEYS, cls, keys)
             for key in keys:
                 self._whole(self._item(p, key, f"{p.text}[{key!r}]"))
-        elif isinstance(x, (list, tuple)):
+            self._attributes(p, x, cls)
+        elif isinstance(x, (list, tuple)) or cls is collections.deque:
             p.must(_LENGTH, cls, count=len(x))
             for i, y in enumerate(tuple(x)):
                 self._whole(self._place(p, _INDEX, None, i, y, f"{p.text}[{i}]"))
+            self._attributes(p, x, cls)
         elif isinstance(x, (set, frozenset)) and all(map(_is_key, x)):
             p.must(_SET, cls(x))
             self._leaf()
@@ -658,7 +737,7 @@ class Watch:
         else:
             p.must(_IS, x)
             self._leaf()
-            if not _is_foreign(cls.__module__) or isinstance(x, (dict, set, frozenset)):
+            if not _never_changes(x, cls):
                 self._unwatched(p, f"what is inside of a {cls.__name__}")
 
     def _jitted(self, p):
@@ -679,7 +758,18 @@ class Watch:
         self._function(fun, self._canonical(bound))
 
     def _instance(self, p, x, cls):
-        c = self._class_of(p)
+        self._attributes(p, x, cls)
+        if not _namespace(x) and not any(True for _ in _slots(cls)):
+            self._leaf()
+
+    def _attributes(self, p, x, cls):
+        """Those of an object of a class of the user's."""
+        if not _is_instance(x):
+            return
+        c = self._place(p, _CLASS, None, 0, cls, cls.__name__)
+        c.must(_IS, cls)
+        if p.check == _NOTHING:
+            p.must(_TYPE, cls)
         self._classes.setdefault(id(cls), c)
         own = _namespace(x)
         if own is not None:
@@ -694,8 +784,6 @@ class Watch:
                 self._whole(self._attribute(p, name))
             except AttributeError:
                 self._whole(self._place(p, _ATTRIBUTE, name, 0, _MISSING, f"{p.text}.{name}"))
-        if own is None and not any(True for _ in _slots(cls)) and not isinstance(x, BaseException):
-            self._leaf()
 
     def _methods(self):
         """Methods of classes whose objects are used as wholes: those whose names the code has."""
@@ -740,9 +828,10 @@ class Watch:
 
     def _settle(self, p, x, argument, read):
         ours = isinstance(x, _core.ArrayBase)
-        if not ours and not argument and x.nbytes > _MOST_BYTES or ours and read and x.nbytes > _MOST_BYTES:
+        known = read if ours else not argument  # by Python code
+        if known and _nbytes(x) > _MOST_BYTES:
             p.must(_IS, x)
-            self._unwatched(p, f"the elements of an array of {x.nbytes} bytes that Python code reads")
+            self._unwatched(p, f"the elements of an array of {_nbytes(x)} bytes that Python code reads")
             return
         array = x if ours else _array_of(x)
         if array is None or ours and x._donated:
@@ -773,7 +862,8 @@ class Watch:
 
     def lines(self):
         """What is watched, in words."""
-        return [line for line in map(_line, self.places) if line]
+        shown = [line for line in map(_line, self.places) if line]
+        return shown + [line for line in self.unwatched if line not in shown]
 
     def summary(self):
         """(text, number) of each place, None where it is no number."""

@@ -261,7 +261,7 @@ def getitem(x, key):
 def _read(x, text, gathered, changed, together):
     """What a plan reads."""
     if changed:
-        at_once = x._at_once and "#" not in text  # sizes of a program are none of an array's own
+        at_once = not x._traced and "#" not in text  # sizes of a program are none of an array's own
         x = x._view(text) if at_once else _call(_CODE["slice"], (x,), text)
     if not gathered:
         return x if changed else +x

@@ -180,6 +180,8 @@ static void array_dealloc(PyObject *self)
     hop_tensor_free(a->tensor);
     PyMem_Free(a->dims);
     Py_XDECREF(a->origin);
+    Py_XDECREF(a->base);
+    Py_XDECREF(a->slices);
     PyMem_Free(a->sizes);
     PyMem_Free(a->type);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
@@ -206,6 +208,7 @@ void array_set_origin(PyObject *made, PyObject *source)
 }
 void array_note_read(array_object *a)
 {
+    while (a->base) a = as_array(a->base);
     PyObject *source = reads && frame_top() ? array_source(a) : NULL;
     if (source && PyList_Append(reads, source)) PyErr_Clear();
 }
@@ -386,7 +389,7 @@ static PyObject *get_at_once(PyObject *self, void *unused)
 {
     (void)unused;
     array_object *a = as_array(self);
-    return PyBool_FromLong(!a->capture && (!frame_top() || !array_source(a)));
+    return PyBool_FromLong(!a->capture && (!frame_top() || (!array_source(a) && !a->base)));
 }
 static PyObject *get_origin(PyObject *self, void *unused)
 {
@@ -767,7 +770,13 @@ static PyObject *method_view(PyObject *self, PyObject *slices)
     const char *text = t ? text_or_null(slices) : NULL;
     if (!text) return NULL;
     int status = hop_tensor_view(&v, t, text);
-    return status ? raise_status(status) : weak_as(array_of_shared(v, seen_twice(as_array(self))), self);
+    if (status) return raise_status(status);
+    PyObject *part = weak_as(array_of_shared(v, seen_twice(as_array(self))), self);
+    if (part && frame_top() && (array_source(as_array(self)) || as_array(self)->base)) {
+        as_array(part)->base = Py_NewRef(self);
+        as_array(part)->slices = Py_NewRef(slices);
+    }
+    return part;
 }
 
 static void release_tensor(void *ctx) { hop_tensor_free(ctx); }
@@ -825,7 +834,10 @@ PyObject *array_bitcast(PyObject *self, PyObject *code)
 /* Inside of a capture, what has the same elements as an array of outside is another look at that. */
 static PyObject *looks_at(PyObject *made, PyObject *self)
 {
-    if (made && frame_top()) array_set_origin(made, array_source(as_array(self)));
+    if (!made || !frame_top()) return made;
+    array_set_origin(made, array_source(as_array(self)));
+    as_array(made)->base = Py_XNewRef(as_array(self)->base);
+    as_array(made)->slices = Py_XNewRef(as_array(self)->slices);
     return made;
 }
 
@@ -923,6 +935,7 @@ static PyObject *method_become(PyObject *self, PyObject *other)
         a->tensor = hop_tensor_ref(b->tensor);
         a->memory = b->memory = (uint8_t)seen_twice(b);
         Py_CLEAR(a->origin);
+        Py_CLEAR(a->base);
         hop_tensor_free(old);
     }
     Py_RETURN_NONE;

@@ -61,6 +61,7 @@ typedef struct array_object {
     bool number; /* weak and traced: stands for a Python number; a real one is a value of f64 */
     uint64_t born;    /* concrete: the serial of the outermost capture that it was made in; 0: in none */
     PyObject *origin; /* what it is another look at: an array, or an object with a buffer; NULL: nothing */
+    PyObject *base, *slices; /* a part of an array from outside, taken inside of a capture; NULL: it is not */
 } array_object;
 
 /* Whose the elements are. Calls that are given an array for good write into OWN memory alone. */

@@ -71,7 +71,8 @@ static PyObject *class_item(PyObject *type, PyObject *name)
 static PyObject *list_item(PyObject *o, Py_ssize_t i)
 {
     if (PyTuple_Check(o)) return i < PyTuple_Size(o) ? PyTuple_GetItem(o, i) : NULL;
-    return PyList_Check(o) && i < PyList_Size(o) ? PyList_GetItem(o, i) : NULL;
+    if (PyList_Check(o)) return i < PyList_Size(o) ? PyList_GetItem(o, i) : NULL;
+    return i < PyObject_Size(o) ? held(PySequence_GetItem(o, i)) : NULL; /* of a deque */
 }
 
 static PyObject *dict_item(PyObject *o, PyObject *key)

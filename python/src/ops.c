@@ -437,7 +437,14 @@ int operand_value(const struct operand *o, hop_place at, hop_val *out)
     }
     if (check_alive(a, at)) return -1;
     if (!a->capture && !concrete_tensor(a)) return -1;
-    return lifted(a, at, out);
+    if (!a->base) return lifted(a, at, out);
+    struct operand base = { .array = a->base };
+    const char *slices = text_or_null(a->slices);
+    if (!slices || operand_value(&base, at, out)) return -1;
+    *out = hop_slice_at(at, *out, slices);
+    if (out->scope) return 0;
+    raise_status(hop_failed());
+    return -1;
 }
 
 int value_of(PyObject *o, hop_place at, hop_val *out)
