@@ -15,7 +15,12 @@ import types
 
 from . import _core
 from ._arguments import place
+from ._bytecode import CALLED, FOR_HOST, NAMESPACES, WHOLE, accesses, attribute_names
 from ._errors import InvalidError
+from ._objects import (
+    CONTAINERS, FUNCTIONS, MISSING, SIMPLE, WRITES, is_buffer, is_foreign, is_instance, is_key, is_plain_class,
+    namespace, nbytes, never_changes, slots, static_of,
+)  # fmt: skip
 
 # As in src/guards.c.
 (_ROOT, _CONSTANT, _ITEM, _INDEX, _ATTRIBUTE, _CELL, _NAMESPACE, _CLASS, _CLASS_ITEM) = range(9)
@@ -23,237 +28,6 @@ from ._errors import InvalidError
  _NUMBER) = range(13)  # fmt: skip
 
 _MOST_LEAVES, _MOST_PLACES, _MOST_BYTES = 256, 4096, 4096
-_MISSING = object()
-_SIMPLE = (int, float, complex, str, bytes)
-_FOREIGN = frozenset(("hop", "numpy", "builtins", *sys.stdlib_module_names)) - {"__main__", "test"}
-_FUNCTIONS = (types.FunctionType,)
-# Methods that change a container and tell nothing about it.
-_HOLDERS = (("argparse", "Namespace"), ("collections", "UserDict"), ("collections", "UserList"))
-_CONTAINERS = (list, dict, set, collections.deque, collections.defaultdict, collections.OrderedDict)
-_WRITES = frozenset(("append", "appendleft", "extend", "insert", "add", "update", "clear", "discard"))
-
-
-# ---- what code reads ----
-
-
-@functools.lru_cache(maxsize=4096)
-def _accesses(code):
-    """(name, chain of ("attr", name) and ("item", constant), how the value is used) for every name that the
-    code loads, and the code of functions that it makes. An instruction that is not known ends a chain, so
-    that the value is watched as a whole."""
-    found, inner, imports, given = [], [], [], list(dis.get_instructions(code))
-    cells = {*code.co_cellvars, *code.co_freevars}
-    names_of_code = {*code.co_names, *code.co_varnames}
-    i, for_host = 0, False
-    while i < len(given):
-        names = _loaded(given[i], cells, names_of_code)
-        first, i = i, i + 1
-        if not names:
-            if given[first].opname == "IMPORT_NAME":
-                imports.append(_import(given, first))
-            if isinstance(given[first].argval, types.CodeType):
-                inner += [] if for_host else [given[first].argval]
-                for_host = False
-            continue
-        found += [(name, (), WHOLE) for name in names[:-1]]
-        chain, called = [], _null_before(given, first)
-        above, width = _super(given, first)
-        if above is not None and code.co_argcount:
-            found.append((code.co_varnames[0], (("super", above),), CALLED))
-            i += width
-            continue
-        while i < len(given):
-            link, width = _link(given, i)
-            if link is None:
-                break
-            chain.append(link)
-            called = _is_method_load(given[i])
-            i += width
-        called = called or i < len(given) and given[i].opname == "PUSH_NULL"
-        if not _is_stored_to(given, i):
-            use = CALLED if called else WHOLE
-            found.append((names[-1], tuple(chain), FOR_HOST if for_host else use))
-            for_host = (chain[-1][1] if chain else names[-1]) in _HOST_CALLS
-        elif chain:
-            found.append((names[-1], tuple(chain[:-1]), CALLED))
-    return tuple(found), tuple(inner), tuple(imports)
-
-
-def _import(given, i):
-    """(module, level, names that are imported from it or None, the name that it gets)"""
-    level = given[i - 2].argval if i > 1 else 0
-    wanted = []
-    for at in given[i + 1 :]:
-        if at.opname == "IMPORT_FROM":
-            wanted.append(at.argval)
-        elif not at.opname.startswith("STORE_"):
-            break
-        elif not wanted:
-            return given[i].argval, level or 0, None, at.argval
-    return given[i].argval, level or 0, tuple(wanted), None
-
-
-# Functions whose results are whole namespaces.
-_NAMESPACES = frozenset(("globals", "locals", "eval", "exec"))
-
-
-# How code uses a value that it loads: in any way, by calling it, or as what the host calls when the program
-# runs, which is no part of the program.
-WHOLE, CALLED, FOR_HOST = range(3)
-_HOST_CALLS = frozenset(("debug_callback", "callback"))
-
-
-_LOADS = frozenset(
-    ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF",
-     "LOAD_FROM_DICT_OR_GLOBALS")
-)  # fmt: skip
-# Instructions that have names and load nothing, or attributes of what others loaded.
-_NO_LOADS = frozenset(
-    ("LOAD_CLOSURE", "LOAD_CONST", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "MAKE_CELL",
-     "COPY_FREE_VARS", "IMPORT_NAME", "IMPORT_FROM", "KW_NAMES", "RETURN_CONST")
-)  # fmt: skip
-
-
-def _loaded(instruction, cells, names):
-    """The names that an instruction loads; of one that is not known, all that it has."""
-    op, given = instruction.opname, instruction.argval
-    if op in _LOADS:
-        return (given,)
-    if op in _NO_LOADS or op.startswith(("STORE_", "DELETE_")) and "LOAD" not in op:
-        return ()
-    given = given if isinstance(given, tuple) else (given,)
-    if op.startswith("STORE_"):
-        given = given[1:]
-    # a cell itself is loaded to make a function
-    return [n for n in given if isinstance(n, str) and n in names and n not in cells]
-
-
-def _super(given, i):
-    """The attribute of super() that is loaded, where super is loaded at i, and how many instructions follow."""
-    if given[i].opname != "LOAD_GLOBAL" or given[i].argval != "super":
-        return None, 0
-    for at in range(i + 1, min(i + 5, len(given))):
-        op = given[at].opname
-        if op in ("LOAD_METHOD", "LOAD_ATTR", "LOAD_SUPER_ATTR", "LOAD_SUPER_METHOD"):
-            return given[at].argval, at - i
-        if op not in ("PRECALL", "CALL", "LOAD_DEREF") and not op.startswith("LOAD_FAST"):
-            break
-    return None, 0
-
-
-def _null_before(given, i):
-    """Whether what is loaded at i is about to be called."""
-    if given[i].opname == "LOAD_GLOBAL" and given[i].arg & 1:
-        return True
-    return i > 0 and given[i - 1].opname == "PUSH_NULL"
-
-
-def _is_method_load(instruction):
-    return instruction.opname == "LOAD_METHOD" or (
-        instruction.opname == "LOAD_ATTR" and sys.version_info >= (3, 12) and bool(instruction.arg & 1)
-    )
-
-
-def _link(given, i):
-    """An attribute or a constant item, and how many instructions it takes."""
-    op = given[i].opname
-    if op in ("LOAD_ATTR", "LOAD_METHOD"):
-        return ("attr", given[i].argval), 1
-    if op in ("LOAD_CONST", "LOAD_SMALL_INT") and i + 1 < len(given):
-        after = given[i + 1]
-        item = after.opname == "BINARY_SUBSCR" or after.opname == "BINARY_OP" and after.argrepr == "[]"
-        if item and _is_key(given[i].argval):
-            return ("item", given[i].argval), 2
-    return None, 0
-
-
-def _is_stored_to(given, i):
-    """Whether an attribute or a constant item of what was loaded is set or deleted next."""
-    ops = [x.opname for x in given[i : i + 2]]
-    if ops and ops[0] in ("STORE_ATTR", "DELETE_ATTR"):
-        return True
-    return len(ops) == 2 and ops[0] == "LOAD_CONST" and ops[1] in ("STORE_SUBSCR", "DELETE_SUBSCR")
-
-
-@functools.lru_cache(maxsize=4096)
-def _attribute_names(code):
-    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return frozenset(code.co_names).union(*[_attribute_names(c) for c in inner])
-
-
-def _is_foreign(module):
-    return str(module).partition(".")[0] in _FOREIGN
-
-
-def _static(cls, name):
-    """What a class has under a name, without asking descriptors."""
-    for base in type.__dict__["__mro__"].__get__(cls):
-        if name in base.__dict__:
-            return base.__dict__[name]
-    return _MISSING
-
-
-def _is_plain_class(cls):
-    return type(cls) is type or type(cls).__getattribute__ is type.__getattribute__
-
-
-def _is_instance(x):
-    """Whether x is an object of a class of the user's whose attributes are where Python looks for them."""
-    cls = type(x)
-    if cls is types.SimpleNamespace or (cls.__module__, cls.__name__) in _HOLDERS:
-        return True
-    if isinstance(x, (type, types.ModuleType, enum.Enum)) or _is_foreign(cls.__module__):
-        return False
-    return cls.__getattribute__ in _PLAIN and _is_plain_class(cls)
-
-
-_PLAIN = tuple(c.__getattribute__ for c in (object, list, dict, tuple, set, frozenset, int, float, str))
-
-
-def _namespace(x):
-    """The dict of an object, None where there is none."""
-    if not type(x).__dictoffset__:
-        return None
-    try:
-        return object.__getattribute__(x, "__dict__")
-    except AttributeError:
-        return None
-
-
-def _slots(cls):
-    for base in type.__dict__["__mro__"].__get__(cls):
-        for name, value in base.__dict__.items():
-            if isinstance(value, types.MemberDescriptorType):
-                yield name
-
-
-def _is_key(x):
-    if type(x) is tuple:
-        return all(map(_is_key, x))
-    return x is None or isinstance(x, enum.Enum) or type(x) in (bool, type, *_FUNCTIONS, *_SIMPLE)
-
-
-def _is_buffer(x):
-    if type(x).__module__ == "numpy":
-        return hasattr(x, "dtype") and hasattr(x, "tobytes")
-    return type(x) is bytearray or (type(x).__module__, type(x).__name__) == ("array", "array")
-
-
-def _nbytes(x):
-    return x.nbytes if hasattr(x, "nbytes") else memoryview(x).nbytes
-
-
-_LASTING = frozenset(("hop", "datetime", "decimal", "fractions", "pathlib", "re", "uuid"))
-
-
-def _never_changes(x, cls):
-    """Whether what is inside of an object that is only known by its identity stays as it is."""
-    if isinstance(x, (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType)):
-        return True
-    if isinstance(x, (range, slice, type(...), type(NotImplemented), types.MethodDescriptorType)):
-        return True
-    module = str(cls.__module__).partition(".")[0]
-    return module in _LASTING or module == "numpy" and cls.__name__ in ("dtype", "ufunc") or callable(x)
 
 
 # ---- places ----
@@ -313,7 +87,7 @@ class Watch:
             found = _Place(len(self.places), parent, step, name, index, value, text)
             self.places.append(found)
             self._known[key] = found
-            if value is not _MISSING and not isinstance(value, (*_SIMPLE, tuple)):
+            if value is not MISSING and not isinstance(value, (*SIMPLE, tuple)):
                 self._objects.setdefault(id(value), found)
         return found
 
@@ -321,7 +95,7 @@ class Watch:
         return self._place(None, _CONSTANT, value, 0, value, text)
 
     def _item(self, parent, key, text):
-        return self._place(parent, _ITEM, key, 0, parent.value.get(key, _MISSING), text)
+        return self._place(parent, _ITEM, key, 0, parent.value.get(key, MISSING), text)
 
     def _attribute(self, parent, name, text=None):
         value = object.__getattribute__(parent.value, name)
@@ -365,7 +139,7 @@ class Watch:
 
     def _body(self, p, fun, bound, known):
         env = self._cells(p)
-        if _is_foreign(fun.__globals__.get("__name__")):
+        if is_foreign(fun.__globals__.get("__name__")):
             for cell in env.values():
                 self._whole(cell)
             return
@@ -390,7 +164,7 @@ class Watch:
             try:
                 value = cell.cell_contents
             except ValueError:
-                value = _MISSING
+                value = MISSING
             out[name] = self._place(held, _CELL, None, 0, value, f"closure {name}")
         return out
 
@@ -411,15 +185,15 @@ class Watch:
         return out
 
     def _code(self, code, env, space):
-        self._names |= _attribute_names(code)
+        self._names |= attribute_names(code)
         self.codes.append(code)
-        for name in sorted(_NAMESPACES & {*code.co_names}):
+        for name in sorted(NAMESPACES & {*code.co_names}):
             if name not in space:
                 self.unwatched.append(f"{name}() in {code.co_name}: not watched: what it gives")
         free = {*code.co_freevars, *code.co_cellvars, *code.co_varnames}
-        accesses, made, imports = _accesses(code)
+        loads, made, imports = accesses(code)
         env = {**env, **self._imported(imports, space)}
-        for name, chain, use in accesses:
+        for name, chain, use in loads:
             p = env.get(name) if name in free else self._global(space, name)
             if chain and chain[0][0] == "super":
                 self._super(env.get("__class__"), p, chain[0][1])
@@ -437,7 +211,7 @@ class Watch:
                 above = package.split(".")[: package.count(".") + 2 - level]
                 name = ".".join([*above, name]) if name else ".".join(above)
             whole = name if wanted else name.partition(".")[0]
-            if not whole or _is_foreign(whole):
+            if not whole or is_foreign(whole):
                 continue
             p = self._item(modules, whole, f"module {whole}")
             for attribute in wanted or ():
@@ -450,14 +224,14 @@ class Watch:
         """super().name in a function of the class at the place cls; bound: the place of self, or None."""
         if cls is None or not isinstance(cls.value, type):
             return
-        known = bound is not None and bound.value is not _MISSING and isinstance(bound.value, cls.value)
+        known = bound is not None and bound.value is not MISSING and isinstance(bound.value, cls.value)
         mro = type(bound.value).__mro__ if known else cls.value.__mro__
         if known:
             self._class_of(self._canonical(bound))
         for base in mro[mro.index(cls.value) + 1 :]:
-            if name in base.__dict__ and not _is_foreign(base.__module__):
+            if name in base.__dict__ and not is_foreign(base.__module__):
                 went = self._step_class(self._base(base), name)
-                if went is not None and type(went[0].value) in _FUNCTIONS:
+                if went is not None and type(went[0].value) in FUNCTIONS:
                     self._function(went[0], bound if known else None)
                 return
 
@@ -470,13 +244,13 @@ class Watch:
     def _chain(self, p, chain, use):
         bound = None
         for kind, key in chain:
-            if p.value is _MISSING:
+            if p.value is MISSING:
                 break
             went = self._step(p, kind, key)
             if went is None:
                 return
             p, bound = went
-        if use == FOR_HOST and p.value is not _MISSING:
+        if use == FOR_HOST and p.value is not MISSING:
             if bound is None and p.check == _NOTHING:
                 p.must(_IS, p.value)
             return
@@ -484,7 +258,7 @@ class Watch:
             p = self._canonical(p)
             p.must(_TYPE, type(p.value))
             p = self._jitted(p)
-        if bound is not None and type(p.value) in _FUNCTIONS:
+        if bound is not None and type(p.value) in FUNCTIONS:
             self._function(p, bound)
         elif use == CALLED:
             self._called(p)
@@ -501,17 +275,17 @@ class Watch:
             p.must(_IS, x)
             if (x.__name__, key) in (("os", "environ"), ("os", "getenv")):
                 self.unwatched.append(f"os.{key}: not watched: what it gives")
-            if _is_foreign(x.__name__) or type(x) is not types.ModuleType:
+            if is_foreign(x.__name__) or type(x) is not types.ModuleType:
                 return None
             return self._global(x.__dict__, key), None
         if isinstance(x, type):
             p.must(_IS, x)
-            return None if _is_foreign(x.__module__) else self._step_class(p, key)
-        if _is_instance(x):
+            return None if is_foreign(x.__module__) else self._step_class(p, key)
+        if is_instance(x):
             return self._step_instance(self._canonical(p), key)
-        if key in _WRITES and type(x) in _CONTAINERS:
+        if key in WRITES and type(x) in CONTAINERS:
             return None  # nothing is read
-        if type(x) in _FUNCTIONS and key in x.__dict__:
+        if type(x) in FUNCTIONS and key in x.__dict__:
             p = self._canonical(p)
             p.must(_IS, x)
             space = self._place(p, _NAMESPACE, None, 0, x.__dict__, p.text)
@@ -522,7 +296,7 @@ class Watch:
     def _step_item(self, p, key):
         x = p.value
         cls = type(x)
-        if isinstance(x, dict) and cls.__getitem__ is dict.__getitem__ and _is_key(key):
+        if isinstance(x, dict) and cls.__getitem__ is dict.__getitem__ and is_key(key):
             p = self._canonical(p)
             if p.check == _NOTHING:
                 p.must(_TYPE, cls)
@@ -539,17 +313,17 @@ class Watch:
 
     def _step_class(self, p, name):
         """An attribute of a class; p is a place of the class itself, whose identity is checked."""
-        static = _static(p.value, name)
+        static = static_of(p.value, name)
         text = f"{p.text}.{name}"
-        above = _static(type(p.value), name)
-        if static is _MISSING or not _is_plain_class(p.value) or hasattr(type(above), "__set__"):
+        above = static_of(type(p.value), name)
+        if static is MISSING or not is_plain_class(p.value) or hasattr(type(above), "__set__"):
             self._unwatched(p, f"only running code can tell what {text} is")
             return None
         if isinstance(static, classmethod):
             self._function(self._constant(static.__func__, text), p)
             return None
         value = static.__func__ if isinstance(static, staticmethod) else static
-        if type(value) not in _FUNCTIONS and hasattr(type(value), "__get__") and not _is_jit(value):
+        if type(value) not in FUNCTIONS and hasattr(type(value), "__get__") and not _is_jit(value):
             self._unwatched(p, f"{text} is a descriptor")
             return None
         return self._place(p, _CLASS_ITEM, name, 0, value, text), None
@@ -565,7 +339,7 @@ class Watch:
     def _step_instance(self, p, name):
         x = p.value
         cls = type(x)
-        static, own = _static(cls, name), _namespace(x)
+        static, own = static_of(cls, name), namespace(x)
         text = f"{p.text}.{name}"
         if name == "__class__":
             self._class_of(p)
@@ -576,12 +350,12 @@ class Watch:
             try:
                 return self._attribute(p, name), None
             except AttributeError:
-                return self._place(p, _ATTRIBUTE, name, 0, _MISSING, text), None
+                return self._place(p, _ATTRIBUTE, name, 0, MISSING, text), None
         if isinstance(static, property):
-            if type(static.fget) in _FUNCTIONS:
+            if type(static.fget) in FUNCTIONS:
                 self._function(self._constant(static.fget, text), p)
             return None
-        data = static is not _MISSING and hasattr(type(static), "__set__")
+        data = static is not MISSING and hasattr(type(static), "__set__")
         if not data and own is not None:
             space = self._place(p, _NAMESPACE, None, 0, own, p.text)
             at = self._item(space, name, text)
@@ -589,24 +363,24 @@ class Watch:
                 return at, None
             at.must(_ABSENT)
             at.whole = True
-        if static is _MISSING or data:
-            if data or _static(cls, "__getattr__") is not _MISSING:
+        if static is MISSING or data:
+            if data or static_of(cls, "__getattr__") is not MISSING:
                 self._unwatched(p, f"only running code can tell what {text} is")
                 self._whole(p)
             return None
         went = self._step_class(self._class_of(p), name)
         if went is None:
             return None
-        return went[0], p if type(static) in _FUNCTIONS or _is_jit(static) else None
+        return went[0], p if type(static) in FUNCTIONS or _is_jit(static) else None
 
     # -- values as wholes --
 
     def _called(self, p):
         """A value that is called: what its code reads of itself is known."""
         x = p.value
-        if type(x) is functools.partial and type(x.func) in _FUNCTIONS:
+        if type(x) is functools.partial and type(x.func) in FUNCTIONS:
             self._partial(self._canonical(p))
-        elif x is not _MISSING and _is_instance(x) and type(_static(type(x), "__call__")) in _FUNCTIONS:
+        elif x is not MISSING and is_instance(x) and type(static_of(type(x), "__call__")) in FUNCTIONS:
             p = self._canonical(p)
             went = self._step_class(self._class_of(p), "__call__")
             self._function(went[0], p)
@@ -679,12 +453,12 @@ class Watch:
     def _value(self, p):
         x = p.value
         cls = type(x)
-        if x is _MISSING:
+        if x is MISSING:
             p.must(_ABSENT)
         elif x is None or cls is bool:
             p.must(_IS, x)
             self._leaf()
-        elif cls in _SIMPLE:
+        elif cls in SIMPLE:
             p.must(_VALUE, x)
             self._leaf()
         elif isinstance(x, (types.ModuleType, enum.Enum)):
@@ -699,13 +473,13 @@ class Watch:
         p.whole = True
 
     def _object(self, p, x, cls):
-        if isinstance(x, _core.ArrayBase) or _is_buffer(x):
+        if isinstance(x, _core.ArrayBase) or is_buffer(x):
             pass  # settled when it is known whether it is an argument
-        elif cls in _FUNCTIONS:
+        elif cls in FUNCTIONS:
             self._function(p)
         elif cls is types.MethodType:
             self._method(p)
-        elif isinstance(x, dict) and all(map(_is_key, keys := tuple(x))):
+        elif isinstance(x, dict) and all(map(is_key, keys := tuple(x))):
             p.must(_KEYS, cls, keys)
             for key in keys:
                 self._whole(self._item(p, key, f"{p.text}[{key!r}]"))
@@ -715,12 +489,12 @@ class Watch:
             for i, y in enumerate(tuple(x)):
                 self._whole(self._place(p, _INDEX, None, i, y, f"{p.text}[{i}]"))
             self._attributes(p, x, cls)
-        elif isinstance(x, (set, frozenset)) and all(map(_is_key, x)):
+        elif isinstance(x, (set, frozenset)) and all(map(is_key, x)):
             p.must(_SET, cls(x))
             self._leaf()
         elif isinstance(x, type):
             p.must(_IS, x)
-            if not _is_foreign(x.__module__):
+            if not is_foreign(x.__module__):
                 self._classes[id(x)] = p
         elif cls is functools.partial:
             p.must(_TYPE, cls)
@@ -732,12 +506,12 @@ class Watch:
         elif isinstance(x, _core.Entry) and getattr(x.__wrapped__, "__closure__", None):
             p.must(_TYPE, cls)
             self._whole(self._place(p, _ATTRIBUTE, "__wrapped__", 0, x.__wrapped__, p.text))
-        elif _is_instance(x):
+        elif is_instance(x):
             self._instance(p, x, cls)
         else:
             p.must(_IS, x)
             self._leaf()
-            if not _never_changes(x, cls):
+            if not never_changes(x, cls):
                 self._unwatched(p, f"what is inside of a {cls.__name__}")
 
     def _jitted(self, p):
@@ -749,7 +523,7 @@ class Watch:
         p.must(_TYPE, types.MethodType)
         bound = self._place(p, _ATTRIBUTE, "__self__", 0, p.value.__self__, "self")
         fun = self._place(p, _ATTRIBUTE, "__func__", 0, p.value.__func__, p.text)
-        if type(fun.value) not in _FUNCTIONS:
+        if type(fun.value) not in FUNCTIONS:
             self._whole(fun)
             self._whole(bound)
             return
@@ -759,31 +533,31 @@ class Watch:
 
     def _instance(self, p, x, cls):
         self._attributes(p, x, cls)
-        if not _namespace(x) and not any(True for _ in _slots(cls)):
+        if not namespace(x) and not any(True for _ in slots(cls)):
             self._leaf()
 
     def _attributes(self, p, x, cls):
         """Those of an object of a class of the user's."""
-        if not _is_instance(x):
+        if not is_instance(x):
             return
         c = self._place(p, _CLASS, None, 0, cls, cls.__name__)
         c.must(_IS, cls)
         if p.check == _NOTHING:
             p.must(_TYPE, cls)
         self._classes.setdefault(id(cls), c)
-        own = _namespace(x)
+        own = namespace(x)
         if own is not None:
             space = self._place(p, _NAMESPACE, None, 0, own, p.text)
             names = tuple(own)
-            if all(map(_is_key, names)):
+            if all(map(is_key, names)):
                 space.must(_KEYS, dict, names)
             for name in names:
                 self._whole(self._item(space, name, f"{p.text}.{name}"))
-        for name in _slots(cls):
+        for name in slots(cls):
             try:
                 self._whole(self._attribute(p, name))
             except AttributeError:
-                self._whole(self._place(p, _ATTRIBUTE, name, 0, _MISSING, f"{p.text}.{name}"))
+                self._whole(self._place(p, _ATTRIBUTE, name, 0, MISSING, f"{p.text}.{name}"))
 
     def _methods(self):
         """Methods of classes whose objects are used as wholes: those whose names the code has."""
@@ -794,7 +568,7 @@ class Watch:
                 for base in type.__dict__["__mro__"].__get__(c.value):
                     for name, value in list(base.__dict__.items()):
                         wanted = name in self._names or name[:2] == "__"
-                        if not wanted or (id(base), name) in done or _is_foreign(base.__module__):
+                        if not wanted or (id(base), name) in done or is_foreign(base.__module__):
                             continue
                         done.add((id(base), name))
                         some = True
@@ -805,9 +579,9 @@ class Watch:
     def _of_class(self, c, name, value):
         if isinstance(value, property):
             value = value.fget
-            if type(value) in _FUNCTIONS:
+            if type(value) in FUNCTIONS:
                 self._function(self._constant(value, f"{c.text}.{name}"))
-        elif type(value) in _FUNCTIONS or isinstance(value, staticmethod) or _is_jit(value):
+        elif type(value) in FUNCTIONS or isinstance(value, staticmethod) or _is_jit(value):
             went = self._step_class(c, name)
             if went is not None:
                 self._whole(went[0])
@@ -821,7 +595,7 @@ class Watch:
         rows = []
         for p in self.places:
             x = p.value
-            if p.check == _NOTHING and (isinstance(x, _core.ArrayBase) or _is_buffer(x)):
+            if p.check == _NOTHING and (isinstance(x, _core.ArrayBase) or is_buffer(x)):
                 self._settle(p, x, id(x) in hidden, id(x) in read)
             rows.append(p.row())
         return rows
@@ -829,9 +603,9 @@ class Watch:
     def _settle(self, p, x, argument, read):
         ours = isinstance(x, _core.ArrayBase)
         known = read if ours else not argument  # by Python code
-        if known and _nbytes(x) > _MOST_BYTES:
+        if known and nbytes(x) > _MOST_BYTES:
             p.must(_IS, x)
-            self._unwatched(p, f"the elements of an array of {_nbytes(x)} bytes that Python code reads")
+            self._unwatched(p, f"the elements of an array of {nbytes(x)} bytes that Python code reads")
             return
         array = x if ours else _array_of(x)
         if array is None or ours and x._donated:
@@ -855,7 +629,7 @@ class Watch:
             if p is None:
                 p = self._place(None, _CONSTANT, s, 0, s, "an array found otherwise")
                 at[id(s)] = p
-                if x._origin is not None and (isinstance(s, _core.ArrayBase) or _is_buffer(s)):
+                if x._origin is not None and (isinstance(s, _core.ArrayBase) or is_buffer(s)):
                     self._settle(p, s, True, False)
             numbers.append(p.number)
         return _core.guards([p.row() for p in self.places], numbers)
@@ -880,7 +654,7 @@ class Watch:
         for p in self.places:
             if p.check == _IS and not isinstance(p.want, (*lasting, enum.Enum, _core.Entry)):
                 return False
-            if p.step == _CONSTANT and type(p.name) is not dict and type(p.name) not in _FUNCTIONS:
+            if p.step == _CONSTANT and type(p.name) is not dict and type(p.name) not in FUNCTIONS:
                 return False
         return True
 
