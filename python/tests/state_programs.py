@@ -17,6 +17,7 @@ import types
 PRELUDE = '''
 import collections
 import dataclasses
+import enum
 import functools
 import operator
 import types
@@ -81,6 +82,34 @@ def triple(q):
 
 def shift(q, by=1.5, *, more=0.5):
     return q + by + more
+
+def closed(w):
+    def inner(q):
+        return q * w
+    return inner
+
+class Stack:
+    def __init__(self, *layers):
+        self.layers, self.k = list(layers), 1.0
+    def __iter__(self):
+        return iter(self.layers)
+    def __len__(self):
+        return len(self.layers)
+    def __getitem__(self, i):
+        return self.layers[i]
+    def __contains__(self, layer):
+        return layer in self.layers
+    def __bool__(self):
+        return self.k > 0
+    def __mul__(self, q):
+        return q * self.k
+    @property
+    def twice(self):
+        return self.k * 2
+
+class Level(enum.Enum):
+    LOW = 1.5
+    HIGH = 2.5
 
 def of_class(w):
     return type("Made", (Box,), {"w": w, "__init__": lambda self: None})()
@@ -346,6 +375,48 @@ KINDS = [
         ],
     ),
     Kind(
+        "closed",
+        ["closed(2.0)", "closed(3.0)", "closed(hop.asarray([1.0, 2.0, 3.0]))"],
+        ["V(q)", "sum(map(V, [q, q]))"],
+        [
+            ("V.__closure__[0].cell_contents = 5.0", "V.__closure__[0].cell_contents = 2.0"),
+            ("V.__closure__[0].cell_contents = hop.asarray([2.0])", "V.__closure__[0].cell_contents = 2.0"),
+        ],
+    ),
+    Kind(
+        "stack",
+        ["Stack(Layer(2.0, 0.5), closed(2.0))", "Stack(double)"],
+        [
+            "functools.reduce(lambda a, l: l(a), V, q)",
+            "V[0](q)",
+            "q * len(V)",
+            "(q if V else -q)",
+            "V * q",
+            "(q if double in V else q * 2)",
+            "q * V.twice",
+            "[l(q) for l in V][-1]",
+        ],
+        [
+            ("V.layers.append(double)", "V.layers.pop()"),
+            ("V.layers[0].w = 5.0", "V.layers[0].w = 2.0"),
+            ("V.k = -3.0", "V.k = 1.0"),
+            ("V.layers.reverse()", "V.layers.reverse()"),
+            ("kept = Stack.twice; Stack.twice = property(lambda self: 9.0)", "Stack.twice = kept"),
+            ("kept = Stack.__mul__; Stack.__mul__ = lambda self, q: q - 1.0", "Stack.__mul__ = kept"),
+        ],
+    ),
+    Kind(
+        "enum",
+        ["Level.LOW", "Level.HIGH"],
+        ["q * V.value", "(q if V is Level.LOW else -q)", "q * len(V.name)", "q * (1 + [*Level].index(V))"],
+    ),
+    Kind(
+        "set",
+        ["{1.0, 2.0}", "{1.0}", "frozenset([1.0, 4.0])"],
+        ["q * sum(V)", "(q if 2.0 in V else -q)", "q * len(V)", "sum([q * n for n in sorted(V)])"],
+        [("V.add(5.0)", "V.discard(5.0)"), ("V.discard(2.0)", "V.add(2.0)")],
+    ),
+    Kind(
         "nested",
         [
             '{"a": [Layer(2.0, 0.5), {"z": (1.0, 2.0)}]}',
@@ -362,7 +433,7 @@ KINDS = [
 ]
 # of these kinds a program watches nothing but the value itself
 SINGLE = ("float", "int", "flag", "maybe", "text", "dtype", "array")
-FUNCTIONS = ("function", "partial", "defaults")
+FUNCTIONS = ("function", "partial", "defaults", "closed")
 
 
 @dataclasses.dataclass
@@ -438,7 +509,8 @@ BODIES = [
     "hop.grad(lambda q: hop.sum(q) * hop.sum(first(#)).astype(hop.float32))(x)",
     "hop.scan(lambda c, q: (c + hop.sum(first(#)).astype(hop.float32), None), hop.asarray(0.0),"
     " hop.stack([x, x + 1.0]))[0]",
-    "hop.cond(hop.sum(x) > 0, lambda q: hop.sum(first(#)).astype(hop.float32), lambda q: hop.sum(q), x)",
+    "hop.cond(hop.sum(x) > 0, lambda q: hop.sum(first(#)).astype(hop.float32),"
+    " lambda q: hop.sum(q) * 1.0, x)",
     "hop.fori_loop(0, 2, lambda i, c: c + hop.sum(first((lambda q: #)(x))).astype(hop.float32),"
     " hop.asarray(0.0))",
     "hop.tree.map(lambda q: #, {'a': x})['a']",

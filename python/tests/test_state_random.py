@@ -5,9 +5,11 @@ smallest part of the program that fails, and the changes that lead there."""
 
 import collections
 import dataclasses
+import functools
 import os
 import random
 import re
+import types
 import unittest
 
 import hop
@@ -46,11 +48,13 @@ def differ(a, b):
 
 @dataclasses.dataclass
 class Change:
-    """One step of a run. claim: "equal" alone, or that nothing is captured either."""
+    """One step of a run. claim: "equal" alone, or that nothing is captured either. number: the same for a
+    change and what undoes it."""
 
     site: object
     statement: str
     claim: str
+    number: int
 
 
 def steps_of(program, seed):
@@ -61,21 +65,40 @@ def steps_of(program, seed):
         nonlocal number
         site = rng.choice(sites)
         number += 1
+        own = number
         # a change inside of another keeps what was there under a name of its own
         statement, undo = [
             re.sub(r"\b(saved|kept)\b", rf"\1_{number}", text) for text in rng.choice(site.changes)
         ]
         others = [s for s in sites if s is not site]
-        out.append(Change(site, statement, "equal"))
+        out.append(Change(site, statement, "equal", own))
         if others and rng.random() < 0.4:
             change(others)
-        out.append(Change(site, undo, "kept"))
+        out.append(Change(site, undo, "kept", own))
         if site.unrelated and rng.random() < 0.7:
-            out.append(Change(site, rng.choice(site.unrelated), "unrelated"))
+            number += 1
+            out.append(Change(site, rng.choice(site.unrelated), "unrelated", number))
 
     for _ in range(rng.choice([1, 2, 3])):
         change(program.sites)
     return out
+
+
+# how f comes under jit
+WAYS = [
+    lambda f: hop.jit(f),
+    lambda f: hop.jit(f),
+    lambda f: hop.jit(lambda x: f(x)),
+    lambda f: hop.jit(functools.partial(f)),
+    lambda f: hop.jit(hop.checkpoint(f)),
+    lambda f: hop.jit(types.MethodType(lambda self, x: self(x), f)),
+]
+ARGUMENTS = [
+    hop.asarray([0.5, 1.25, 2.0]),
+    hop.asarray([0.5, 1.25, 2.0, 4.0]),
+    hop.asarray([0.5, 1.25, 2.0, 3.0, 2.5]),
+    hop.asarray([1, 2, 3]),
+]
 
 
 def call(compiled, f, x, claim):
@@ -101,11 +124,13 @@ def run(program, steps):
     """(what failed, the steps up to there) or None."""
     space = program.load()
     try:
-        f, x = space["f"], hop.asarray([0.5, 1.25, 2.0])
-        compiled = hop.jit(f)
-        for i, step in enumerate([Change(None, "", "equal"), *steps]):
+        f, x, rng = space["f"], ARGUMENTS[0], random.Random(program.seed + 2)
+        compiled = rng.choice(WAYS)(f)
+        for i, step in enumerate([Change(None, "", "equal", 0), *steps]):
             exec(step.statement, space)
             wrong = call(compiled, f, x, step.claim)
+            if not wrong and rng.random() < 0.2:  # other arguments in between
+                wrong = call(compiled, f, rng.choice(ARGUMENTS[1:]), "equal")
             if wrong:
                 return wrong, steps[:i]
     finally:
@@ -122,20 +147,10 @@ def smallest(program, steps, failure):
         if found:
             program, steps, failure = alone, found[1], found
             break
-    undone = True
-    while undone:
-        undone = False
-        for i in range(len(steps) - 1):  # a change and what undoes it stand together
-            for count in (2, 1):
-                fewer = steps[:i] + steps[i + count :]
-                try:
-                    found = run(program, fewer)
-                except Exception:  # an undoing without its change
-                    continue
-                if found and not undone:
-                    steps, failure, undone = found[1], found, True
-            if undone:
-                break
+    for number in {step.number for step in steps}:
+        found = run(program, [step for step in steps if step.number != number])
+        if found:
+            steps, failure = found[1], found
     return program, steps, failure[0]
 
 
