@@ -9,7 +9,7 @@ import sys
 import time
 import types
 
-from . import _arguments, _core, _export, _guards, _sizes, tree
+from . import _arguments, _core, _export, _guards, _reuse, _sizes, tree
 from ._errors import InvalidError
 from ._function import Function
 from ._keys import value_key
@@ -19,6 +19,7 @@ from ._trace import (
     arrays_of_results,
     call_names,
     capture,
+    codes,
     function_name,
     given_leaves,
     marked,
@@ -26,7 +27,7 @@ from ._trace import (
     STATIC,
 )
 
-# code object -> programs, and what is known of sizes: functions made anew from the same code share them,
+# code objects -> programs, and what is known of sizes: functions made anew from the same code share them,
 # programs unless they hold on to something of a function's own
 _SHARED = {}
 _MOST_SHARED, _MOST_PROGRAMS, _MOST_TRIES = 512, 256, 8
@@ -312,12 +313,13 @@ class Compiled(_core.JitBase):
         self._signature = _arguments.signature(fun)
         functools.update_wrapper(self, fun, updated=())
         self._set(fun, self._static, self._static_names)
-        code = getattr(fun, "__code__", None)
-        self._shared, self._sizes = {}, {}
+        code = codes(fun)
+        self._shared, self._sizes, bodies = {}, {}, {}
         if code is not None:
             if len(_SHARED) > _MOST_SHARED:
                 _SHARED.clear()
-            self._shared, self._sizes = _SHARED.setdefault(code, ({}, {}))
+            self._shared, self._sizes, bodies = _SHARED.setdefault(code, ({}, {}, {}))
+        self._bodies = _reuse.Bodies(bodies)
         self._identity = (
             self._static, self._static_names, self._donate, self._donate_names, tuple(options.items()),
             self._dynamic, self._declared and self._declared.key,
@@ -396,9 +398,22 @@ class Compiled(_core.JitBase):
         return partly
 
     def _inline(self, dynamic, static, named, named_static, n):
-        """Inside of another program: a call."""
-        fun = self._whole(static, named_static, n)
+        """Inside of another program: a call of what was captured once."""
         leaves, weak, treedef = arguments_of(self._fun, dynamic, named, STATIC)
+        fun = self._whole(static, named_static, n)
+        if not _reuse.fixed_sizes(leaves):
+            return self._put_in_place(fun, leaves, weak, treedef)
+        key = self._body_key(static, named_static, _reuse.kinds(leaves, weak, treedef))
+        given = self._given(static, named_static, n)
+        t = _reuse.traced(self._bodies, key, self._fun, given, fun, dynamic, named, leaves, weak)
+        out = t.function.call(t.operands())
+        return tree.unflatten(t.out_tree, marked(out, t.weak_out, False))
+
+    def _body_key(self, static, named_static, kinds):
+        return (self._static, self._static_names, value_key(static), value_key(named_static), kinds)
+
+    def _put_in_place(self, fun, leaves, weak, treedef):
+        """Inside of another program whose sizes are symbols: they mean something there alone."""
         seen = []
 
         def flat(*values):
@@ -411,6 +426,11 @@ class Compiled(_core.JitBase):
         out = _core.invoke(flat, leaves, False)
         out_tree, weak_out = seen[0]
         return tree.unflatten(out_tree, marked(out, weak_out, False))
+
+    def _given(self, static, named_static, n):
+        """Static arguments by name."""
+        names = argument_names(self._fun, n)
+        return {names[i]: x for i, x in static if i < len(names)} | dict(named_static)
 
     def _program(self, dynamic, static, named, named_static, n):
         """(a program for these arguments, what it is run with)"""
@@ -486,8 +506,7 @@ class Compiled(_core.JitBase):
         p, since = _Program(), time.perf_counter()
         p.name = getattr(self._fun, "__name__", type(self._fun).__name__)
         fun = self._whole(static, named_static, n)
-        names = argument_names(self._fun, n)
-        given = {names[i]: x for i, x in static if i < len(names)} | dict(named_static)
+        given = self._given(static, named_static, n)
         numbers = {text for (k, text), count in self._changes.items() if k == key and (count or 0) >= 2}
 
         watch = None
@@ -602,3 +621,4 @@ class Compiled(_core.JitBase):
         self._shared.clear()
         self._own.clear()
         self._sizes.clear()
+        self._bodies.clear()

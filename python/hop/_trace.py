@@ -13,7 +13,7 @@ from ._ops import asarray
 from ._ops.creation import _strong
 
 
-_MOST_LISTED = 20
+_MOST_LISTED, _MOST_WRAPPED = 20, 16
 
 
 # What to do with an argument that is no array: of jit, of the other transforms.
@@ -125,6 +125,18 @@ def function_name(fun):
     return "f" if not name or name == "_lambda_" or name[0].isdigit() else name
 
 
+def codes(fun):
+    """The code of a function and of those that it wraps: a transform's own code is that of all of its kind.
+    None where it has none."""
+    if not hasattr(fun, "__code__"):
+        return None
+    out = []
+    while fun is not None and len(out) < _MOST_WRAPPED:
+        out.append(getattr(fun, "__code__", None))
+        fun = getattr(fun, "__wrapped__", None)
+    return tuple(out)
+
+
 def argument_names(fun, n):
     """The names of the first n parameters that can be given by position, as far as they are known."""
     code = getattr(fun, "__code__", None)
@@ -163,10 +175,35 @@ class Traced:
 
     __slots__ = (
         "function", "hidden", "constraints", "out_tree", "names", "leaves", "in_tree", "weak", "weak_out",
+        "_made",
     )  # fmt: skip
+
+    def __init__(self):
+        self._made = {}
 
     def operands(self):
         return [*self.leaves, *self.hidden]
+
+    def again(self, leaves, hidden):
+        """The same for other arguments of these types."""
+        t = Traced()
+        for name in ("function", "constraints", "out_tree", "names", "in_tree", "weak", "weak_out", "_made"):
+            setattr(t, name, getattr(self, name))
+        t.leaves, t.hidden = leaves, hidden
+        return t
+
+    def transform(self, *how):
+        """What the program's method of that name gives, made once."""
+        return self._made_by(self.function.transform, how)
+
+    def halves(self, *how):
+        return self._made_by(self.function.halves, how)
+
+    def _made_by(self, method, how):
+        key = (method.__name__, *how)
+        if key not in self._made:
+            self._made[key] = method(*how)
+        return self._made[key]
 
 
 def capture(fun, args, named=None, leaves=None, types=None, weak=None, sizes="", hints=None):

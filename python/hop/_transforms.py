@@ -9,18 +9,20 @@ __all__ = [
 import functools
 import re
 
-from . import _arguments, _core, _shapes, tree
+from . import _arguments, _core, _reuse, _shapes, tree
 from ._arguments import place
 from ._dtypes import float32
 from ._errors import InvalidError
+from ._keys import value_key
+from ._reuse import captured, transform_of
 from ._ops import asarray, astype, broadcast_shapes, broadcast_to, expand_dims, zeros, zeros_like
 from ._trace import (
     apply,
+    argument_names,
     arguments_of,
     array_leaf,
     arrays_of_results,
     body_leaves,
-    capture,
     marked,
     run_or_record,
 )
@@ -32,6 +34,7 @@ def _wrapper(fun, name):
             functools.update_wrapper(g, fun)
         except (AttributeError, TypeError):
             pass
+        transform_of(g, fun)
         g.__doc__ = f"{name} of {getattr(fun, '__name__', fun)!s}.\n\n{getattr(fun, '__doc__', None) or ''}"
         return _core.entry(g)
 
@@ -190,7 +193,7 @@ def grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
 
 def _value_and_grad(fun, argnums, has_aux, allow_int, args, named, name):
     positions = _positions(argnums, len(args), name)
-    t = capture(fun, args, named)
+    t = captured(fun, args, named)
     value_tree = _value_and_more(t, has_aux, name)
     wrt, numbers = _wrt(t, args, positions, name, allow_int)
     first = t.function.results[0] if t.function.results else "nothing"
@@ -200,7 +203,7 @@ def _value_and_grad(fun, argnums, has_aux, allow_int, args, named, name):
             f"{place()}{name}: the function must give one float scalar, it gives {found}"
             + ("" if has_aux else "; use has_aux=True to give more besides, hop.jacrev for arrays")
         )
-    out = apply(t.function.transform("value_and_grad", ", ".join(wrt)) if wrt else t.function, t.operands())
+    out = apply(t.transform("value_and_grad", ", ".join(wrt)) if wrt else t.function, t.operands())
     n = t.out_tree.num_leaves
     gradients = _by_argument(args, positions, _with_zeros(t, numbers, out[n:]), argnums)
     return tree.unflatten(t.out_tree, marked(out[:n], t.weak_out, False)), gradients
@@ -231,8 +234,8 @@ class _Rule:
         self.weak, self.weak_out = t.weak, t.weak_out
         wrt = ", ".join(t.names[i] for i in self.active)
         self._programs = {
-            "whole": functools.cache(lambda: t.function.transform(how, wrt)),
-            "halves": functools.cache(lambda: t.function.halves(how, wrt)),
+            "whole": functools.cache(lambda: t.transform(how, wrt)),
+            "halves": functools.cache(lambda: t.halves(how, wrt)),
         }
 
     def program(self, which):
@@ -382,7 +385,7 @@ def linearize(fun, *primals, has_aux=False):
 
 
 def _derivative(cls, fun, primals, has_aux, how, name):
-    t = capture(fun, primals)
+    t = captured(fun, primals)
     value, derivative = cls._at(_Rule(fun, how, t, _value_and_more(t, has_aux, name)), t.operands())
     return (value[0], derivative, value[1]) if has_aux else (value, derivative)
 
@@ -452,7 +455,7 @@ def jvp(fun, primals, tangents, has_aux=False):
     has_aux = _arguments.flag("jvp: has_aux", has_aux)
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError(f"{place()}jvp: primals and tangents are tuples, with an entry per argument")
-    t = capture(fun, tuple(primals))
+    t = captured(fun, tuple(primals))
     rule = _Rule(fun, "jvp", t, _value_and_more(t, has_aux, "jvp"))
     given, n = _tangents(rule, t.leaves, tuple(tangents), "jvp"), t.out_tree.num_leaves
     out = apply(rule.program("whole") if rule.active else rule.function, [*t.operands(), *given])
@@ -469,7 +472,7 @@ def _jacobian(fun, argnums, has_aux, allow_int, how):
     @_wrapper(fun, "Jacobian")
     def jacobian(*args, **named):
         positions = _positions(argnums, len(args), how)
-        t = capture(fun, args, named)
+        t = captured(fun, args, named)
         value_tree = _value_and_more(t, has_aux, how)
         n = value_tree.num_leaves
         if not all(_float_leaves(t)[:n]):
@@ -477,7 +480,7 @@ def _jacobian(fun, argnums, has_aux, allow_int, how):
                 f"{place()}{how}: every result must be a float, found {', '.join(t.function.results[:n])}"
             )
         wrt, numbers = _wrt(t, args, positions, how, allow_int)
-        derivatives = t.function.transform(how, ", ".join(wrt)) if wrt else None
+        derivatives = t.transform(how, ", ".join(wrt)) if wrt else None
         found = n * len(wrt)
 
         def both(*values):
@@ -589,14 +592,14 @@ def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_n
             + [0] * treedef.children[1].num_leaves
         )
         axes, types, size = _inner_types(leaves, axes, (args, named), axis_size)
-        t = capture(fun, args, named, leaves, types, weak)
+        t = captured(fun, args, named, leaves, types, weak)
         spec = ", ".join(f"{n}: {a}" for n, a in zip(t.names, axes) if a is not None)
         placed = _out_axes(
             tree.prefix_leaves(out_axes, t.out_tree, f"{place()}vmap: out_axes"), t.function.results
         )
         if spec:
             texts = ["-" if a is None else str(a) for a in placed]
-            out = apply(t.function.transform("vmap", spec, ", ".join(texts)), t.operands())
+            out = apply(t.transform("vmap", spec, ", ".join(texts)), t.operands())
         else:  # every lane has the same
             out = [
                 x if a is None else _repeated(x, a, size)
@@ -728,6 +731,8 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
         )
     static = _arguments.argument_numbers("checkpoint: static_argnums", static_argnums, fun)
 
+    bodies = _reuse.bodies_by_code(fun)
+
     @_wrapper(fun, "checkpoint")
     def checkpointed(*args, **named):
         if not _core.tracing():
@@ -735,13 +740,21 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
         fixed = {p % len(args): args[p] for p in static if -len(args) <= p < len(args)}
         dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
         leaves, weak, treedef = arguments_of(fun, dynamic, named)
+
+        def partly(*dynamic, **named):
+            rest = iter(dynamic)
+            return fun(*[fixed[i] if i in fixed else next(rest) for i in range(len(args))], **named)
+
+        whole = partly if fixed else fun
+        t = _checkpoint_body(bodies, fun, whole, fixed, dynamic, named, leaves, weak, treedef)
+        if t is not None:
+            out = _core.invoke(lambda *values: t.function.call(values), t.operands(), True)
+            return tree.unflatten(t.out_tree, out)
         seen = []
 
         def flat(*values):
             a, k = tree.unflatten(treedef, marked(values, weak))
-            rest = iter(a)
-            whole = [fixed[i] if i in fixed else next(rest) for i in range(len(args))]
-            found, out_tree = arrays_of_results(fun(*whole, **k))
+            found, out_tree = arrays_of_results(whole(*a, **k))
             found, weak_out = body_leaves(found)
             seen.append((out_tree, weak_out))
             return found
@@ -751,6 +764,21 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
         return tree.unflatten(out_tree, marked(out, weak_out))
 
     return checkpointed
+
+
+def _checkpoint_body(bodies, fun, whole, fixed, dynamic, named, leaves, weak, treedef):
+    """What is captured of the function once; None: it is captured in place."""
+    if not _reuse.fixed_sizes(leaves):
+        return None
+    try:
+        key = ("checkpoint", value_key(tuple(sorted(fixed.items()))), _reuse.kinds(leaves, weak, treedef))
+        hash(key)
+    except TypeError:
+        return None
+    names = argument_names(fun, len(dynamic) + len(fixed))
+    given = {names[i]: x for i, x in fixed.items() if i < len(names)}
+    t = _reuse.traced(bodies, key, fun, given, whole, dynamic, named, leaves, weak)
+    return None if any(t.weak_out) else t
 
 
 remat = checkpoint
