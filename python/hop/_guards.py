@@ -352,6 +352,7 @@ class Watch:
             except AttributeError:
                 return self._place(p, _ATTRIBUTE, name, 0, MISSING, text), None
         if isinstance(static, property):
+            self._place(self._class_of(p), _CLASS_ITEM, name, 0, static, text).must(_IS, static)
             if type(static.fget) in FUNCTIONS:
                 self._function(self._constant(static.fget, text), p)
             return None
@@ -578,6 +579,7 @@ class Watch:
 
     def _of_class(self, c, name, value):
         if isinstance(value, property):
+            self._place(c, _CLASS_ITEM, name, 0, value, f"{c.text}.{name}").must(_IS, value)
             value = value.fget
             if type(value) in FUNCTIONS:
                 self._function(self._constant(value, f"{c.text}.{name}"))
@@ -650,9 +652,9 @@ class Watch:
     def shared(self):
         """Whether nothing that belongs to one function alone is held: programs are good for other functions
         of the same code."""
-        lasting = (type(None), bool, types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType)
+        lasting = (type(None), bool, types.ModuleType, type, types.FunctionType, property, enum.Enum)
         for p in self.places:
-            if p.check == _IS and not isinstance(p.want, (*lasting, enum.Enum, _core.Entry)):
+            if p.check == _IS and not isinstance(p.want, lasting) and not never_changes(p.want, type(p.want)):
                 return False
             if p.step == _CONSTANT and type(p.name) is not dict and type(p.name) not in FUNCTIONS:
                 return False

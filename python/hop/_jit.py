@@ -325,6 +325,8 @@ class Compiled(_core.JitBase):
             self._dynamic, self._declared and self._declared.key,
         )  # fmt: skip
         self._own, self._latest, self._changes = {}, None, {}
+        if type(fun) is types.FunctionType:  # another jit of the same function finds them there
+            self._own = fun.__dict__.setdefault("__hop_programs__", self._own)
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
