@@ -371,6 +371,7 @@ KINDS = [
             ("V.w = 5.0", "V.w = 2.0"),
             ("Base.apply = lambda self, q: q * self.w", "Base.apply = before_base"),
             ("Derived.apply = lambda self, q: q - self.w", "Derived.apply = before_derived"),
+            ("Derived.__bases__ = (Layer,); V.b = 1.0", "Derived.__bases__ = (Base,); del V.b"),
             ("V.__class__ = Layer; V.b = 1.0", "V.__class__ = Derived; del V.b"),
         ],
     ),

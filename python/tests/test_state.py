@@ -704,12 +704,24 @@ class Shown(Watched):
             self.value(f)
         self.assertRegex("\n".join(lines), r"\bk\b.*3\.0")
 
-    @needs_numpy
     def test_beyond_the_bounds(self):
-        large = list(range(1000))
-        f = hop.jit(lambda x: x * sum(large))
-        self.value(f)
-        self.assertIn("not watched", str(f.guards()))
+        """What is too large is not watched, and said to be; everything else is."""
+        large, k, half, other = [1.0] * 1000, 2.0, [1.0] * 200, [1.0] * 200
+        f = hop.jit(lambda x: x * sum(large) * k)
+        self.assertEqual(self.value(f), 2000.0)
+        self.assertRegex(str(f.guards()), "large: not watched")
+        k = 3.0
+        self.assertEqual(self.value(f), 3000.0)
+        large.append(1.0)
+        self.assertEqual(self.value(f), 3003.0)
+        g = hop.jit(lambda x: x * sum(half) * sum(other))
+        self.assertEqual(self.value(g), 40000.0)
+        other[199] = 2.0
+        self.assertEqual(self.value(g), 40200.0)
+        self.assertNotIn("not watched", str(g.guards()))
+
+    @needs_numpy
+    def test_beyond_the_bounds_of_numpy(self):
         data = numpy.ones(4096)
         g = hop.jit(lambda x: x * float(numpy.sum(data)))
         self.value(g)

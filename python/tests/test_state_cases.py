@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import functools
 import operator
+import sys
 import threading
 import types
 import unittest
@@ -225,6 +226,41 @@ class Cases(Case):
         self.check("match", matched, lambda: setattr(points["n"][0], "w", 4.5),
                    lambda: points.update(n=[Point()]))  # fmt: skip
 
+    def test_containers_of_other_classes(self):
+        queue = collections.deque([1.0, 2.0])
+        row = type("Row", (list,), {"k": 2.0})([1.0])
+        number = type("Number", (float,), {})(2.0)
+        number.extra = 1.0
+        self.check("deque", lambda x: x * sum(queue), lambda: queue.append(3.0), queue.popleft)
+        self.check("item of a deque", lambda x: x * queue[0], lambda: queue.appendleft(9.0))
+        self.check("list with attributes", lambda x: x * sum(row) * row.k, lambda: row.append(2.0),
+                   lambda: setattr(row, "k", 5.0))  # fmt: skip
+        self.check("number with attributes", lambda x: x * number * number.extra,
+                   lambda: setattr(number, "extra", 5.0))  # fmt: skip
+        buffer = bytearray(b"ab")
+        self.check("bytes", lambda x: x * buffer[0], lambda: buffer.__setitem__(0, 7))
+
+    def test_imports(self):
+        module = types.ModuleType("state_cases_module")
+        module.k, module.inner = 2.0, types.SimpleNamespace(w=1.0)
+        sys.modules[module.__name__] = module
+        self.addCleanup(sys.modules.pop, module.__name__)
+
+        def names(x):
+            from state_cases_module import inner, k
+
+            return x * k + inner.w
+
+        def whole(x):
+            import state_cases_module as m
+
+            return x * m.k + m.inner.w
+
+        for f in (names, whole):
+            module.k, module.inner.w = 2.0, 1.0
+            self.check(f.__name__, f, lambda: setattr(module, "k", 3.5),
+                       lambda: setattr(module.inner, "w", 4.0))  # fmt: skip
+
     def test_attributes(self):
         space, frozen, both = types.SimpleNamespace(w=2.0), Frozen(2.0), SlotsAndDict()
         both.a, both.b = 1.0, 2.0
@@ -316,6 +352,11 @@ class Cases(Case):
         def decorated(x):
             return x
 
+        @functools.singledispatch
+        def chosen(v, x):
+            return x * 2
+
+        self.check("registered", lambda x: chosen(1, x), lambda: chosen.register(int, lambda v, x: x * 3))
         self.check("argument of a decorator", lambda x: decorated(x), lambda: factor.__setitem__(0, 3.0))
 
     def test_scopes(self):
@@ -373,6 +414,9 @@ class Cases(Case):
         array = hop.asarray([1.0, 2.0])
         self.check("as a list", lambda x: x * sum(array.tolist()), lambda: array.__setitem__(0, 3.0))
         self.check("gone through", lambda x: sum([x * v for v in array]), lambda: array.__setitem__(0, 8.0))
+        self.check("element", lambda x: x * array[0].item(), lambda: array.__setitem__(0, 2.5))
+        self.check("as a number", lambda x: x * float(array[1]), lambda: array.__setitem__(1, 3.5))
+        self.check("length of a loop", lambda x: sum([x] * int(array[0])), lambda: array.__setitem__(0, 4.0))
         self.check("shape", lambda x: x * array.shape[0], lambda: array.__setitem__(0, 9.0))
 
 
