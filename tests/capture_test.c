@@ -152,6 +152,28 @@ BODY(sizes)
     out[3] = hop_dim_value(hop_dim_text("M + 1"));
     return 0;
 }
+/* What is known of sizes: their texts, their order, and texts that name them by their numbers. */
+BODY(sizes_told)
+{
+    UNUSED;
+    hop_dim n = hop_dim_of(in[0], 0), half = hop_dim_floordiv(n, hop_dim_const(2)), two = hop_dim_const(2);
+    hop_dim rest = hop_dim_sub(n, hop_dim_max(hop_dim_sub(n, two), hop_dim_const(0))); /* min(n, 2) */
+    char text[80];
+    bool eager = hop_dim_known(n) >= 0; /* then it is a number */
+    bool shown = !strcmp(hop_dim_shown(half), eager ? "2" : "T // 2") && !strcmp(hop_dim_shown(two), "2");
+    int at_most = HOP_DIM_LESS | HOP_DIM_EQUAL;
+    bool ordered = hop_dim_order(hop_dim_add(n, two), n) == HOP_DIM_MORE &&
+                   hop_dim_order(hop_dim_const(1), two) == HOP_DIM_LESS;
+    if (!eager)
+        ordered &= hop_dim_order(half, n) == at_most && hop_dim_order(rest, two) == at_most &&
+                   hop_dim_order(hop_dim_mul(half, two), n) == at_most &&
+                   hop_dim_order(n, two) == (at_most | HOP_DIM_MORE);
+    snprintf(text, sizeof text, "i32[#%llu.%llu + 1]", (unsigned long long)half.scope,
+             (unsigned long long)half.id);
+    out[0] = hop_full(text, hop_int(shown));
+    out[1] = hop_cast(hop_bool(ordered), "i32");
+    return 0;
+}
 BODY(random_numbers)
 {
     UNUSED;
@@ -805,6 +827,15 @@ static const struct program programs[] = {
       { { 1, 2 }, { 1, 2, 3, 4 } },
       { "i64[]", "i32[4, 2]", "f32[2, 2]", "i64[]" },
       { { 2 }, { 3, 3, 3, 3, 3, 3, 3, 3 }, { 1, 2, 3, 4 }, { 5 } } },
+    { "sizes told",
+      "a: f32[T]",
+      1,
+      2,
+      sizes_told,
+      { "f32[5]" },
+      { { 1, 2, 3, 4, 5 } },
+      { "i32[3]", "i32[]" },
+      { { 1, 1, 1 }, { 1 } } },
     { "random numbers",
       "",
       0,

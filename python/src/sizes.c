@@ -281,8 +281,7 @@ static PyObject *slot_compare(PyObject *x, PyObject *y, int how)
     answer = decided(order, how);
     if (answer < 0) answer = guarded(a, b, how);
     if (answer == -2) return NULL;
-    return answer < 0 ? binary_slot(codes[how], x, PyFloat_Check(y) ? made_dim(b, user_place()) : y)
-                      : PyBool_FromLong(answer);
+    return answer < 0 ? binary_slot(codes[how], x, y) : PyBool_FromLong(answer);
 }
 
 static int slot_bool(PyObject *self)
@@ -558,6 +557,21 @@ static PyGetSetDef getset[] = {
     { "_hint", get_hint, NULL, "what it is in the call at hand; None: only a run knows", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
+/* What a copy of it is, and what rounding makes of it. */
+static PyObject *method_itself(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return Py_NewRef(self);
+}
+static PyMethodDef methods[] = {
+    { "__copy__", method_itself, METH_NOARGS, NULL },
+    { "__deepcopy__", method_itself, METH_O, NULL },
+    { "__floor__", method_itself, METH_NOARGS, NULL },
+    { "__ceil__", method_itself, METH_NOARGS, NULL },
+    { "__trunc__", method_itself, METH_NOARGS, NULL },
+    { "__round__", method_itself, METH_NOARGS, NULL },
+    { NULL, NULL, 0, NULL },
+};
 static PyType_Slot slots[] = {
     { Py_tp_doc,
       "A size of a captured program that is no number while it is captured: an integer to compute with, to\n"
@@ -573,6 +587,7 @@ static PyType_Slot slots[] = {
       "Array([1., 2.], dtype=float32)\n" },
     { Py_tp_dealloc, size_dealloc },
     { Py_tp_getset, getset },
+    { Py_tp_methods, methods },
     { Py_tp_repr, slot_repr },
     { Py_tp_hash, slot_hash },
     { Py_tp_richcompare, slot_compare },

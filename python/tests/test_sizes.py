@@ -3,6 +3,7 @@ guard and by the program, and every function that takes or looks at sizes. Each 
 function without capture, for sizes that are symbols of one program, that have a hint in the call at hand, and
 that only a run knows. Random programs of sizes print their seeds."""
 
+import copy
 import math
 import operator
 import random
@@ -397,6 +398,8 @@ class Values(Case):
                 self.assertIs(type(number), int)
                 self.assertEqual(number, expected)
             self.assertEqual([str(v) for v in divmod(n, 2)], ["T // 2", "T % 2"])
+            for same in (copy.copy(n), copy.deepcopy([n])[0], math.floor(n), math.ceil(n), round(n)):
+                self.assertIs(same, n)
             self.assertEqual(str(x.shape), "(T, 3)")
             self.assertEqual(x.T._type, "f32[3, T]")
             self.assertEqual(x[: n // 2]._type, "f32[T // 2, 3]")
@@ -419,6 +422,7 @@ class Values(Case):
 
         def f(x, y):
             n, m = x.shape[0], y.shape[0]
+            self.assertTrue(2 * (n // 2) <= n <= 2 * ((n + 1) // 2) and n - hop.maximum(n - 2, 0) <= 2)
             for holds in (n >= 0, n + 1 > n, n == n, 2 * n == n + n, n != n + 1, n // 2 <= n, m <= 9, m > 0):
                 self.assertIs(holds, True)
             for fails in (n < 0, n == n + 1, n - 1 >= n, m > 9, m == 12, n < -0.5, n == 2.5, n == "n"):
@@ -547,6 +551,19 @@ class Values(Case):
         self.assertEqual([g(hop.zeros(n)).item() for n in (3, 4, 9)], [2, 2, 5])
         h = hop.jit(lambda x: hop.grad(lambda v, n: hop.sum(v) * n)(x, x.shape[0]))
         self.assertEqual([h(hop.zeros(n)).tolist() for n in (2, 3, 1)], [[2.0] * 2, [3.0] * 3, [1.0]])
+
+    def test_one_row_of_a_size_of_a_run_broadcasts(self):
+        f = hop.jit(lambda x: (lambda y: (y - y[:1], y * y[-1:], hop.where(y[:1] > 0, y, 0)))(x[x > 0]))
+        for x in ([1.0, -1.0, 3.0], [-1.0, -2.0], [2.0]):
+            y = hop.asarray([v for v in x if v > 0], dtype=hop.float32)
+            for found, expected in zip(f(hop.asarray(x)), (y - y[:1], y * y[-1:], y)):
+                self.equal(found, expected.tolist())
+        g = hop.jit(lambda x, y: x[x > 0][:1] + y)
+        self.equal(g(hop.ones(3), hop.ones(4)), [2.0] * 4)
+        with self.assertRaisesRegex(hop.CheckError, "sizes agree"):
+            g(-hop.ones(3), hop.ones(4))
+        h = hop.jit(hop.grad(lambda x: hop.sum(x[x > 0] * x[x > 0][:1])))
+        self.equal(h(hop.asarray([1.0, -1.0, 3.0])), [5.0, 0.0, 1.0])
 
     def test_bound_sizes(self):
         """Traced integers become sizes."""

@@ -306,8 +306,9 @@ int beside_range(enum dtype t, int64_t n);
 /* A number as a value of this type; an error where it would be of another kind (a real number among
  * integers). */
 val weak_like(struct builder *b, const struct operand *o, struct type t);
-/* The common shape of operands; returns its rank. */
-uint32_t broadcast_dims(struct builder *b, const struct operand *in, uint32_t n, dim *dims);
+/* The common shape of operands; returns its rank. An operand that is 0 or 1 long, which only a run knows,
+ * beside another size becomes one that is 1 long. */
+uint32_t broadcast_dims(struct builder *b, struct operand *in, uint32_t n, dim *dims);
 /* Broadcasts; v's rank is not larger. */
 val bring_to(struct builder *b, val v, uint32_t rank, const dim *dims);
 /* An error, a requirement, or nothing. */

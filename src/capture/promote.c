@@ -115,10 +115,53 @@ val operand_as(struct builder *b, const struct operand *o, enum dtype t)
     return o->weak ? weak_full(b, o, t, 0, NULL) : emit_cast(b, o->v, t);
 }
 
-uint32_t broadcast_dims(struct builder *b, const struct operand *in, uint32_t n, dim *dims)
+/* A size that is 0 or 1, nobody knows which: y[:1] of a size of a run. */
+static bool is_at_most_one(struct builder *b, dim d)
+{
+    return !dim_is_const(b->m, d) && dim_provably_le(b->m, b->symbols.data, d, 1);
+}
+
+/* The size that the other operands have along a dim counted from the end, unless all are at most 1. */
+static dim size_beside(struct builder *b, const struct operand *in, uint32_t n, uint32_t from_end)
+{
+    dim beside = 1;
+    for (uint32_t i = 0; i < n && beside == 1; i++) {
+        struct type t = in[i].weak ? (struct type){ .rank = 0 } : emit_type(b, in[i].v);
+        if (from_end >= t.rank) continue;
+        dim d = t.dims[t.rank - 1 - from_end];
+        if (!is_at_most_one(b, d)) beside = d;
+    }
+    return beside;
+}
+
+/* Beside dims of other sizes such a one stands for 1, as NumPy has it: it is filled up to 1. If it is 0,
+ * there is nothing beside it either; that is required. */
+static void fill_single(struct builder *b, struct operand *in, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct type t = in[i].weak ? (struct type){ .rank = 0 } : emit_type(b, in[i].v);
+        dim none[MAX_RANK] = { 0 }, missing[MAX_RANK] = { 0 };
+        bool fills = false;
+        for (uint32_t d = 0; d < t.rank; d++) {
+            if (!is_at_most_one(b, t.dims[d])) continue;
+            dim beside = size_beside(b, in, n, t.rank - 1 - d);
+            if (beside == 1) continue;
+            builder_require(b, beside, dim_mul(b->m, beside, t.dims[d]), "a size that is broadcast");
+            missing[d] = dim_sub(b->m, 1, t.dims[d]);
+            fills = true;
+        }
+        if (!fills) continue;
+        struct attr a[3] = { A_DIMS(none, t.rank), A_DIMS(missing, t.rank), A_NONE };
+        val zero = emit_full(b, (enum dtype)t.dtype, 0, 0, NULL);
+        in[i].v = emit(b, OP_pad, (val[]){ in[i].v, zero }, 2, a);
+    }
+}
+
+uint32_t broadcast_dims(struct builder *b, struct operand *in, uint32_t n, dim *dims)
 {
     uint32_t rank = 0;
     struct module *m = b->m;
+    fill_single(b, in, n);
     for (uint32_t i = 0; i < n; i++)
         if (!in[i].weak) rank = HOP_MAX(rank, emit_type(b, in[i].v).rank);
     for (uint32_t d = 0; d < rank; d++) dims[d] = 1;

@@ -440,27 +440,64 @@ void dim_range(const struct module *m, const struct symbol *symbols, dim d, int6
     }
 }
 
-bool dim_provably_le(struct module *m, const struct symbol *symbols, dim a, dim b)
+enum { PROOF_DEPTH = 5 };
+static bool not_negative(struct module *m, const struct symbol *symbols, dim d, int depth);
+
+/* The sum d with c·term replaced by c·by. */
+static dim replaced(struct module *m, dim d, dim term, int64_t c, dim by)
+{
+    return dim_add(m, d, dim_mul(m, dim_const(m, c), dim_sub(m, by, term)));
+}
+
+/* c·(x // q) from below, for x that is not negative and a number q above 0: q·(x // q) is x less what is
+ * left. */
+static bool quotient_not_negative(struct module *m, const struct symbol *symbols, dim d, dim term, int64_t c,
+                                  int depth)
+{
+    struct dim_node n = dim_get(m, term);
+    dim x = n.args[0];
+    int64_t q = dim_is_const(m, n.args[1]) ? dim_const_value(m, n.args[1]) : 0;
+    if (q < 1 || !not_negative(m, symbols, x, depth)) return false;
+    if (n.kind == DIM_MOD) return c < 0 && not_negative(m, symbols, replaced(m, d, term, c, x), depth);
+    if (c < 0) {
+        int64_t most = c / q - (c % q != 0); /* as c·(x // q) >= most·x */
+        return not_negative(m, symbols,
+                            dim_add(m, replaced(m, d, term, c, 0), dim_mul(m, dim_const(m, most), x)), depth);
+    }
+    if (c % q) return false;
+    dim least = dim_sub(m, x, dim_const(m, q - 1));
+    dim whole = dim_mul(m, dim_const(m, c / q), least);
+    return not_negative(m, symbols, dim_add(m, replaced(m, d, term, c, 0), whole), depth);
+}
+
+/* 0 <= d, by its range; else what max and min choose between, and what divisions leave, may tell more. */
+static bool not_negative(struct module *m, const struct symbol *symbols, dim d, int depth)
 {
     int64_t lo, hi;
-    dim_range(m, symbols, dim_sub(m, b, a), &lo, &hi);
-    if (lo >= 0 || hi < 0) return lo >= 0;
-    /* Of max and min the parts may tell more than the range. */
-    struct dim_node small = dim_get(m, a), large = dim_get(m, b);
-    if (small.kind == DIM_MAX)
-        return dim_provably_le(m, symbols, small.args[0], b) && dim_provably_le(m, symbols, small.args[1], b);
-    if (large.kind == DIM_MIN)
-        return dim_provably_le(m, symbols, a, large.args[0]) && dim_provably_le(m, symbols, a, large.args[1]);
-    if (small.kind == DIM_MIN && dim_provably_le(m, symbols, small.args[0], b)) return true;
-    if (small.kind == DIM_MIN && dim_provably_le(m, symbols, small.args[1], b)) return true;
-    /* Nothing negative divided by something positive is not larger than it, nor is what is left. */
-    if (small.kind == DIM_FLOORDIV || small.kind == DIM_MOD) {
-        bool shrinks = dim_provably_le(m, symbols, 0, small.args[0]) &&
-                       dim_provably_le(m, symbols, 1, small.args[1]);
-        if (shrinks && dim_provably_le(m, symbols, small.args[0], b)) return true;
+    dim_range(m, symbols, d, &lo, &hi);
+    if (lo >= 0 || hi < 0 || !depth) return lo >= 0;
+    struct dim_node sum = dim_get(m, d);
+    bool single = sum.kind != DIM_SUM;
+    for (uint32_t i = 0; i < (single ? 1 : sum.n); i++) {
+        dim term = single ? d : sum.args[i];
+        int64_t c = single ? 1 : sum.coefs[i];
+        struct dim_node n = dim_get(m, term);
+        if (n.kind == DIM_MAX || n.kind == DIM_MIN) {
+            bool one_will_do = (n.kind == DIM_MAX) == (c > 0); /* else both must */
+            bool first = not_negative(m, symbols, replaced(m, d, term, c, n.args[0]), depth - 1);
+            if (one_will_do ? first : !first) return first;
+            bool second = not_negative(m, symbols, replaced(m, d, term, c, n.args[1]), depth - 1);
+            if (second || !one_will_do) return second;
+        } else if (n.kind == DIM_FLOORDIV || n.kind == DIM_MOD) {
+            if (quotient_not_negative(m, symbols, d, term, c, depth - 1)) return true;
+        }
     }
-    if (large.kind != DIM_MAX) return false;
-    return dim_provably_le(m, symbols, a, large.args[0]) || dim_provably_le(m, symbols, a, large.args[1]);
+    return false;
+}
+
+bool dim_provably_le(struct module *m, const struct symbol *symbols, dim a, dim b)
+{
+    return not_negative(m, symbols, dim_sub(m, b, a), PROOF_DEPTH);
 }
 
 bool dim_mentions(const struct module *m, dim d, bool (*test)(void *ctx, uint32_t symbol), void *ctx)

@@ -32,8 +32,8 @@ static inline void infer_le(struct infer *in, dim a, dim b, const char *what)
 static inline void infer_not_negative(struct infer *in, dim d, const char *what)
 {
     int64_t lo, hi;
+    if (dim_provably_le(in->m, in->symbols, 0, d)) return;
     dim_range(in->m, in->symbols, d, &lo, &hi);
-    if (lo >= 0) return;
     if (hi < 0) {
         struct text found = { .arena = &in->m->scratch };
         dim_print(in->m, in->symbols, d, &found);
