@@ -361,6 +361,9 @@ static void check_sharing(void)
 static const struct {
     const char *what, *text;
 } good_texts[] = {
+    { "bodies with names, some of them twice",
+      "fn @g(%x: f32[4]) -> (f32[4]) {\n  %y = map over(%e in %x) @step {\n    stack(%e)\n  }\n  %z = map "
+      "over(%e in %y) @step {\n    %n = neg(%e)\n    stack(%n)\n  }\n  return %z\n}\n" },
     { "a symbol that a body mentions after binding one of its own",
       "fn @f(%n: i64[], %x: f32[4], %y: f32[T], %z: f32[S]) -> (f32[T, S]) {\n  %r, %all = scan {length = 3} "
       "carry(%c = %n) {\n    %i: i64[?k] = bind_dim(%c)\n"
@@ -440,6 +443,9 @@ static const struct {
     { "fn @f(%h: f32[4], %x: f32[3, 4]) -> () {\n  %a, %b = scan carry(%c = %h) over(%d = %x) { next(%c) "
       "stack(%d) }\n  return\n}",
       "expected 'in'" },
+    { "fn @f(%x: f32[4]) -> () {\n  %a = invoke_subgraph @g @h { yield(%x) }\n  return\n}",
+      "no function or constant @g" },
+    { "fn @f(%x: f32[4]) -> () {\n  %a = invoke_subgraph with(%x) @g (%x)\n  return\n}", "expected '{'" },
     { "fn @f(%x: f32[4]) -> () {\n  %a = invoke_subgraph with(%x: f32[4]) { yield(%x) }\n  return\n}",
       "expected '='" },
     { "fn @f(%x: f32[4]) -> () { return }\ntest @f { x = [1, 2] }",

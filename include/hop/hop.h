@@ -663,7 +663,11 @@ int hop_apply_at(hop_place at, hop_val *out, int n_out, const char *op, const ho
  *
  * Bodies may use any value of the bodies around them. A body is run when the operator is called, and equal
  * bodies become one function. Under the same `key` (NULL: none) and with inputs of the same types a body is
- * not run again; whoever gives a key promises that it would do the same. */
+ * not run again; whoever gives a key promises that it would do the same.
+ *
+ * A body may have a name, which texts show (`scan … @step { … }`, `fn @step`), and messages about what is
+ * wrong inside of it. Names mean nothing else: equal bodies are one, whatever they are called, and what
+ * transforms make of a body is called after it (step_vjp, step_backward). They are copied. */
 
 /* (carry…; x…) -> (carry…; y…) for each slice of xs. Results: the last carries, then the ys, stacked. */
 typedef struct hop_scan_spec {
@@ -680,7 +684,8 @@ typedef struct hop_scan_spec {
      * 20": 20 carries, with as few steps run again as that many allow. */
     const char *schedule;
     const void *key;
-    void *reserved[4];
+    const char *name; /* of the step, for texts and messages; NULL: none */
+    void *reserved[3];
 } hop_scan_spec;
 #define hop_scan(...) hop_scan_at(HOP_HERE, __VA_ARGS__)
 int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_spec *spec);
@@ -695,7 +700,8 @@ typedef struct hop_map_spec {
     const char *length; /* how many times, when there are no xs */
     int sequential;     /* one slice after the other even where all at once would be faster: less memory */
     const void *key;
-    void *reserved[4];
+    const char *name; /* of the body, for texts and messages; NULL: none */
+    void *reserved[3];
 } hop_map_spec;
 #define hop_map(...) hop_map_at(HOP_HERE, __VA_ARGS__)
 int hop_map_at(hop_place at, hop_val *results, int n_results, const hop_map_spec *spec);
@@ -711,7 +717,8 @@ typedef struct hop_fori_spec {
     int n_stack;
     const char *schedule; /* what a gradient keeps, as for scan */
     const void *key;
-    void *reserved[4];
+    const char *name; /* of the body, for texts and messages; NULL: none */
+    void *reserved[3];
 } hop_fori_spec;
 #define hop_fori(...) hop_fori_at(HOP_HERE, __VA_ARGS__)
 int hop_fori_at(hop_place at, hop_val *results, int n_results, const hop_fori_spec *spec);
@@ -727,7 +734,8 @@ typedef struct hop_associative_scan_spec {
     int axis;
     int reverse; /* from the last row to the first */
     const void *key;
-    void *reserved[4];
+    const char *name; /* of the combine function, for texts and messages; NULL: none */
+    void *reserved[3];
 } hop_associative_scan_spec;
 #define hop_associative_scan(...) hop_associative_scan_at(HOP_HERE, __VA_ARGS__)
 int hop_associative_scan_at(hop_place at, hop_val *results, int n_results,
@@ -745,7 +753,8 @@ typedef struct hop_while_spec {
     const char *max_trips; /* a size: more trips fail as a check, and stacks have this size */
     const char *schedule;  /* what a gradient keeps, as for scan */
     const void *key;
-    void *reserved[4];
+    const char *cond_name, *body_name; /* for texts and messages; NULL: none */
+    void *reserved[2];
 } hop_while_spec;
 #define hop_while(...) hop_while_at(HOP_HERE, __VA_ARGS__)
 int hop_while_at(hop_place at, hop_val *results, int n_results, const hop_while_spec *spec);
@@ -760,7 +769,8 @@ typedef struct hop_cond_spec {
     int recompute; /* a gradient keeps the inputs only and runs the body that was taken again; 0: whichever is
                       cheaper */
     const void *key;
-    void *reserved[4];
+    const char *then_name, *otherwise_name; /* for texts and messages; NULL: none */
+    void *reserved[2];
 } hop_cond_spec;
 #define hop_cond(...) hop_cond_at(HOP_HERE, __VA_ARGS__)
 int hop_cond_at(hop_place at, hop_val *results, int n_results, const hop_cond_spec *spec);
@@ -777,7 +787,8 @@ typedef struct hop_switch_spec {
     int recompute; /* a gradient keeps the inputs only and runs the body that was taken again; 0: whichever is
                       cheaper */
     const void *key;
-    void *reserved[4];
+    const char *const *names; /* of the branches, for texts and messages; NULL: none, of all or of one */
+    void *reserved[3];
 } hop_switch_spec;
 #define hop_switch(...) hop_switch_at(HOP_HERE, __VA_ARGS__)
 int hop_switch_at(hop_place at, hop_val *results, int n_results, const hop_switch_spec *spec);
@@ -790,7 +801,8 @@ typedef struct hop_call_spec {
     int n_in;
     int recompute; /* a gradient keeps the inputs only and runs the body again (checkpointing) */
     const void *key;
-    void *reserved[4];
+    const char *name; /* of the body, for texts and messages; NULL: none */
+    void *reserved[3];
 } hop_call_spec;
 #define hop_call(...) hop_call_at(HOP_HERE, __VA_ARGS__)
 int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec);

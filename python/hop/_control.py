@@ -12,7 +12,7 @@ from ._ops import asarray, astype, ceil, concat, maximum, moveaxis
 from ._ops.creation import _strong
 from ._transforms import vmap
 from ._trace import (
-    arrays_of, arrays_of_results, body_leaves, check_same_tree, given_leaves, is_weak, marked,
+    arrays_of, arrays_of_results, body_leaves, check_same_tree, called, given_leaves, is_weak, marked, named,
     raise_differences, raw_leaves, raw_result, run_or_record, type_text,
 )  # fmt: skip
 
@@ -134,7 +134,7 @@ def _branches(what, names, index, funs, operands):
                         raise _Again(joined)
                 return body_leaves(found)[0]
 
-            return flat
+            return named(flat, funs[k])
 
         out = _core.switch(index, tuple([body(k) for k in range(len(funs))]), leaves)
         return out, [is_weak(x) for x in seen[0][2]] if kinds is None else [w for _, w in kinds]
@@ -267,7 +267,11 @@ def cond(pred, true_fun, false_fun, *operands, operand=_NOTHING):
         else "a bool scalar (hop.any or hop.all makes one, hop.where chooses by element)",
         pred,
     )
-    names, funs = lambda k: ("false_fun", "true_fun")[k], (false_fun, true_fun)
+    funs = false_fun, true_fun
+
+    def names(k):
+        return called(("false_fun", "true_fun")[k], funs[k])
+
     if not isinstance(pred, _core.ArrayBase):
         return (true_fun if pred else false_fun)(*operands)
     if not _core.tracing():
@@ -292,16 +296,20 @@ def switch(index, branches, *operands, operand=_NOTHING):
         _arguments.function(f"switch: branches[{k}]", branch)
     index = _scalar("switch: the index", "an integer scalar", index)
     array = isinstance(index, _core.ArrayBase)
+
+    def names(k):
+        return called(f"branch {k}", branches[k])
+
     if index.dtype.kind not in "iu" if array else not isinstance(index, int) or isinstance(index, bool):
         raise _arguments.wrong("switch: the index", "an integer scalar", index)
     if not array or not _core.tracing():
         k = builtins.max(0, builtins.min(int(index), len(branches) - 1))
         return (
-            _chosen("switch", lambda k: f"branch {k}", k, branches, operands)
+            _chosen("switch", names, k, branches, operands)
             if array
             else branches[k](*operands)
         )
-    return _branches("switch", lambda k: f"branch {k}", index, branches, operands)
+    return _branches("switch", names, index, branches, operands)
 
 
 # ---- loops ----
@@ -392,7 +400,7 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, s
     _arguments.text("while_loop: schedule", schedule)
     stack = _arguments.flag("while_loop: stack", stack)
     limit = None if max_trips is None else _arguments.extent("while_loop: max_trips", max_trips)
-    carry = _Carry("while_loop", init_val, "the body")
+    carry = _Carry("while_loop", init_val, called("the body", body_fun))
     k = len(carry.leaves)
 
     def attempt(kinds):
@@ -412,7 +420,9 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, s
             return _plain.while_loop(test, step, carry.begin(kinds), limit, stack), kinds
         steps = None if limit is None else _shapes.text(limit)
         return run_or_record(
-            lambda *v: _core.while_loop(test, step, v, steps, schedule, stack),
+            lambda *v: _core.while_loop(
+                named(test, cond_fun), named(step, body_fun), v, steps, schedule, stack
+            ),
             carry.begin(kinds),
             "while_loop",
         ), kinds
@@ -461,7 +471,7 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
             init_val,
             schedule=schedule,
         )
-    carry = _Carry("fori_loop", init_val, "the body")
+    carry = _Carry("fori_loop", init_val, called("the body", body_fun))
     # as range counts: in numbers that take the dtype of what they meet
     counts = is_weak(lower) and is_weak(upper)
 
@@ -476,7 +486,7 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
         def build(*v):
             given = list(v[: len(arrays)])
             ends = [b if isinstance(b, int) else given.pop(0) for b in bounds]
-            return _core.fori(step, ends[0], ends[1], v[len(arrays) :], schedule)
+            return _core.fori(named(step, body_fun), ends[0], ends[1], v[len(arrays) :], schedule)
 
         return run_or_record(build, [*arrays, *carry.begin(kinds)], "fori_loop"), kinds
 
@@ -517,7 +527,7 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
         else _arguments.extent("scan: length", length, expected="a number of steps")
     )
     slices, weak, xs_tree = raw_leaves(xs, "scan: xs")
-    carry = _Carry("scan", init, "the function")
+    carry = _Carry("scan", init, called("the function", f))
     dim = _arguments.integer("scan: dim", dim, expected="the number of an axis")
     n = _lengths("scan", xs, slices, length, dim)
     if not slices and n is None:
@@ -532,9 +542,8 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
             out = f(carry.tree(values[:k], kinds), tree.unflatten(xs_tree, marked(values[k:], weak, False)))
             if not isinstance(out, tuple) or len(out) != 2:
                 found = f"a tuple of {len(out)}" if isinstance(out, tuple) else _arguments.found(out)
-                raise InvalidError(
-                    f"{place()}scan: the function must give a pair (carry, y), it gives {found}"
-                )
+                what = called("the function", f)
+                raise InvalidError(f"{place()}scan: {what} must give a pair (carry, y), it gives {found}")
             after = carry.next(out[0], kinds)
             ys, ys_tree = arrays_of_results(out[1])
             ys, weak_ys = given_leaves(ys)
@@ -547,7 +556,7 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
 
         def build(*v):
             rows = [moveaxis(x, dim, 0) if dim else x for x in v[k:]]
-            return _core.scan(step, v[:k], rows, steps, reverse, schedule)
+            return _core.scan(named(step, f), v[:k], rows, steps, reverse, schedule)
 
         return run_or_record(build, given, "scan"), kinds
 
@@ -592,7 +601,7 @@ def associative_scan(fn, elems, reverse=False, axis=0):
         def differ(i, j):
             x, y = values[i], found[j]
             fits = not _shapes.shapes_differ(x.shape, _shape(y)) and _fits(_kind(x), _kind(y))
-            return not fits and f"the function gives {type_text(y)} for two slices {x._type}"
+            return not fits and f"{called('the function', fn)} gives {type_text(y)} for two slices {x._type}"
 
         check_same_tree("associative_scan", treedef, out_tree, "what the function gives", "elems", differ)
         return [_brought(y, _kind(x)) for x, y in zip(values, found)]
@@ -602,7 +611,9 @@ def associative_scan(fn, elems, reverse=False, axis=0):
         out = _plain.associative_scan(combine, leaves, length, axis, reverse)
     else:
         out = run_or_record(
-            lambda *v: _core.associative_scan(combine, v, axis, reverse), leaves, "associative_scan"
+            lambda *v: _core.associative_scan(named(combine, fn), v, axis, reverse),
+            leaves,
+            "associative_scan",
         )
     return tree.unflatten(treedef, out)
 
@@ -635,7 +646,7 @@ def map(f, xs, *, batch_size=None, sequential=False):
     if _plain.wanted() and n:
         out = _plain.scan(body, [], leaves, n, False)
     else:
-        out = run_or_record(lambda *v: _core.map(body, v, None, sequential), leaves, "map")
+        out = run_or_record(lambda *v: _core.map(named(body, f), v, None, sequential), leaves, "map")
     out_tree, weak_out = seen[0]
     return tree.unflatten(out_tree, marked(out, weak_out, False))
 

@@ -23,6 +23,7 @@ from ._trace import (
     function_name,
     given_leaves,
     marked,
+    named as named_body,
     place,
     STATIC,
 )
@@ -425,7 +426,7 @@ class Compiled(_core.JitBase):
             seen.append((out_tree, weak_out))
             return found
 
-        out = _core.invoke(flat, leaves, False)
+        out = _core.invoke(named_body(flat, self._fun), leaves, False)
         out_tree, weak_out = seen[0]
         return tree.unflatten(out_tree, marked(out, weak_out, False))
 

@@ -1,6 +1,7 @@
 """Capturing Python functions: trees of arguments become parameters, what a function uses from outside
 becomes further ones, results become a tree again."""
 
+import functools
 import keyword
 import re
 import types
@@ -125,6 +126,7 @@ def function_name(fun):
     return "f" if not name or name == "_lambda_" or name[0].isdigit() else name
 
 
+
 def codes(fun):
     """The code of a function and of those that it wraps: a transform's own code is that of all of its kind.
     None where it has none."""
@@ -135,6 +137,26 @@ def codes(fun):
         out.append(getattr(fun, "__code__", None))
         fun = getattr(fun, "__wrapped__", None)
     return tuple(out)
+
+
+def label(fun):
+    """What the user calls a function, for texts and messages; None for a lambda."""
+    while isinstance(fun, functools.partial):
+        fun = fun.func
+    name = getattr(fun, "__name__", None) or type(fun).__name__
+    return None if name == "<lambda>" else name
+
+
+def named(body, fun):
+    """A body that stands for a function of the user's, with its name."""
+    body._name = label(fun)
+    return body
+
+
+def called(what, fun):
+    """the function 'step', for messages."""
+    name = label(fun)
+    return what if name is None else f"{what} '{name}'"
 
 
 def argument_names(fun, n):

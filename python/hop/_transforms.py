@@ -24,6 +24,7 @@ from ._trace import (
     arrays_of_results,
     body_leaves,
     marked,
+    named as named_body,
     run_or_record,
 )
 
@@ -759,7 +760,7 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
             seen.append((out_tree, weak_out))
             return found
 
-        out = _core.invoke(flat, leaves, True)
+        out = _core.invoke(named_body(flat, fun), leaves, True)
         out_tree, weak_out = seen[0]
         return tree.unflatten(out_tree, marked(out, weak_out))
 

@@ -83,6 +83,16 @@ struct body {
     int n_in, n_out; /* n_out < 0: as many as it gives */
 };
 
+/* What the user calls a body (its attribute _name), NULL: nothing. The text lives as long as fun. */
+static const char *body_name(PyObject *fun)
+{
+    PyObject *name = PyObject_GetAttrString(fun, "_name");
+    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return text;
+}
+
 /* What a body returned, to the library: into `out` where the number is known, else it is given. */
 static int set_results(const struct body *b, PyObject *given, hop_val *out)
 {
@@ -1038,6 +1048,7 @@ static PyObject *scan(PyObject *self, PyObject *args)
         s.n_carry = c.n;
         s.xs = x.data;
         s.n_xs = x.n;
+        s.name = body_name(b.fun);
         r = end(&o, hop_scan_at(o.at, NULL, HOP_ANY, &s));
     }
     PyMem_Free(c.data);
@@ -1060,6 +1071,7 @@ static PyObject *map(PyObject *self, PyObject *args)
         b.n_in = x.n;
         s.xs = x.data;
         s.n_xs = x.n;
+        s.name = body_name(b.fun);
         r = end(&o, hop_map_at(o.at, NULL, HOP_ANY, &s));
     }
     PyMem_Free(x.data);
@@ -1082,6 +1094,7 @@ static PyObject *fori(PyObject *self, PyObject *args)
         b.n_in = c.n + 1;
         b.n_out = s.n_carry = c.n;
         s.carry = c.data;
+        s.name = body_name(b.fun);
         r = end(&o, hop_fori_at(o.at, o.results, c.n, &s));
     }
     PyMem_Free(c.data);
@@ -1126,6 +1139,8 @@ static PyObject *while_loop(PyObject *self, PyObject *args)
         l.step.n_out = c.n + s.n_stack;
         l.test.n_out = 1;
         s.carry = c.data;
+        s.cond_name = body_name(l.test.fun);
+        s.body_name = body_name(l.step.fun);
         r = end(&o, hop_while_at(o.at, o.results, n_results, &s));
     }
     PyMem_Free(c.data);
@@ -1147,6 +1162,7 @@ static PyObject *associative_scan(PyObject *self, PyObject *args)
         b.n_in = 2 * x.n;
         b.n_out = s.n_xs = x.n;
         s.xs = x.data;
+        s.name = body_name(b.fun);
         r = end(&o, hop_associative_scan_at(o.at, o.results, x.n, &s));
     }
     PyMem_Free(x.data);
@@ -1158,19 +1174,21 @@ struct branch_lists {
     struct body *bodies;
     hop_body *calls;
     void **envs;
+    const char **names;
 };
 static void branch_lists_free(struct branch_lists *l)
 {
     PyMem_Free(l->bodies);
     PyMem_Free(l->calls);
     PyMem_Free(l->envs);
+    PyMem_Free(l->names);
 }
 static int branch_lists_new(struct branch_lists *l, PyObject *funs, int n_in)
 {
     size_t n = (size_t)PyTuple_Size(funs);
     *l = (struct branch_lists){ PyMem_Calloc(n + 1, sizeof *l->bodies), PyMem_Calloc(n + 1, sizeof *l->calls),
-                                PyMem_Calloc(n + 1, sizeof *l->envs) };
-    if (!l->bodies || !l->calls || !l->envs) {
+                                PyMem_Calloc(n + 1, sizeof *l->envs), PyMem_Calloc(n + 1, sizeof *l->names) };
+    if (!l->bodies || !l->calls || !l->envs || !l->names) {
         PyErr_NoMemory();
         return -1;
     }
@@ -1178,6 +1196,7 @@ static int branch_lists_new(struct branch_lists *l, PyObject *funs, int n_in)
         l->bodies[i] = (struct body){ PyTuple_GetItem(funs, (Py_ssize_t)i), n_in, -1 };
         l->calls[i] = run_body;
         l->envs[i] = &l->bodies[i];
+        l->names[i] = body_name(l->bodies[i].fun);
     }
     return 0;
 }
@@ -1197,6 +1216,7 @@ static PyObject *switch_branches(PyObject *self, PyObject *args)
     if (read && !branch_lists_new(&branches, funs, x.n) && ready(&o, HOP_ANY)) {
         s.branches = branches.calls;
         s.envs = branches.envs;
+        s.names = branches.names;
         s.n_branches = (int)PyTuple_Size(funs);
         s.in = x.data;
         s.n_in = x.n;
@@ -1222,6 +1242,7 @@ static PyObject *invoke(PyObject *self, PyObject *args)
         b.n_in = x.n;
         s.in = x.data;
         s.n_in = x.n;
+        s.name = body_name(b.fun);
         r = end(&o, hop_call_at(o.at, NULL, HOP_ANY, &s));
     }
     PyMem_Free(x.data);

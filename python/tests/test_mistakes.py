@@ -434,7 +434,7 @@ class Structure(Mistakes):
         ]  # fmt: skip
         loops = {
             "scan": (lambda: hop.scan(lambda c, x: (body(c), x), state, hop.ones(2)), "the function"),
-            "while_loop": (lambda: hop.while_loop(lambda c: c["c"] < 3, body, state), "the body"),
+            "while_loop": (lambda: hop.while_loop(lambda c: c["c"] < 3, body, state), "the body 'body'"),
             "fori_loop": (lambda: hop.fori_loop(0, 2, lambda i, c: body(c), state), "the body"),
         }  # fmt: skip
         for name, (call, whose) in loops.items():

@@ -275,5 +275,114 @@ class Zeros(unittest.TestCase):
             pullback({"a": hop.ones(2), "b": None})
 
 
+class Names(unittest.TestCase):
+    """Bodies are called after their functions."""
+
+    def text(self, f, *args):
+        text = hop.jit(f).text(*args)
+        self.assertEqual(hop.read(text).text(), text)
+        return text
+
+    def test_every_operator(self):
+        x = hop.ones(3)
+
+        def step(c, x):
+            return c + x, c * x
+
+        def square(x):
+            return x * x
+
+        def below(c):
+            return c < 10
+
+        def doubled(c):
+            return 2 * c
+
+        def counted(i, c):
+            return c + i
+
+        def near(x):
+            return x
+
+        def far(x):
+            return -x
+
+        def third(x):
+            return x + 3
+
+        def merge(a, b):
+            return a * b + a
+
+        cases = (
+            (lambda x: hop.scan(step, x[0], x), "over(%x in %x) @step {"),
+            (lambda x: hop.map(square, x), "@square {"),
+            (lambda x: hop.while_loop(below, doubled, x[0]), "cond @below {"),
+            (lambda x: hop.while_loop(below, doubled, x[0]), "body @doubled {"),
+            (lambda x: hop.fori_loop(0, 3, counted, x[0]), "@counted {"),
+            (lambda x: hop.cond(x[0] > 0, near, far, x), "@near {"),
+            (lambda x: hop.cond(x[0] > 0, near, far, x), "@far {"),
+            (lambda x: hop.switch(x[0].astype(hop.int64), [near, far, third], x), "@third {"),
+            (lambda x: hop.associative_scan(merge, x), "@merge {"),
+            (lambda x: hop.checkpoint(square)(x), "{recompute} with(%x) @square {"),
+            (lambda x: hop.jit(square)(x), "invoke_subgraph with(%x) @square {"),
+            (lambda x: hop.map(functools.partial(hop.multiply, 2.0), x), "@multiply {"),
+        )
+        for f, expected in cases:
+            self.assertIn(expected, self.text(f, x))
+        self.assertNotIn("@", self.text(lambda x: hop.map(lambda y: y + 1, x), x).replace("fn @f(", ""))
+
+    def test_transforms(self):
+        def step(c, x):
+            return c * x, c
+
+        def loss(c, xs):
+            return hop.scan(step, c, xs)[0]
+
+        # the step, without what it stacks, and its backward are the same function
+        text = self.text(hop.grad(loss), hop.asarray(1.0), hop.ones(3))
+        self.assertIn("fn @step(", text)
+        self.assertIn("@loss_value_and_grad {", text)
+        text = self.text(hop.grad(lambda c, xs: hop.scan(step, c, xs)[1][1]), hop.asarray(1.0), hop.ones(3))
+        self.assertIn("@step {", text)
+        self.assertIn("@step_backward {", text)
+        many = self.text(hop.vmap(loss, in_axes=(0, None)), hop.ones(2), hop.ones(3))
+        self.assertIn("@step_vmap {", many)
+        self.assertIn("scan @step", hop.jit(loss).explain(hop.asarray(1.0), hop.ones(300)))
+        self.assertIn("/* scan @step */", hop.jit(loss).c(hop.asarray(1.0), hop.ones(300)))
+
+    def test_functions_called_twice(self):
+        @hop.jit
+        def helper(x):
+            return hop.sin(x) * x
+
+        text = self.text(lambda x: helper(helper(x)), hop.asarray(1.0))
+        self.assertEqual(text.count("fn @helper("), 1)
+
+    def test_messages(self):
+        def inner(c, x):
+            return hop.reshape(c, (7,)), x
+
+        def outer(x):
+            return hop.scan(inner, x, x)[0]
+
+        with self.assertRaises(hop.InvalidError) as caught:
+            hop.jit(lambda x: hop.checkpoint(outer)(x))(hop.ones(3))
+        said = str(caught.exception)
+        self.assertRegex(said, r"in the step 'inner' of scan, .*test_structure.py:\d+")
+        self.assertRegex(said, r"in the body 'outer' of call, .*test_structure.py:\d+")
+
+        def narrow(c, x):
+            return c[:1], x
+
+        def pair(x):
+            return x, x
+
+        expected = r"carry: the function 'narrow' gives f32\[1\], the loop began with f32\[2\]"
+        with self.assertRaisesRegex(hop.InvalidError, expected):
+            hop.scan(narrow, hop.ones(2), hop.ones(3))
+        with self.assertRaisesRegex(hop.InvalidError, "true_fun 'pair' has the structure"):
+            hop.jit(lambda x: hop.cond(x > 0, pair, lambda x: x, x))(1.0)
+
+
 if __name__ == "__main__":
     unittest.main()

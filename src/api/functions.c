@@ -101,7 +101,9 @@ static val visible_result(const struct hop_fn *f, const struct fn *g, int i)
 
 void fn_name(struct hop_fn *f)
 {
-    if (!module_fn(f->shared->m, f->fn)->name) module_rename(f->shared->m, f->fn, "f");
+    struct module *m = f->shared->m;
+    const struct fn *g = module_fn(m, f->fn);
+    if (!g->name) module_rename(m, f->fn, g->label ? module_text(m, g->label) : "f");
 }
 
 static void do_text(void *args)
@@ -180,7 +182,7 @@ const char *hop_fn_name(const hop_fn *f)
 {
     if (!f || f->magic != FN_MAGIC) return "";
     pthread_mutex_lock(&f->shared->lock);
-    const char *name = module_text(f->shared->m, module_fn(f->shared->m, f->fn)->name);
+    const char *name = module_text(f->shared->m, fn_label(module_fn(f->shared->m, f->fn)));
     pthread_mutex_unlock(&f->shared->lock);
     return name;
 }

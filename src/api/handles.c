@@ -245,7 +245,7 @@ hop_fn *fn_new(struct shared_module *shared, uint32_t fn)
     }
     hop_cleanup_pop(f);
     if (__atomic_load_n(&handles_noted, __ATOMIC_RELAXED))
-        handle_note(f, "function '%s', made at %s", module_text(shared->m, g->name),
+        handle_note(f, "function '%s', made at %s", module_text(shared->m, fn_label(g)),
                     place_text(shared->m, g->place));
     return f;
 }

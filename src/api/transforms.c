@@ -8,6 +8,8 @@ struct transform_args {
     hop_fn **out, **second; /* second: of transforms that make two functions */
     hop_fn *f;
     const char *wrt, *out_axes, *name;
+    const struct hop_fn *of; /* what the result is called after, and what stands behind that; NULL: f, name */
+    const char *suffix;
     hop_tensor *const *in;
     int n_in;
     bool value;
@@ -21,6 +23,16 @@ static void keep_around(const struct hop_fn *f, struct hop_fn *made)
     made->n_around = f->n_around;
 }
 
+/* loss, grad: loss_grad. */
+static void label_made(const struct transform_args *a, const struct hop_fn *f, const struct hop_fn *made)
+{
+    struct module *m = made->shared->m;
+    const struct hop_fn *of = a->of ? a->of : f;
+    struct fn *g = m->fns.data[made->fn];
+    if (g->name || made->fn == f->fn) return;
+    g->label = module_label(m, fn_label(module_fn(m, of->fn)), a->suffix ? a->suffix : a->name);
+}
+
 static void do_transform(void *args)
 {
     struct transform_args *a = args;
@@ -31,6 +43,7 @@ static void do_transform(void *args)
     hop_cleanup_push(module_changed, f->shared);
     hop_cleanup_push(arena_free, &arena);
     a->make(a, f, &arena);
+    if (!a->second) label_made(a, f, *a->out);
     keep_around(f, *a->out);
     if (a->second) keep_around(f, *a->second);
     hop_cleanup_pop(&arena);
@@ -391,7 +404,14 @@ hop_status hop_hessian(hop_fn **out, hop_fn *f, const char *wrt)
 {
     hop_fn *gradient = NULL;
     hop_status status = hop_grad(&gradient, f, wrt);
-    if (!status) status = hop_jacfwd(out, gradient, wrt);
+    struct transform_args a = { .out = out,
+                                .f = gradient,
+                                .wrt = wrt,
+                                .name = "jacfwd",
+                                .make = make_jacfwd,
+                                .of = f,
+                                .suffix = "hessian" };
+    if (!status) status = api_edge(do_transform, &a);
     hop_fn_free(gradient);
     return status;
 }

@@ -55,6 +55,7 @@ struct scope {
     uint8_t kind;
     uint32_t depth;
     const char *what;  /* "the step of scan" */
+    const char *label; /* what the user calls it, NULL: nothing */
     hop_place at;      /* of the call that opened it */
     struct builder b;  /* not in eager mode */
     struct map lifted; /* value around -> index into late */
@@ -165,6 +166,7 @@ void capture_enter(struct capture *c, bool eager); /* c is zeroed; makes its mod
 void capture_leave(struct capture *c); /* frees what is left of it, but not a module taken out (c->m NULL) */
 void capture_leave_cleanup(void *c);   /* signature of a cleanup */
 struct scope *scope_open(struct capture *c, enum scope_kind kind, const char *what);
+void scope_label(struct scope *s, const char *label); /* copied; NULL: it has none */
 void scope_close(struct capture *c); /* the innermost; its builder has been finished or abandoned */
 /* Drops scopes until `mark` is innermost, after a throw freed their builders. */
 void scope_unwind(struct capture *c, struct scope *mark);

@@ -53,15 +53,22 @@ static val body_result(struct scope *s, hop_val v, val like)
     return weak_like(&s->b, &o, emit_type(&s->b, like));
 }
 
+/* What a body is to its operator, and what the user calls it (NULL: nothing). */
+struct called {
+    const char *what, *label;
+};
+
 /* n_like: so many results are like the inputs of the same number (carries). keep_weak: results that are
  * numbers are kept for later. */
-static struct body run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body,
+static struct body run_body(struct capture *c, enum scope_kind kind, struct called called, hop_body body,
                             void *env, const struct inputs *in, int n_results, uint32_t n_like,
                             bool keep_weak)
 {
+    const char *what = called.what;
     struct scope *around = c->innermost, *s = open_body(c, kind, what, in);
     hop_place at = c->at;
     const char *name = c->name;
+    scope_label(s, called.label);
     hop_val *args = ARENA_NEW(&c->arena, hop_val, in->n);
     hop_val *out = ARENA_ZNEW(&c->arena, hop_val, results_room(n_results));
     for (uint32_t i = 0; i < in->n; i++)
@@ -283,7 +290,8 @@ static hop_val *results_at(struct capture *c, hop_val *results, int n_results, u
 struct branches {
     enum op op;
     const char *what;
-    hop_val index; /* of a switch */
+    const char *const *names; /* per branch, NULL: none */
+    hop_val index;            /* of a switch */
     const hop_body *bodies;
     uint32_t n;
     void *env;
@@ -318,7 +326,8 @@ static struct written capture_branches(struct capture *c, const struct branches 
     struct body *bodies = ARENA_NEW(&c->arena, struct body, b->n);
     struct written w = { 0 };
     for (uint32_t r = 0; r < b->n; r++) {
-        bodies[r] = run_body(c, SCOPE_BODY, b->what, b->bodies[r], b->envs ? b->envs[r] : b->env, in,
+        struct called called = { b->what, b->names ? b->names[r] : NULL };
+        bodies[r] = run_body(c, SCOPE_BODY, called, b->bodies[r], b->envs ? b->envs[r] : b->env, in,
                              n_results, 0, true);
         if (r && bodies[r].n_results != n_out)
             capture_throw("%s: one gives %u results, another one %u", b->what, n_out, bodies[r].n_results);
@@ -440,6 +449,7 @@ static void do_switch(struct capture *c, void *args)
     struct branches branches = {
         .op = OP_switch,
         .what = "a branch of switch",
+        .names = s->names,
         .index = s->index,
         .bodies = s->branches,
         .n = (uint32_t)s->n_branches,
@@ -462,6 +472,7 @@ static void do_cond(struct capture *c, void *args)
     struct control_args *a = args;
     const hop_cond_spec *s = a->spec;
     hop_body bodies[2] = { s->otherwise, s->then };
+    const char *names[2] = { s->otherwise_name, s->then_name };
     check_list(s->in, s->n_in, "in");
     if (c->eager) {
         closed_count(a);
@@ -481,6 +492,7 @@ static void do_cond(struct capture *c, void *args)
     struct branches branches = {
         .op = OP_switch,
         .what = "a branch of cond",
+        .names = names,
         .index = s->pred,
         .bodies = bodies,
         .n = 2,
@@ -510,6 +522,7 @@ static void do_call(struct capture *c, void *args)
     struct branches branches = {
         .op = OP_invoke_subgraph,
         .what = "the body of call",
+        .names = &s->name,
         .bodies = &s->body,
         .n = 1,
         .env = s->env,
@@ -697,8 +710,8 @@ static void capture_steps(struct capture *c, struct control_args *a, const struc
         hand_out(c, a->results, n_out, made.last);
         return;
     }
-    struct body body = run_body(c, SCOPE_BODY, how->what, spec->step, spec->env, &in, a->n_results, n_carry,
-                                false);
+    struct body body = run_body(c, SCOPE_BODY, (struct called){ how->what, spec->name }, spec->step,
+                                spec->env, &in, a->n_results, n_carry, false);
     if (open) n_out = body.n_results;
     if (open && n_out < n_carry)
         capture_throw("expected the %u carries at least, found %u results", n_carry, n_out);
@@ -764,6 +777,7 @@ static void do_map(struct capture *c, void *args)
                             .xs = spec->xs,
                             .n_xs = spec->n_xs,
                             .length = spec->length,
+                            .name = spec->name,
                             .key = spec->key };
     check_list(spec->xs, spec->n_xs, "xs");
     if (!spec->n_xs && !spec->length)
@@ -840,8 +854,8 @@ static void do_fori(struct capture *c, void *args)
     bool known = find_keyed(c, spec->key, OP_fori_loop, n_out, &in, &region, 1);
     struct body body = { 0 };
     if (!known) {
-        body = run_body(c, SCOPE_BODY, "the body of fori", spec->body, spec->env, &in, (int)n_out, n_carry,
-                        false);
+        body = run_body(c, SCOPE_BODY, (struct called){ "the body of fori", spec->name }, spec->body,
+                        spec->env, &in, (int)n_out, n_carry, false);
         add_written(c, body.s, &w);
     }
     uint32_t total = n_carry + w.n;
@@ -894,8 +908,9 @@ static void do_associative_scan(struct capture *c, void *args)
     struct inputs in = { operands, 2 * n, 0, NULL, 0, axis };
     struct region_in region;
     if (!find_keyed(c, spec->key, OP_associative_scan, n, &in, &region, 1)) {
-        struct body body = run_body(c, SCOPE_PREDICATE, "the combine function of associative_scan",
-                                    spec->combine, spec->env, &in, (int)n, n, false);
+        struct called called = { "the combine function of associative_scan", spec->name };
+        struct body body = run_body(c, SCOPE_PREDICATE, called, spec->combine, spec->env, &in, (int)n, n,
+                                    false);
         for (uint32_t i = 0; i < 2 * n; i++) params[i] = i;
         region = finish_body(c, &body, params, 2 * n, body.results, n);
         remember_keyed(c, spec->key, OP_associative_scan, n, &in, &region, 1);
@@ -958,10 +973,11 @@ static void do_while(struct capture *c, void *args)
         hand_out(c, a->results, n_out, emit_while(c, spec, in.operands, n_carry, regions).last);
         return;
     }
-    struct body cond = run_body(c, SCOPE_PREDICATE, "the predicate of while", spec->cond, spec->env, &in, 1,
-                                0, false);
-    struct body body = run_body(c, SCOPE_BODY, "the body of while", spec->body, spec->env, &in,
-                                (int)(n_carry + n_stack), n_carry, false);
+    struct called test = { "the predicate of while", spec->cond_name };
+    struct called step = { "the body of while", spec->body_name };
+    struct body cond = run_body(c, SCOPE_PREDICATE, test, spec->cond, spec->env, &in, 1, 0, false);
+    struct body body = run_body(c, SCOPE_BODY, step, spec->body, spec->env, &in, (int)(n_carry + n_stack),
+                                n_carry, false);
     struct written w = { 0 };
     add_written(c, body.s, &w);
     uint32_t total = n_carry + w.n;

@@ -43,6 +43,28 @@ void capture_remark(struct capture *c, const char *format, ...)
     text_add(&c->remarks, "%s: %s\n", c->name, text);
 }
 
+/* "the step of scan", step: "the step 'step' of scan". */
+static void add_body(char *message, size_t room, const struct scope *s)
+{
+    const char *of = strstr(s->what, " of ");
+    int before = of ? (int)(of - s->what) : (int)strlen(s->what);
+    size_t n = strlen(message);
+    snprintf(message + n, room - n, "\n  in %.*s '%.60s'%s, %s:%d", before, s->what, s->label, of ? of : "",
+             s->at.file ? s->at.file : "", s->at.line);
+}
+
+/* Which bodies with names the error stands in, a line each, the innermost first. */
+static void note_bodies(struct capture *c)
+{
+    enum { MOST_LINES = 8 };
+    int lines = 0;
+    for (const struct scope *s = c->innermost; s && lines < MOST_LINES; s = s->outer) {
+        if (!s->label) continue;
+        add_body(c->message, sizeof c->message, s);
+        lines++;
+    }
+}
+
 void capture_note(struct capture *c, int status)
 {
     if (c->status) return;
@@ -53,6 +75,7 @@ void capture_note(struct capture *c, int status)
     if (status != HOP_NOMEM && n && c->name && !has_place)
         snprintf(c->message, sizeof c->message, "%s:%d: %s: %s", c->at.file, c->at.line, c->name, message);
     else snprintf(c->message, sizeof c->message, "%s", message);
+    if (status == HOP_INVALID) note_bodies(c);
     hop_set_message("%s", c->message);
 }
 
@@ -137,6 +160,13 @@ struct scope *scope_open(struct capture *c, enum scope_kind kind, const char *wh
     s->outer = c->innermost;
     c->innermost = s;
     return s;
+}
+
+void scope_label(struct scope *s, const char *label)
+{
+    if (!label || !*label) return;
+    s->label = arena_string(&s->capture->arena, label, strlen(label));
+    if (s->kind != SCOPE_EAGER) s->b.label = module_string(s->capture->m, label, strlen(label));
 }
 
 static void drop_tensors(struct scope *s)

@@ -5,6 +5,8 @@
 #include "ir/number.h"
 #include "ir/tensor.h"
 
+#include <ctype.h>
+
 enum {
     STACK_ARENA = 4096,   /* bytes */
     ARENA_STEP = 16,      /* elements */
@@ -761,6 +763,17 @@ static void put_part(struct c99 *e)
     text_str(e->out, "    return HOP_C_OK;\n}\n\n");
 }
 
+/* What a body is called, as part of a name in C. */
+static const char *part_word(const struct c99 *e, const char *name)
+{
+    enum { LONGEST = 40 };
+    size_t n = strlen(name);
+    char *word = arena_string(e->arena, name, n > LONGEST ? LONGEST : n);
+    for (char *c = word; *c; c++)
+        if (!isalnum((unsigned char)*c) || (unsigned char)*c > 127) *c = '_';
+    return word;
+}
+
 static void put_parts(struct c99 *e)
 {
     e->n_parts = e->p->procedures.len;
@@ -768,7 +781,7 @@ static void put_parts(struct c99 *e)
     for (uint32_t i = 0; i < e->n_parts; i++) {
         struct c99 *part = &e->parts[i];
         *part = c99_of(e->unit, e->p->procedures.data[i], e->o);
-        part->name = arena_printf(e->arena, "hop_part%u_of_%s", i, e->name);
+        part->name = arena_printf(e->arena, "hop_part%u_%s_of_%s", i, part_word(e, part->p->name), e->name);
         part->symbol_name = e->symbol_name;
         part->size_name = e->size_name;
         part->parts = e->parts;

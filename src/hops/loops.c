@@ -513,6 +513,7 @@ uint32_t step_jvp(struct module *m, uint32_t body_fn, uint32_t n_carry, uint32_t
     uint32_t fn;
     do fn = jvp_function(m, body_fn, active, found);
     while (mask_grow(active, found, n_carry));
+    b.label = fn_label(module_fn(m, fn));
     /* Parameters are values of each group, then tangents of the group; jvp_function has all tangents last. */
     const uint32_t ends[3] = { n_carry, n_carry + n_over, body->n_params };
     uint32_t first = 0;

@@ -205,7 +205,7 @@ static void steps_block(struct lower *L, const struct fn *f, const struct node *
     advance_carries(L, carries, l.n_carry, sinks);
     struct lp_stmt *loop = lp_for_end(p);
     loop->poll = true;
-    loop->note = node_row(n)->name;
+    loop->note = lower_loop_note(L, f, n, l.body_region);
     lower_loop_leave(L);
     end_carries(L, n, carries, l.n_carry);
 }
@@ -302,7 +302,7 @@ static void while_block(struct lower *L, const struct fn *f, const struct node *
     lower_body(L, f, n, l.body_region, feeds, sinks);
     advance_carries(L, carries, l.n_carry, sinks);
     if (trip != LPV_NONE) lp_set(p, count, lp_bin(p, LP_ADD, trip, lp_index(p, 1)));
-    lp_while_end(p);
+    lp_while_end(p)->note = lower_loop_note(L, f, n, l.body_region);
     lower_loop_leave(L);
     end_carries(L, n, carries, l.n_carry);
     if (!l.counts) return;

@@ -224,7 +224,7 @@ static void associative_block(struct lower *L, const struct fn *f, const struct 
     combine_rows(&w, lp_bin(p, reverse ? LP_ADD : LP_SUB, t, one), t);
     struct lp_stmt *loop = lp_for_end(p);
     loop->poll = true;
-    loop->note = "associative_scan";
+    loop->note = lower_loop_note(L, f, n, 0);
     lower_loop_leave(L);
 }
 

@@ -22,6 +22,7 @@ void builder_begin(struct builder *b, struct module *m, const struct fn *like)
     for (uint32_t i = 0; i < like->n_outer_symbols; i++) vec_push(&b->arena, &b->symbols, like->symbols[i]);
     b->n_outer_symbols = like->n_outer_symbols;
     b->fn_place = like->place;
+    b->label = fn_label(like);
 }
 
 void builder_abandon(struct builder *b)
@@ -226,8 +227,8 @@ static void check_attrs(struct infer *in, const struct op_row *row)
 
 static void feed_error(struct infer *in, const struct fn *g, uint32_t have, uint32_t r)
 {
-    infer_error(in, "region %u (%s%s) takes %u parameters, given %u", r, g->name ? "@" : "body",
-                g->name ? module_text(in->m, g->name) : "", g->n_params, have);
+    infer_error(in, "region %u (%s%s) takes %u parameters, given %u", r, fn_label(g) ? "@" : "body",
+                module_text(in->m, fn_label(g)), g->n_params, have);
 }
 
 static void feed_rank_error(struct infer *in, const struct op_row *row, uint32_t g, uint32_t i, type_id t)
@@ -726,10 +727,21 @@ static uint32_t find_equal(const struct module *m, const struct fn *f)
     return HOP_NONE;
 }
 
+/* Equal bodies are called as the first of them, or as the one that the first was called after: step, not
+ * step_backward. */
+static void merge_labels(const struct module *m, struct fn *f, uint32_t label)
+{
+    const char *now = module_text(m, f->label), *other = module_text(m, label);
+    size_t n = strlen(other);
+    bool after = n && !strncmp(now, other, n) && now[n] == '_';
+    if (!fn_label(f) || after) f->label = label;
+}
+
 uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_results)
 {
     struct module *m = b->m;
     struct fn f = { .name = b->name,
+                    .label = b->label,
                     .place = b->fn_place,
                     .n_params = b->n_params,
                     .n_values = b->values.len,
@@ -752,6 +764,7 @@ uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_result
     f.hash = structural_hash(&f);
     uint32_t equal = f.name ? HOP_NONE : find_equal(m, &f);
     if (equal != HOP_NONE) {
+        merge_labels(m, m->fns.data[equal], f.label);
         builder_abandon(b);
         return equal;
     }
@@ -812,6 +825,7 @@ uint32_t module_with_updates(struct module *m, uint32_t fn, const uint32_t *upda
     for (uint32_t p = 0; p < f.n_params; p++) same &= news[p] == (f.news ? f.news[p] : HOP_NONE);
     if (same) return fn;
     f.news = any ? news : NULL;
+    f.label = fn_label(&f);
     f.name = 0;
     f.hash = structural_hash(&f);
     uint32_t equal = find_equal(m, &f);

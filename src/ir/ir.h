@@ -202,6 +202,9 @@ enum effect {
 #define NEW_UNCHANGED (HOP_NONE - 1)
 struct fn {
     uint32_t id, name; /* name 0: an anonymous body */
+    /* What a body is called in texts and messages, 0: nothing. Not part of its structure: equal bodies are
+     * one, called as the first of them that is called anything. */
+    uint32_t label;
     struct place place;
     uint32_t n_params, n_values, n_nodes, n_results, n_symbols, n_required, n_regions;
     uint32_t n_outer_symbols; /* symbols not bound by nodes; they are the first ones */
@@ -305,6 +308,9 @@ uint32_t module_constant(struct module *m, type_id type, const void *data, size_
 static inline const struct fn *module_fn(const struct module *m, uint32_t id) { return m->fns.data[id]; }
 uint32_t module_find(const struct module *m, const char *name); /* HOP_NONE when there is none */
 void module_rename(struct module *m, uint32_t fn, const char *name);
+static inline uint32_t fn_label(const struct fn *f) { return f->name ? f->name : f->label; }
+/* step, vjp: step_vjp, what a function made from another one is called; 0 where that is called nothing. */
+uint32_t module_label(struct module *m, uint32_t label, const char *suffix);
 /* The same function, but anonymous, with results that are new contents of parameters: updates[k] as
  * fn_updated says it of result k (NULL: none is). A result whose type is not the parameter's is none. */
 uint32_t module_with_updates(struct module *m, uint32_t fn, const uint32_t *updates);
@@ -354,6 +360,7 @@ struct builder {
     uint32_t n_last_results; /* how many results the last builder_node gave */
     uint16_t composite;      /* number + 1 of the outermost composite operator being expanded, 0: none */
     uint32_t name;           /* of the function being made, 0: anonymous */
+    uint32_t label;          /* as in struct fn; that of `like` at first */
     struct place fn_place;
 };
 

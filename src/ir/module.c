@@ -105,6 +105,17 @@ void module_rename(struct module *m, uint32_t fn, const char *name)
     m->fns.data[fn]->name = module_string(m, name, strlen(name));
 }
 
+uint32_t module_label(struct module *m, uint32_t label, const char *suffix)
+{
+    enum { LONGEST = 200 }; /* transforms of transforms of … */
+    const char *text = module_text(m, label);
+    size_t n = strlen(text), more = strlen(suffix);
+    if (!label || n + more > LONGEST) return label;
+    char made[LONGEST + 2];
+    int length = snprintf(made, sizeof made, "%s_%s", text, suffix);
+    return module_string(m, made, (size_t)length);
+}
+
 const char *place_text(struct module *m, struct place p)
 {
     if (!p.line) return "";

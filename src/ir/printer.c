@@ -575,7 +575,12 @@ static void put_body(struct printer *p, const struct shown *s, const struct node
     put_requires(p, body);
     char last = p->out->data[p->out->len - 1];
     bool begins = in_list && last != ')' && last != ']';
-    put_str(p->out, begins ? "{" : " {");
+    if (!begins) put_char(p->out, ' ');
+    if (p->fn_names[body->f->id]) {
+        put_name(p, '@', p->fn_names[body->f->id]);
+        put_char(p->out, ' ');
+    }
+    put_char(p->out, '{');
     put_statements(p, body, row, r, s->f->pool + n->groups);
     put_line(p, s->depth);
     put_char(p->out, '}');
@@ -997,11 +1002,14 @@ static void reach(struct printer *p, uint32_t root)
 static void name_functions(struct printer *p)
 {
     struct module *m = p->m;
-    for (int pass = 0; pass < 2; pass++) /* names that are there first, then made-up ones around them */
+    enum { NAMED, LABELLED, MADE_UP, PASSES }; /* names that are there first, the others around them */
+    for (int pass = 0; pass < PASSES; pass++)
         for (uint32_t id = 0; id < m->fns.len; id++) {
             const struct fn *f = module_fn(m, id);
-            if (!p->reached[id] || p->in_place[id] || (f->name != 0) == pass) continue;
-            uint32_t name = f->name ? f->name : add_string(p, arena_printf(&p->arena, "body_%u", id));
+            int kind = f->label ? LABELLED : MADE_UP;
+            if (f->name) kind = NAMED;
+            if (!p->reached[id] || kind != pass || (p->in_place[id] && kind == MADE_UP)) continue;
+            uint32_t name = fn_label(f) ? fn_label(f) : add_string(p, arena_printf(&p->arena, "body_%u", id));
             p->fn_names[id] = unique_name(p, name);
             take_name(p, p->fn_names[id]);
         }

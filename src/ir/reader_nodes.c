@@ -715,7 +715,7 @@ static void settle_late_symbols(struct reader *r, struct frame *f)
 /* A body in braces: opens a frame whose parameters are the operands that feed it and its own, and makes a
  * function of it. */
 static struct region_in read_body(struct reader *r, struct frame *around, const struct node_state *node,
-                                  uint32_t region, uint32_t own)
+                                  uint32_t region, uint32_t own, uint32_t label)
 {
     struct lexer *lx = &r->lex;
     const struct op_row *row = node->row;
@@ -734,6 +734,8 @@ static struct region_in read_body(struct reader *r, struct frame *around, const 
         body_param(r, &f, &item, builder_type(&around->b, item.v));
     }
     reader_requires(r, &f);
+    if (!label && lx->tok.kind == TOKEN_GLOBAL) label = reader_name(r);
+    f.b.label = label;
     f.b.fn_place = token_place(lx, lx->tok);
     lexer_expect(lx, '{', "'{' and a body, or @function");
     reader_statements(r, &f, row, region, node->groups);
@@ -803,10 +805,17 @@ static struct region_in read_region(struct reader *r, struct frame *f, const str
                                     uint32_t region, bool in_list)
 {
     struct lexer *lx = &r->lex;
-    if (lx->tok.kind == TOKEN_GLOBAL) return read_reference(r, f);
-    uint32_t own = r->items.len;
+    uint32_t own = r->items.len, label = 0;
+    if (lx->tok.kind == TOKEN_GLOBAL) { /* a function, or what the body in braces behind it is called */
+        struct token at = lx->tok;
+        label = reader_name(r);
+        if (lx->tok.kind != '{') {
+            lexer_seek(lx, at);
+            return read_reference(r, f);
+        }
+    }
     if (in_list ? lx->tok.kind == '(' : lexer_accept_word(lx, "with")) read_items(r, GROUP_PLAIN);
-    struct region_in out = read_body(r, f, node, region, own);
+    struct region_in out = read_body(r, f, node, region, own, label);
     r->items.len = own;
     return out;
 }

@@ -21,13 +21,13 @@ static _Noreturn void wrong(struct verifier *v, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    const char *name = v->f->name ? module_text(v->m, v->f->name) : "a body";
+    const char *name = fn_label(v->f) ? module_text(v->m, fn_label(v->f)) : "a body";
     if (v->n)
         hop_throw(HOP_INVALID, "%sverify: %s%s, node %u (%s): %s", place_text(v->m, v->n->place),
-                  v->f->name ? "@" : "", name, (uint32_t)(v->n - v->f->nodes),
+                  fn_label(v->f) ? "@" : "", name, (uint32_t)(v->n - v->f->nodes),
                   v->n->op < OP_COUNT && op_table[v->n->op] ? op_table[v->n->op]->name : "?", text);
-    hop_throw(HOP_INVALID, "%sverify: %s%s: %s", place_text(v->m, v->f->place), v->f->name ? "@" : "", name,
-              text);
+    hop_throw(HOP_INVALID, "%sverify: %s%s: %s", place_text(v->m, v->f->place), fn_label(v->f) ? "@" : "",
+              name, text);
 }
 
 static bool beyond(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }

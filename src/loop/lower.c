@@ -441,6 +441,14 @@ struct array lower_growing(struct lower *L, const struct node *n, uint32_t k)
 
 void lower_loop_enter(struct lower *L) { L->S->loop_depth++; }
 void lower_loop_leave(struct lower *L) { L->S->loop_depth--; }
+
+const char *lower_loop_note(struct lower *L, const struct fn *f, const struct node *n, uint32_t region)
+{
+    uint32_t label = fn_label(module_fn(L->S->m, node_region(f, n, region)->fn));
+    const char *row = node_row(n)->name;
+    if (!label) return row;
+    return arena_printf(&L->S->p->arena, "%s @%s", row, module_text(L->S->m, label));
+}
 bool lower_may_thread(const struct lower *L)
 {
     /* a large program calls procedures everywhere, and each runs once at a time */

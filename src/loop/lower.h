@@ -162,6 +162,8 @@ struct array lower_alloc(struct lower *L, type_id t, const char *why);
 struct array lower_growing(struct lower *L, const struct node *n, uint32_t k);
 void lower_loop_enter(struct lower *L); /* nests until leave stand in a sequential loop: no threads there */
 void lower_loop_leave(struct lower *L);
+/* "scan @step", what explain and emitted code say of a loop with this body. */
+const char *lower_loop_note(struct lower *L, const struct fn *f, const struct node *n, uint32_t region);
 bool lower_may_thread(const struct lower *L); /* a loop written here may be FOR_PARALLEL */
 void lower_copy(struct lower *L, type_id t, struct array from, struct array to, const char *why);
 /* Fills memory with a value of the function being lowered. */

@@ -166,7 +166,7 @@ void lp_while_body(struct lp *p, lpv predicate)
     s->other = lp_open(p, false);
 }
 
-void lp_while_end(struct lp *p) { lp_add_stmt(p, pop_open(p)); }
+struct lp_stmt *lp_while_end(struct lp *p) { return lp_add_stmt(p, pop_open(p)); }
 
 /* ---- placing ---- */
 

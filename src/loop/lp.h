@@ -221,7 +221,7 @@ void lp_if_else(struct lp *p);
 void lp_if_end(struct lp *p);
 void lp_while_begin(struct lp *p);
 void lp_while_body(struct lp *p, lpv predicate);
-void lp_while_end(struct lp *p);
+struct lp_stmt *lp_while_end(struct lp *p);
 void lp_accum(struct lp *p, uint32_t local, enum lp_fold fold, lpv value);
 struct lp_stmt *lp_add_stmt(struct lp *p, struct lp_stmt s);
 struct lp_call *lp_add_call(struct lp *p, struct lp_call c);

@@ -255,7 +255,7 @@ static struct lp *lower_procedure(struct shared *S, const struct procedure *q)
     hop_cleanup_push(lp_free, p);
     p->no_contract = program->no_contract;
     p->n_inputs = g->n_params;
-    p->name = arena_printf(&p->arena, "%s", g->name ? module_text(S->m, g->name) : "a body");
+    p->name = arena_printf(&p->arena, "%s", fn_label(g) ? module_text(S->m, fn_label(g)) : "a body");
     p->level = 1; /* it is a procedure; how high it stands is known when it is made */
     S->p = p;
     S->loop_depth = q->in_loop;

@@ -69,6 +69,7 @@ static uint32_t build_batched(struct module *m, const struct fn *f, const bool *
 {
     struct builder b;
     builder_begin(&b, m, f);
+    b.label = module_label(m, fn_label(f), "vmap");
     struct batching s = { .m = m,
                           .b = &b,
                           .f = f,

@@ -47,10 +47,12 @@ static uint32_t named(struct second *s, const char *prefix, uint32_t name)
     return module_string(s->b.m, text, strlen(text));
 }
 
-static void second_begin(struct second *s, struct module *m, const struct fn *f, const struct vjp_halves *h)
+static void second_begin(struct second *s, struct module *m, const struct fn *f, const struct vjp_halves *h,
+                         const char *suffix)
 {
     const struct fn *forward = module_fn(m, h->forward);
     builder_begin(&s->b, m, f);
+    s->b.label = module_label(m, fn_label(f), suffix);
     struct arena *arena = &s->b.arena;
     s->f = f;
     s->h = h;
@@ -116,7 +118,7 @@ void vjp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t 
     const struct fn *f = module_fn(m, fn);
     const struct vjp_halves *h = halves_of(m, f, wrt);
     struct second s;
-    second_begin(&s, m, f, h);
+    second_begin(&s, m, f, h, "backward");
     struct arena *arena = &s.b.arena;
     val *ct = ARENA_NEW(arena, val, f->n_results);
     val *operands = ARENA_NEW(arena, val, h->n_residuals + f->n_results);
@@ -155,7 +157,7 @@ void jvp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t 
     for (uint32_t k = 0; k < n_ct; k++) keep[back->n_results + k] = true;
     twice = strip_effects(m, twice, keep);
     struct second s;
-    second_begin(&s, m, f, h);
+    second_begin(&s, m, f, h, "linear");
     struct arena *arena = &s.b.arena;
     val *tangent = ARENA_NEW(arena, val, f->n_params);
     val *operands = ARENA_NEW(arena, val, back->n_params + back->n_results);

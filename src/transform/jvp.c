@@ -61,6 +61,7 @@ uint32_t jvp_function(struct module *m, uint32_t fn, const bool *active, bool *r
         struct copier copy;
         hop_check_stack();
         builder_begin(&b, m, f);
+        b.label = module_label(m, fn_label(f), "jvp");
         copier_begin(&copy, &b, f);
         copier_params(&copy);
         val *tangents = ARENA_NEW(&b.arena, val, f->n_values);

@@ -321,6 +321,7 @@ static uint32_t build_backward(struct cut *c, const val *residuals, uint32_t n_r
     struct copier copy;
     const struct fn *joint = c->joint;
     builder_begin(&b, c->m, c->f);
+    b.label = module_label(c->m, fn_label(c->f), "backward");
     copier_begin(&copy, &b, joint);
     for (uint32_t i = 0; i < n_residuals; i++)
         copy.values[residuals[i]] = param_like(c->m, &copy, residuals[i]);
@@ -340,6 +341,7 @@ static uint32_t drop_params(struct cut *c, uint32_t fn, const bool *used)
     struct copier copy;
     const struct fn *f = module_fn(c->m, fn);
     builder_begin(&b, c->m, c->f);
+    b.label = fn_label(f);
     copier_begin(&copy, &b, f);
     for (uint32_t p = 0; p < f->n_params; p++)
         if (used[p]) copy.values[p] = param_like(c->m, &copy, p);
@@ -356,6 +358,7 @@ static uint32_t build_forward(struct cut *c, const val *extra, uint32_t n_extra)
     struct copier copy;
     const struct fn *joint = c->joint;
     builder_begin(&b, c->m, c->f);
+    b.label = module_label(c->m, fn_label(c->f), "forward");
     copier_begin(&copy, &b, joint);
     for (uint32_t p = 0; p < c->j->n_x; p++)
         copy.values[p] = builder_param(&b, copier_type(&copy, value_type(joint, p)), joint->values[p].name);

@@ -218,6 +218,7 @@ static void reverse_begin(struct reverse *r, struct module *m, const struct fn *
     r->around = m->saved_now;
     m->saved_now = r->list;
     builder_begin(&r->b, m, f);
+    r->b.label = module_label(m, fn_label(f), "vjp");
     copier_begin(&r->copy, &r->b, f);
     r->wanted = ARENA_ZNEW(&r->b.arena, bool, f->n_values);
     r->active = ARENA_ZNEW(&r->b.arena, bool, f->n_values);
@@ -446,6 +447,7 @@ static uint32_t joined_halves(struct module *m, const struct fn *f, const bool *
     m->saved_last = halves_list(m, f, h);
     struct builder b;
     builder_begin(&b, m, f);
+    b.label = module_label(m, fn_label(f), "vjp");
     val *params = ARENA_NEW(&b.arena, val, f->n_params);
     val *ct = ARENA_NEW(&b.arena, val, f->n_results);
     val *all = ARENA_NEW(&b.arena, val, forward->n_results);
