@@ -126,7 +126,6 @@ def function_name(fun):
     return "f" if not name or name == "_lambda_" or name[0].isdigit() else name
 
 
-
 def codes(fun):
     """The code of a function and of those that it wraps: a transform's own code is that of all of its kind.
     None where it has none."""

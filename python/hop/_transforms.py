@@ -749,7 +749,8 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
         whole = partly if fixed else fun
         t = _checkpoint_body(bodies, fun, whole, fixed, dynamic, named, leaves, weak, treedef)
         if t is not None:
-            out = _core.invoke(lambda *values: t.function.call(values), t.operands(), True)
+            whole = named_body(lambda *values: t.function.call(values), fun)
+            out = _core.invoke(whole, t.operands(), True)
             return tree.unflatten(t.out_tree, out)
         seen = []
 

@@ -369,7 +369,7 @@ class Names(unittest.TestCase):
             hop.jit(lambda x: hop.checkpoint(outer)(x))(hop.ones(3))
         said = str(caught.exception)
         self.assertRegex(said, r"in the step 'inner' of scan, .*test_structure.py:\d+")
-        self.assertRegex(said, r"in the body 'outer' of call, .*test_structure.py:\d+")
+        self.assertRegex(said, r"in the function 'outer', .*test_structure.py:\d+")
 
         def narrow(c, x):
             return c[:1], x

@@ -53,16 +53,28 @@ static void add_body(char *message, size_t room, const struct scope *s)
              s->at.file ? s->at.file : "", s->at.line);
 }
 
-/* Which bodies with names the error stands in, a line each, the innermost first. */
+/* A function that is captured while another one is. */
+static void add_function(char *message, size_t room, const struct scope *s)
+{
+    size_t n = strlen(message);
+    snprintf(message + n, room - n, "\n  in the function '%.60s', %s:%d",
+             module_text(s->capture->m, s->b.name), s->at.file ? s->at.file : "", s->at.line);
+}
+
+/* Which bodies with names, and which functions captured inside of others, the error stands in, a line each,
+ * the innermost first. */
 static void note_bodies(struct capture *c)
 {
     enum { MOST_LINES = 8 };
     int lines = 0;
-    for (const struct scope *s = c->innermost; s && lines < MOST_LINES; s = s->outer) {
-        if (!s->label) continue;
-        add_body(c->message, sizeof c->message, s);
-        lines++;
-    }
+    for (const struct capture *at = c; at; at = at->outer)
+        for (const struct scope *s = at->innermost; s && lines < MOST_LINES; s = s->outer) {
+            bool captured = !s->outer && at->outer && s->kind != SCOPE_EAGER && s->b.name;
+            if (!s->label && !captured) continue;
+            if (s->label) add_body(c->message, sizeof c->message, s);
+            else add_function(c->message, sizeof c->message, s);
+            lines++;
+        }
 }
 
 void capture_note(struct capture *c, int status)
