@@ -1,7 +1,9 @@
 """What capture promises, one claim a test: what becomes an operand of a body, what comes back, what is
 checked and in which words, what is left behind by a failure. docs/python/capture.md lists these tests."""
 
+import functools
 import re
+import sys
 import unittest
 
 import hop
@@ -466,6 +468,25 @@ class Regions(Case):
         slope = hop.jit(hop.grad(hop.checkpoint(f)))(X)
         self.close(slope, hop.grad(f)(X))
         self.assertIn("recompute", text_of(lambda x: hop.checkpoint(f)(x)))
+
+    def test_inner_jit_is_captured_once(self):
+        @hop.jit
+        def layer(q):
+            return hop.tanh(q) * 2.0
+
+        def f(x):
+            return functools.reduce(lambda q, _: layer(q), range(6), x)
+
+        runs = []
+        before = sys.getprofile()
+        sys.setprofile(lambda frame, event, _: runs.append((frame.f_code.co_name, event)))
+        try:
+            text = text_of(f)
+        finally:
+            sys.setprofile(before)
+        self.assertEqual(runs.count(("layer", "call")), 1)
+        self.assertEqual((text.count("tanh("), text.count("invoke_subgraph")), (1, 6))
+        self.close(hop.jit(f)(X), f(X))
 
     def test_gradient_of_captured_arrays(self):
         """A gradient reaches arrays that bodies close over, when they are arguments further out."""

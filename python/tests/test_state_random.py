@@ -91,6 +91,7 @@ WAYS = [
     lambda f: hop.jit(lambda x: f(x)),
     lambda f: hop.jit(functools.partial(f)),
     lambda f: hop.jit(hop.checkpoint(f)),
+    lambda f: lambda x: hop.jit(f)(x),
     lambda f: hop.jit(types.MethodType(lambda self, x: self(x), f)),
 ]
 ARGUMENTS = [
