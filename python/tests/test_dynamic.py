@@ -156,6 +156,16 @@ class Rules(Case):
             self.close(f(array(n), 2.0), want)
         self.assertEqual(types(f), ["f32[3], f64[]", "f32[N], f64[]"])
 
+    def test_strict_numbers_are_the_same_bits_in_every_program(self):
+        def f(x, w):
+            return hop.softmax(x @ w, axis=-1), hop.sum(x), hop.grad(lambda z: hop.mean(hop.exp(z) ** 2))(x)
+
+        free, fixed = hop.jit(f, strict=True), hop.jit(f, strict=True, dynamic=False)
+        for n in (3, 4, 17, 100, 1):
+            for a, b in zip(free(array(n, 9), array(9, 5)), fixed(array(n, 9), array(9, 5))):
+                self.assertEqual(a.tolist(), b.tolist())
+        self.assertEqual(programs(free), 2 + 5)  # of the same code
+
     def test_what_the_log_says(self):
         f = hop.jit(lambda x: x + 1)
         with log() as out:
