@@ -323,7 +323,7 @@ class Names(unittest.TestCase):
             (lambda x: hop.cond(x[0] > 0, near, far, x), "@far {"),
             (lambda x: hop.switch(x[0].astype(hop.int64), [near, far, third], x), "@third {"),
             (lambda x: hop.associative_scan(merge, x), "@merge {"),
-            (lambda x: hop.checkpoint(square)(x), "{recompute} with(%x) @square {"),
+            (lambda x: hop.checkpoint(square)(x), "{recompute} with(%x) @square"),
             (lambda x: hop.jit(square)(x), "invoke_subgraph with(%x) @square {"),
             (lambda x: hop.map(functools.partial(hop.multiply, 2.0), x), "@multiply {"),
         )
