@@ -152,6 +152,50 @@ class Lifting(Case):
         self.assertNotIn("const ", text)
 
 
+class Sizes(Case):
+    """A size travels with the types of arrays; a body that needs one that no operand has takes it as such."""
+
+    def text(self, f, **options):
+        return hop.jit(f, dims={"x": "T"}, **options).text(hop.ones(5))
+
+    def test_a_size_that_operands_have_is_no_operand(self):
+        self.assertEqual(operands(text_of(lambda x: hop.jit(lambda q: q * q.shape[0])(x))), [1])
+        self.assertEqual(operands(self.text(lambda x: hop.jit(lambda q: q * q.shape[0])(x))), [1])
+        self.assertEqual(operands(self.text(lambda x: hop.jit(lambda q: q * x.shape[0])(x))), [1])
+
+    def test_a_size_that_is_an_argument(self):
+        f = lambda x: hop.jit(lambda q, n: q * n)(x, x.shape[0])  # noqa: E731
+        self.assertEqual(operands(self.text(f)), [2])
+        g = hop.jit(f)
+        for n in (3, 4, 5, 1):
+            self.equal(g(hop.ones(n)), [float(n)] * n)
+
+    def test_expressions_of_sizes(self):
+        f = lambda x: hop.jit(lambda q: q[: x.shape[0] // 2])(x)  # noqa: E731
+        self.assertEqual(operands(self.text(f)), [1])
+        self.assertIn("T // 2", self.text(f))
+        g = hop.jit(f)
+        for n in (4, 7, 9, 0, 1):
+            self.equal(g(hop.arange(float(n))), [float(i) for i in range(n // 2)])
+
+    def test_a_size_of_the_data_through_levels(self):
+        def f(x):
+            y = x[x > 0.75]
+            return hop.jit(lambda q: hop.jit(lambda r: r * y.shape[0])(q))(x)
+
+        self.equal(hop.jit(f)(X), [1.0, 2.0, 4.0])
+        self.assertEqual(operands(text_of(f)), [1, 1])
+
+    def test_decisions_about_sizes_are_guards(self):
+        f = hop.jit(lambda x: x * 2 if x.shape[0] > 3 else x)
+        for n in (2, 5, 3, 7, 4):
+            self.equal(f(hop.ones(n)), [2.0 if n > 3 else 1.0] * n)
+
+    def test_branches_of_several_sizes(self):
+        f = hop.jit(lambda x: hop.sum(hop.cond(x[0] > 0, lambda: x[:2], lambda: x)))
+        self.assertEqual((f(X).item(), f(-X).item()), (1.5, -3.5))
+
+
 class Results(Case):
     def test_structure_comes_back(self):
         def body(q):
@@ -195,6 +239,14 @@ class Results(Case):
 
 
 class Names(Case):
+    def test_bodies_are_named_after_their_functions(self):
+        @hop.jit
+        def attention(q):
+            return hop.sin(q)
+
+        text = text_of(lambda x: attention(x) + attention(x * 2))
+        self.assertIn("@attention", text)
+
     def test_nested_operators(self):
         def f(x):
             def outer(q):
