@@ -96,7 +96,8 @@ def _expand(x, key):
 
 
 def _slice_text(s, size):
-    if _shapes.is_symbolic(size, s.start, s.stop):
+    traced = _shapes.is_traced_integer(s.start) or _shapes.is_traced_integer(s.stop)
+    if traced or _shapes.is_symbolic(size, s.start, s.stop):
         return _symbolic_slice(s, size)
     start, stop, step = s.indices(size)
     if len(range(start, stop, step)) == 0:
@@ -130,6 +131,8 @@ def _edge(b, size, otherwise, least):
     most = size + least
     if b is None:
         return otherwise
+    if _shapes.is_traced_integer(b):
+        return _traced_edge(b, size, least)
     if not isinstance(b, _shapes.WHOLE):
         b = operator.index(b)
     negative = _shapes.holds(b, "<", 0)
@@ -144,6 +147,13 @@ def _edge(b, size, otherwise, least):
         return b
     # not the smaller of both: so x[1:] and x[:-1] are known to be of one length
     return most - _shapes.largest(most - b, 0) if isinstance(b, int) and not least else _shapes.least(b, most)
+
+
+def _traced_edge(b, size, least):
+    """The same of a bound that is a traced integer, of which the program makes a size."""
+    b = wrapped(b, size)
+    b = _core.op(_CODE["min"], _core.op(_CODE["max"], _wide(b), least), size + least)
+    return _shapes.bound(b - least) + least
 
 
 def _integer(k, size, axis):

@@ -4,9 +4,11 @@ function without capture, for sizes that are symbols of one program, that have a
 that only a run knows. Random programs of sizes print their seeds."""
 
 import copy
+import gc
 import math
 import operator
 import random
+import sys
 import unittest
 
 import hop
@@ -495,6 +497,31 @@ class Values(Case):
             expected = [1.0 if n < 3 else 2.0, 10 if n == 2 else 20, third, 10 * min(n, 2)]
             self.assertEqual([v.item() for v in g(hop.asarray(x))], expected)
 
+    def test_nothing_keeps_sizes(self):
+        """Every size is gone when its capture is, after errors and guards too: each refers to its class."""
+
+        def f(x):
+            n, k = x.shape[0], x[x > 0].shape[0]
+            for use in (
+                lambda: n > 3, lambda: n < 2.5, lambda: k == 2, lambda: k < 1.5, lambda: divmod(n, 2),
+                lambda: n**3, lambda: abs(n - 4), lambda: {n: 1}, lambda: min(n, 3), lambda: n // k,
+                lambda: n + "a", lambda: n // 0, lambda: hop.minimum(n, k), lambda: x[n - 1 :], lambda: x[k:],
+                lambda: float(n), lambda: n == "n",
+            ):  # fmt: skip
+                try:
+                    use()
+                except (TypeError, ZeroDivisionError):
+                    pass
+            return x * n + hop.zeros(n)
+
+        captured(f, ["f32[T]"], {"T": 4})  # what is made once is made
+        gc.collect()
+        before = sys.getrefcount(hop.Size)
+        for _ in range(5):
+            captured(f, ["f32[T]"], {"T": 4})
+        gc.collect()
+        self.assertEqual(sys.getrefcount(hop.Size), before)
+
     def test_loops_are_bounded_by_sizes(self):
         """A loop over a size takes no guard, and its gradient neither."""
 
@@ -539,6 +566,18 @@ class Values(Case):
                     self.assertEqual(a.shape, b.shape)
                     self.close(a, b, 1e-4)
 
+    def test_the_larger_of_two_sizes(self):
+        """The same function for sizes that are numbers at first, then symbols."""
+
+        def both(x, y):
+            n = hop.maximum(x.shape[0], y.shape[0])
+            return hop.stack([hop.pad(v, (0, n - v.shape[0])) for v in (x, y)])
+
+        f = hop.jit(both)
+        for a, b in ((2, 3), (4, 3), (5, 9), (9, 1), (6, 6), (0, 2)):
+            self.assertEqual(f(hop.ones(a), hop.ones(b)).shape, (2, max(a, b)))
+        self.assertEqual(len(f.guards()), 3)  # none a symbol, one of them, both
+
     def test_arguments_and_results(self):
         """A size is a weak integer where a value is wanted: as a result, an operand, a carry."""
         f = hop.jit(lambda x: {"n": x.shape[0], "two": 2 * x.shape[0], "k": x[x > 0].shape[0]})
@@ -578,6 +617,18 @@ class Values(Case):
         self.assertEqual(g(hop.asarray([1, 2]), 3).tolist(), [1, 1, 1, 2, 2, 2])
         counts = hop.jit(lambda x, c: hop.repeat(x, c))
         self.assertEqual(counts(hop.asarray([5, 6, 7]), hop.asarray([2, 0, 1])).tolist(), [5, 5, 7])
+        row = list(range(7))
+        for part in (
+            lambda x, n: x[:n], lambda x, n: x[n:], lambda x, n: x[1:n], lambda x, n: x[n::2],
+            lambda x, n: x[n::-1], lambda x, n: x[:n:-2],
+        ):  # fmt: skip
+            cut = hop.jit(part)
+            for n in (-9, -3, -1, 0, 1, 2, 5, 7, 20):
+                self.assertEqual(cut(hop.asarray(row), n).tolist(), part(row, n))
+        self.equal(hop.jit(lambda x, n: x.at[:n].set(0))(hop.ones(4), 2), [0.0, 0.0, 1.0, 1.0])
+        self.equal(hop.jit(hop.grad(lambda x, n: hop.sum(x[:n] ** 2)))(hop.ones(3), 2), [2.0, 2.0, 0.0])
+        wide = hop.jit(lambda x, n: hop.pad(x, (0, n)))
+        self.equal(wide(hop.ones(1), 2), [1.0, 0.0, 0.0])
         slope = hop.jit(hop.grad(lambda x, n: hop.sum(hop.repeat(x, n) ** 2)))
         self.assertEqual(slope(hop.asarray([1.0, 3.0]), 2).tolist(), [4.0, 12.0])
 

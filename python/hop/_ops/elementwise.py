@@ -33,9 +33,10 @@ def _binary(name, op, real, doc):
         return _op(code, float(x1) if isinstance(x1, int) and isinstance(x2, int) else x1, x2)
 
     def of_sizes(x1, x2, /):
-        if isinstance(x1, _shapes.Size) and isinstance(x2, _shapes.WHOLE) or isinstance(x2, _shapes.Size):
-            if isinstance(x1, _shapes.WHOLE):
-                return size(x1, x2)
+        if isinstance(x1, _shapes.WHOLE) and isinstance(x2, _shapes.WHOLE):
+            if _shapes.is_symbolic(x1, x2) or op in _SIZES_OF_INTEGERS and type(x1) is type(x2) is int:
+                if _core.tracing():
+                    return size(x1, x2)
         return _op(code, x1, x2)
 
     size = _OF_SIZES.get(op)
@@ -47,6 +48,9 @@ _OF_SIZES = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floor_div": operator.floordiv,
     "mod": operator.mod, "min": _shapes.least, "max": _shapes.largest,
 }
+
+# In a captured program of integers, too: a size that is a number there must stay one.
+_SIZES_OF_INTEGERS = ("min", "max")
 
 # What the standard calls an operator of the table, where it has a name of its own for it, and what it says of
 # operands that it calls x1 and x2.

@@ -401,7 +401,9 @@ def pad(x, pad_width, /, mode="constant", *, constant_values=0):
             pad_width,
             x.ndim,
             lambda n: (
-                n
+                _shapes.bound(n)
+                if _shapes.is_traced_integer(n)
+                else n
                 if isinstance(n, _shapes.Size)
                 else _arguments.integer(here("pad_width"), n, -(1 << 62), 1 << 62)
             ),
