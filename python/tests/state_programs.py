@@ -66,8 +66,6 @@ class Derived(Base):
     def apply(self, q):
         return super().apply(q) * 2.0
 
-before_base, before_derived = Base.apply, Derived.apply
-
 def passed(function):
     @functools.wraps(function)
     def wrapper(*args, **named):
@@ -300,7 +298,10 @@ KINDS = [
         ["functools.partial(shift, by=3.0)"],
         ["V(q)"],
         [
-            ("V.func.__kwdefaults__ = {'more': 5.0}", "V.func.__kwdefaults__ = {'more': 0.5}"),
+            (
+                "kept = V.func.__kwdefaults__; V.func.__kwdefaults__ = {'more': 5.0}",
+                "V.func.__kwdefaults__ = kept",
+            ),
             ("V.keywords['by'] = 8.0", "V.keywords['by'] = 3.0"),
         ],
     ),
@@ -309,9 +310,12 @@ KINDS = [
         ["shift"],
         ["V(q)", "V(q, more=2.0) + V(q)"],
         [
-            ("V.__defaults__ = (6.0,)", "V.__defaults__ = (1.5,)"),
-            ("V.__kwdefaults__ = {'more': 5.0}", "V.__kwdefaults__ = {'more': 0.5}"),
-            ("V.__kwdefaults__['more'] = 3.5", "V.__kwdefaults__['more'] = 0.5"),
+            ("kept = V.__defaults__; V.__defaults__ = (6.0,)", "V.__defaults__ = kept"),
+            ("kept = V.__kwdefaults__; V.__kwdefaults__ = {'more': 5.0}", "V.__kwdefaults__ = kept"),
+            (
+                "kept = V.__kwdefaults__['more']; V.__kwdefaults__['more'] = 3.5",
+                "V.__kwdefaults__['more'] = kept",
+            ),
             ("kept = V.__code__; V.__code__ = (lambda q, by, *, more: q * by).__code__", "V.__code__ = kept"),
         ],
     ),
@@ -369,9 +373,12 @@ KINDS = [
         ["V.apply(q)", "Base.apply(V, q)", "type(V).apply(V, q)"],
         [
             ("V.w = 5.0", "V.w = 2.0"),
-            ("Base.apply = lambda self, q: q * self.w", "Base.apply = before_base"),
-            ("Derived.apply = lambda self, q: q - self.w", "Derived.apply = before_derived"),
-            ("Derived.__bases__ = (Layer,); V.b = 1.0", "Derived.__bases__ = (Base,); del V.b"),
+            ("kept = Base.apply; Base.apply = lambda self, q: q * self.w", "Base.apply = kept"),
+            ("kept = Derived.apply; Derived.apply = lambda self, q: q - self.w", "Derived.apply = kept"),
+            (
+                "kept = Derived.__bases__; Derived.__bases__ = (Layer,); V.b = 1.0",
+                "Derived.__bases__ = kept; del V.b",
+            ),
             ("V.__class__ = Layer; V.b = 1.0", "V.__class__ = Derived; del V.b"),
         ],
     ),
