@@ -3,13 +3,14 @@ that come from there."""
 
 __all__ = ["ShapeDtypeStruct", "block_until_ready", "device_get", "device_put", "eval_shape", "make_jaxpr"]
 
-import functools
+import math
 
-from . import _arguments, tree
+from . import _arguments, _shapes, tree
 from ._dtypes import as_dtype
 from ._jit import jit
 from ._ops import asarray
 from ._ops.common import _dims
+from ._sizes import parts_of_text
 from ._trace import CLOSED, capture, is_weak, raw_leaf
 
 
@@ -36,11 +37,11 @@ class ShapeDtypeStruct:
 
     @property
     def size(self):
-        return None if None in self.shape else functools.reduce(int.__mul__, self.shape, 1)
+        return None if any(n is None for n in self.shape) else math.prod(self.shape)
 
     @property
     def _type(self):
-        return f"{self.dtype.text}[{', '.join(map(str, self.shape))}]"
+        return f"{self.dtype.text}[{_shapes.texts(self.shape)}]"
 
     def __repr__(self):
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype})"
@@ -69,16 +70,15 @@ def eval_shape(fun, *args, **named):
         at = (path[2:], f"argument {path[1]}")
         leaves.append(x if isinstance(x, ShapeDtypeStruct) else raw_leaf(x, lambda: at, CLOSED))
     weak = [not isinstance(x, ShapeDtypeStruct) and is_weak(x) for x in found]
-    t = capture(fun, args, named, leaves, [x._type for x in leaves], weak)
+    types = [x._type if isinstance(x, ShapeDtypeStruct) else x for x in leaves]
+    t = capture(fun, args, named, leaves, types, weak)
     return tree.unflatten(t.out_tree, [_struct(text) for text in t.function.results])
 
 
 def _struct(text):
     """Of a type as programs write it."""
-    name, sizes = text[:-1].split("[")
-    return ShapeDtypeStruct(
-        [int(n) if n.strip().isdigit() else None for n in sizes.split(",") if n.strip()], name
-    )
+    name, _, sizes = text[:-1].partition("[")
+    return ShapeDtypeStruct([int(n) if n.isdigit() else None for n in parts_of_text(sizes)], name)
 
 
 def make_jaxpr(fun):

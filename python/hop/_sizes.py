@@ -109,7 +109,7 @@ class Fit:
 # ---- sizes that the user declares ----
 
 
-def _parts(text):
+def parts_of_text(text):
     """What stands between commas that are not in parentheses."""
     out, depth = [""], 0
     for c in text:
@@ -127,7 +127,7 @@ def read_dims(text, what, ranges):
     if not isinstance(text, str):
         raise TypeError(f'{place()}jit: {what}: expected a text like "T, 64", found {found(text)}')
     out = []
-    for part in _parts(text):
+    for part in parts_of_text(text):
         ranged = re.fullmatch(r"([^\W\d]\w*)\s+in\s+(\d+)\s*\.\.\s*(\d*)", part)
         if part == "_":
             out.append(None)

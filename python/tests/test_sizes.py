@@ -566,6 +566,17 @@ class Values(Case):
                     self.assertEqual(a.shape, b.shape)
                     self.close(a, b, 1e-4)
 
+    def test_eval_shape(self):
+        def f(x):
+            n = x.shape[0]
+            half = hop.ShapeDtypeStruct((n // 2,), x.dtype)
+            made = hop.eval_shape(lambda a, b: (a + b, a[:2]), x[: n // 2], half)
+            return x * len(made) + (made[0].dtype is x.dtype)
+
+        program, hidden, _ = captured(f, ["f32[T]"])
+        self.equal(program.interpret([hop.ones(3), *hidden])[0], [3.0] * 3)
+        self.assertEqual(hop.eval_shape(lambda x: x[x > 0][:2], hop.ones((4,))).shape, (None,))
+
     def test_the_larger_of_two_sizes(self):
         """The same function for sizes that are numbers at first, then symbols."""
 
