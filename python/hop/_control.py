@@ -654,12 +654,13 @@ def map(f, xs, *, batch_size=None, sequential=False):
 def _map_in_batches(f, xs, n, size):
     """As many whole batches as there are, one after the other, then what is left over."""
     whole, together = n - n % size, vmap(f)
-    if _shapes.holds(whole, "<", size):
+    known = not _shapes.is_symbolic(n)  # else there may be no batches, or nothing left over
+    if known and whole < size:
         return together(xs)
     xs = tree.map(asarray, xs)
     batches = tree.map(lambda x: x[:whole].reshape((whole // size, size, *x.shape[1:])), xs)
     done = tree.map(lambda y: y.reshape((whole, *y.shape[2:])), map(together, batches, sequential=True))
-    if _shapes.holds(whole, "==", n):
+    if known and whole == n:
         return done
     rest = together(tree.map(lambda x: x[whole:], xs))
     return tree.map(lambda a, b: concat([a, b], axis=0), done, rest)

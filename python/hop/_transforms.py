@@ -16,6 +16,7 @@ from ._errors import InvalidError
 from ._keys import value_key
 from ._reuse import captured, transform_of
 from ._ops import asarray, astype, broadcast_shapes, broadcast_to, expand_dims, zeros, zeros_like
+from ._sizes import parts_of_text
 from ._trace import (
     apply,
     argument_names,
@@ -615,7 +616,7 @@ def _out_axes(axes, results):
     """The axes of results of these types counted from the front."""
     out = []
     for a, r in zip(axes, results):
-        rank = 0 if r.endswith("[]") else r.count(",") + 1
+        rank = len(parts_of_text(r[r.index("[") + 1 : -1]))
         if a is not None and not -rank - 1 <= a <= rank:
             raise ValueError(f"{place()}vmap: out_axes has {a} for a result of type {r}")
         out.append(a if a is None or a >= 0 else a + rank + 1)

@@ -162,7 +162,7 @@ static int constrain(hop_dim a, hop_dim b, int how)
     static const int swapped[] = {
         [Py_LT] = Py_GT, [Py_LE] = Py_GE, [Py_EQ] = Py_EQ, [Py_NE] = Py_NE, [Py_GT] = Py_LT, [Py_GE] = Py_LE
     };
-    char difference[1024], text[1100];
+    char difference[2048], text[2100];
     hop_place at = user_place();
     snprintf(difference, sizeof difference, "%s", hop_dim_shown(hop_dim_sub_at(at, a, b)));
     if (*difference == '-') {
@@ -171,6 +171,10 @@ static int constrain(hop_dim a, hop_dim b, int how)
     }
     if (hop_failed() || !*difference) {
         raise_status(hop_failed() ? hop_failed() : HOP_INVALID);
+        return -1;
+    }
+    if (strchr(difference, '?')) {
+        raise_invalid("the sizes that are compared are too long expressions: %.200s", difference);
         return -1;
     }
     long long than = -cut_constant(difference);

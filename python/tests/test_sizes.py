@@ -157,6 +157,7 @@ FUNCTIONS = {
     "vmap": lambda x: hop.vmap(lambda r: r.sum())(x),
     "vmap of columns": lambda x: hop.vmap(lambda c: c / c.shape[0], in_axes=1)(x),
     "vmap with axis_size": lambda x: hop.vmap(lambda: hop.asarray(1.0), axis_size=x.shape[0])(),
+    "vmap with the last axis": lambda x: hop.vmap(lambda c: c[:2], in_axes=1, out_axes=-1)(x),
     "expand_dims": lambda x: hop.expand_dims(x, axis=1),
     "moveaxis": lambda x: hop.moveaxis(x, 0, 1),
     "permute_dims": lambda x: hop.permute_dims(x, (1, 0)),

@@ -434,13 +434,14 @@ static void show_dim(struct capture *c, void *args)
         symbols[k].origin = (uint8_t)symbol_origin(owner, k);
     }
     dim_print(owner->capture->m, symbols, checked_dim(owner, a->x), &out);
-    snprintf(a->shown, a->room, "%s", out.data);
+    bool fits = strlen(out.data) < a->room;
+    snprintf(a->shown, a->room, "%s%s", fits ? "" : "?", out.data); /* what is cut off is no expression */
     hop_cleanup_pop(&arena);
     arena_free(&arena);
 }
 const char *hop_dim_shown(hop_dim d)
 {
-    static _Thread_local char text[1024];
+    static _Thread_local char text[2048];
     struct dim_args a = { .x = d, .shown = text, .room = sizeof text };
     text[0] = 0;
     if (d.scope == HANDLE_NUMBER_DIM) snprintf(text, sizeof text, "%lld", (long long)d.id);
