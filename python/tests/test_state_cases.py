@@ -392,6 +392,152 @@ class Cases(Case):
             scale = 2.0
             self.check(name, f, lambda: other_scale(6.0), lambda: other_scale(2.0))
 
+    def test_ways_to_an_object(self):
+        class Net:
+            def __init__(self):
+                self.a, self.n, self.config = 2.0, 2, {"k": 2.0}
+                self.layer0, self.layer1, self.layers = Point(2.0), Point(3.0), [Point(1.0), Point(2.0)]
+
+            def run(self, x):
+                return x * self.a
+
+        net = Net()
+        change = lambda thing, **named: lambda: [setattr(thing, n, v) for n, v in named.items()]  # noqa: E731
+
+        def by_name(x):
+            for i in range(2):
+                x = getattr(net, f"layer{i}").f(x)
+            return x
+
+        def by_alias(x):
+            same, config, run = net, net.config, net.run
+            return run(x) * config["k"] * (same, 1)[0].a
+
+        def given():
+            return net
+
+        def in_a_loop(x):
+            i = 0
+            while i < net.n:
+                x, i = x * net.layers[i % len(net.layers)].w, i + 1
+            return x
+
+        self.check("name", by_name, change(net.layer1, w=5.0), change(net, layer0=Point(7.0)))
+        self.check("alias", by_alias, change(net, a=3.0), lambda: net.config.update(k=3.0))
+        self.check("given", lambda x: given().layer0.f(x), change(net.layer0, w=2.5), change(net, a=1.0))
+        self.check("chosen", lambda x: x * (net.layer0 if net.n > 1 else net.layer1).w,
+                   change(net.layer0, w=4.5), change(net, n=0), change(net.layer1, w=9.0))  # fmt: skip
+        self.check("counted", lambda x: sum(net.layers[i].f(x) for i in range(len(net.layers))),
+                   change(net.layers[0], w=1.5), net.layers.pop)  # fmt: skip
+        self.check("loop", in_a_loop, change(net, n=3), change(net, n=1))
+        self.check("unpacked", lambda x: (lambda a, *, k: a * k)(x, **net.config),
+                   lambda: net.config.update(k=9.0))  # fmt: skip
+
+    def test_linked_objects(self):
+        class Link:
+            def __init__(self, w, following=None):
+                self.w, self.following = w, following
+
+            def f(self, x):
+                return x * self.w if self.following is None else self.following.f(x * self.w)
+
+        last = Link(3.0)
+        first = Link(1.5, Link(2.0, last))
+
+        def walk(x):
+            link = first
+            while link is not None:
+                x, link = x * link.w, link.following
+            return x
+
+        for name, f in (("methods", lambda x: first.f(x)), ("walk", walk)):
+            last.w, last.following = 3.0, None
+            self.check(name, f, lambda: setattr(last, "w", 4.0),
+                       lambda: setattr(last, "following", Link(5.0)),
+                       lambda: setattr(last.following, "w", 6.0))  # fmt: skip
+        ring = Point()
+        ring.me, ring.all = ring, [ring]
+        self.check("ring", lambda x: x * ring.me.all[0].w, lambda: setattr(ring, "w", 3.0))
+
+    def test_objects_made_inside(self):
+        scale = 2.0
+
+        def rescale(v):
+            nonlocal scale
+            scale = v
+
+        class Made:
+            k = 3.0
+
+            def __init__(self):
+                self.w = scale
+
+            def f(self, x):
+                return x * self.w * self.k
+
+        @dataclasses.dataclass
+        class Data:
+            numbers: list = dataclasses.field(default_factory=lambda: [scale])
+
+        self.check("class", lambda x: Made().f(x), lambda: rescale(3.0), lambda: setattr(Made, "k", 4.0),
+                   lambda: setattr(Made, "f", lambda self, x: x - self.w))  # fmt: skip
+        self.check("dataclass", lambda x: x * Data().numbers[0], lambda: rescale(6.0))
+
+        def own_objects(x):
+            """Writes to what it made itself, which is nobody's state."""
+            table, rows, thing, n = {}, [], Point(), 0
+
+            def count():
+                nonlocal n
+                n += 1
+                return n
+
+            for i in range(3):
+                table[i] = x * i
+                rows.append(table[i])
+                thing.w = thing.w + i
+            return sum(rows) + thing.w * count() * count()
+
+        self.check("its own", own_objects)
+
+    def test_texts_of_objects(self):
+        class Text:
+            text = "ab"
+
+            def __str__(self):
+                return self.text
+
+            def __format__(self, _):
+                return self.text * 3
+
+            def __index__(self):
+                return len(self.text)
+
+            def __lt__(self, other):
+                return len(self.text) < other
+
+            def __neg__(self):
+                return -len(self.text)
+
+        held = Text()
+        uses = {
+            "str": lambda x: x * len(str(held)),
+            "format": lambda x: x * len(f"{held}"),
+            "percent": lambda x: x * len("%s" % held),
+            "index": lambda x: x * [1, 2, 3, 4, 5, 6][held],
+            "compared": lambda x: x if held < 3 else -x,
+            "negative": lambda x: x * -held,
+        }
+        for name, f in uses.items():
+            held.text = "ab"
+            self.check(name, f, lambda: setattr(held, "text", "abcd"), lambda: setattr(held, "text", "a"))
+
+    def test_trees_of_arrays(self):
+        tree = {"w": hop.ones(1), "b": [hop.ones(1)]}
+        self.check("tree", lambda x: sum(hop.tree.leaves(hop.tree.map(lambda p: p * x, tree))),
+                   lambda: tree["b"].append(hop.full((1,), 3.0)), lambda: tree["w"].__setitem__(0, 5.0),
+                   lambda: tree.update(z=hop.ones(1)), tree["b"].clear)  # fmt: skip
+
     @needs_numpy
     def test_numpy(self):
         scalar, none, vector = numpy.float32(2.0), numpy.array(2.0), numpy.array([1.0, 2.0])
