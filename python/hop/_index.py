@@ -95,10 +95,14 @@ def _expand(x, key):
     return out
 
 
+_PLAIN = (int, type(None))
+
+
 def _slice_text(s, size):
-    traced = _shapes.is_traced_integer(s.start) or _shapes.is_traced_integer(s.stop)
-    if traced or _shapes.is_symbolic(size, s.start, s.stop):
-        return _symbolic_slice(s, size)
+    if type(size) is not int or type(s.start) not in _PLAIN or type(s.stop) not in _PLAIN:
+        traced = _shapes.is_traced_integer(s.start) or _shapes.is_traced_integer(s.stop)
+        if traced or _shapes.is_symbolic(size, s.start, s.stop):
+            return _symbolic_slice(s, size)
     start, stop, step = s.indices(size)
     if len(range(start, stop, step)) == 0:
         return "0:0"
@@ -157,7 +161,7 @@ def _traced_edge(b, size, least):
 
 
 def _integer(k, size, axis):
-    if _shapes.is_symbolic(k, size):
+    if type(size) is _shapes.Size or type(k) is _shapes.Size:
         return _shapes.text(_symbolic_integer(k, size, axis))
     if not -size <= k < size:
         raise IndexError(f"index {k} is outside of axis {axis}, which has size {size}")
