@@ -233,7 +233,7 @@ static hop_tensor *filled(const char *type, uint32_t seed)
 
 static void same_bits(const char *what, hop_fn *f, const char *rows)
 {
-    hop_tensor *out[5][MOST] = { { 0 } };
+    hop_tensor *out[5][MOST] = { { 0 } }, *first[MOST] = { 0 };
     int n_in = hop_fn_params(f), n_out = hop_fn_results(f);
     CLAIM(n_in <= MOST && n_out <= MOST, "%s: room", what);
     for (int way = 0; way < 5; way++) {
@@ -259,19 +259,15 @@ static void same_bits(const char *what, hop_fn *f, const char *rows)
             CLAIM(!memcmp(hop_data(out[way][k]), hop_data(out[0][k]), bytes), "%s: way %d, result %d", what,
                   way, k);
         }
-        /* new contents are left in the arguments */
-        for (int i = 0; i < n_in; i++) {
-            static hop_tensor *first[MOST];
-            if (!way) first[i] = in[i];
-            else {
-                size_t bytes = (size_t)hop_tensor_count(in[i]) * sizeof(float);
-                CLAIM(!memcmp(hop_data(in[i]), hop_data(first[i]), bytes), "%s: way %d, argument %d", what,
-                      way, i);
-                hop_tensor_free(in[i]);
-            }
-            if (way == 4) hop_tensor_free(first[i]);
+        for (int i = 0; i < n_in && way; i++) { /* new contents are left in the arguments */
+            size_t bytes = (size_t)hop_tensor_count(in[i]) * sizeof(float);
+            CLAIM(!memcmp(hop_data(in[i]), hop_data(first[i]), bytes), "%s: way %d, argument %d", what, way,
+                  i);
+            hop_tensor_free(in[i]);
         }
+        if (!way) memcpy(first, in, sizeof first);
     }
+    for (int i = 0; i < MOST; i++) hop_tensor_free(first[i]);
     for (int way = 0; way < 5; way++)
         for (int k = 0; k < MOST; k++) hop_tensor_free(out[way][k]);
 }

@@ -3,6 +3,7 @@ they read changes from one call to the next."""
 
 import contextlib
 import contextvars
+import functools
 import io
 import json
 import random
@@ -401,6 +402,39 @@ class State(Case):
             c = (x * c + x) * c + x
         self.equal(last, c)
         self.equal(ys, rows)
+
+    def test_values_assigned_between_calls(self):
+        def whole(x):
+            h = x * 2
+            f = hop.jit(lambda y: y * h)
+            a = f(x)
+            h[0] = 7.0
+            return a, f(x), h
+
+        a, b, h = hop.jit(whole)(hop.ones(2))
+        self.assertEqual((a.tolist(), b.tolist(), h.tolist()), ([2.0, 2.0], [7.0, 2.0], [7.0, 2.0]))
+
+    def test_defaults_and_partials(self):
+        def whole(x):
+            out, apart = [], hop.jit(lambda y, w: y * w)
+            for k in range(3):
+
+                def f(y, w=x * k):
+                    return y * w
+
+                out += [hop.jit(f)(x), functools.partial(apart, w=x + k)(x)]
+            return out
+
+        found = [y.item() for y in hop.jit(whole)(hop.asarray(2.0))]
+        self.assertEqual(found, [0.0, 4.0, 4.0, 6.0, 8.0, 8.0])
+
+    def test_pullbacks_among_results(self):
+        f = hop.jit(lambda x: hop.vjp(lambda z: hop.sum(hop.sin(z) * z), x))
+        slope = hop.grad(lambda z: hop.sum(hop.sin(z) * z))
+        x = hop.ones(2)
+        found = hop.jit(lambda x: [f(x * k)[1](1.0)[0] for k in (1, 2, 3)])(x)
+        for k, y in enumerate(found):
+            self.close(y, slope(x * (k + 1)), 1e-6)
 
     def test_objects_with_traced_values(self):
         class Layer:

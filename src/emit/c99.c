@@ -743,6 +743,7 @@ static void put_part(struct c99 *e)
     for (uint32_t b = 0; b < e->p->buffers.len; b++) { /* parameters come first */
         const struct lp_buffer *buffer = &e->p->buffers.data[b];
         if (buffer->kind != BUF_PARAM) break;
+        if (!c99_takes(e, b)) continue;
         const char *constant = b < e->p->n_inputs && !buffer->updated ? "const " : "";
         text_add(e->out, "%s$buffer %s%s *restrict t_%u", comma, constant, c99_type[buffer->dtype], b);
         comma = ", ";
@@ -756,7 +757,7 @@ static void put_part(struct c99 *e)
     for (uint32_t s = 0; s < e->f->n_outer_symbols; s++)
         text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
     for (uint32_t b = 0; b < e->p->buffers.len; b++)
-        if (e->p->buffers.data[b].kind == BUF_PARAM && !e->buffer_used[b])
+        if (e->p->buffers.data[b].kind == BUF_PARAM && c99_takes(e, b) && !e->buffer_used[b])
             text_add(e->out, "    (void)t_%u;\n", b);
     if (e->context) text_str(e->out, "    (void)context;\n");
     c99_put_block(e, e->p->root, 1);

@@ -41,6 +41,13 @@ struct c99 {
     uint32_t n_parts;
 };
 
+/* Does the function of a procedure take its array b? Not a result that is made in the memory of an argument:
+ * that would come twice, and both are `restrict`. */
+static inline bool c99_takes(const struct c99 *procedure, uint32_t b)
+{
+    return b < procedure->p->n_inputs || procedure->buffer_used[b];
+}
+
 extern const char *const c99_type[DT_COUNT];  /* in memory */
 extern const char *const c99_value[DT_COUNT]; /* as a variable: bool is int */
 

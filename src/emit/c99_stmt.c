@@ -235,6 +235,7 @@ static void put_procedure(struct c99 *e, const struct lp_call *c, uint32_t inden
         comma = ", ";
     }
     for (uint32_t k = 0; k < c->n_operands; k++) {
+        if (!c99_takes(&e->parts[c->target], k)) continue;
         text_str(e->out, comma);
         c99_put_pointer(e, c->operands[k].buffer, c->operands[k].index);
         comma = ", ";
