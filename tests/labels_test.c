@@ -1,5 +1,6 @@
-/* Names of bodies: given to every operator that takes functions, they stand in the text, read back, survive
- * transforms, are seen in explain, in emitted C and in messages, and mean nothing: equal bodies are one. */
+/* Names of bodies and frames of places. Names are given to every operator that takes functions; they stand in
+ * the text, read back, survive transforms, are seen in explain, in emitted C and in messages, and mean
+ * nothing: equal bodies are one. */
 #include "check.h"
 
 #define BODY(name) static int name(void *env, const hop_val *in, hop_val *out)
@@ -192,8 +193,62 @@ static void check_messages(void)
           "without names there is one line: %s", hop_message());
 }
 
+/* ---- frames ---- */
+
+static hop_place at_leaf, at_check;
+BODY(fails_in_a_frame) { return (void)env, out[0] = hop_reshape_at(at_leaf, in[0], "7"), 0; }
+BODY(checks_in_a_frame)
+{
+    (void)env;
+    hop_check_at(at_check, hop_lt(in[0], hop_int(0)), "below zero", in, 1);
+    return out[0] = in[0], 0;
+}
+
+static bool same_stack(const char *message, const char *lines)
+{
+    const char *found = message ? strstr(message, "\n  ") : NULL;
+    bool same = found && !strncmp(found, lines, strlen(lines));
+    if (!same) printf("--- expected%s\n--- in %s\n", lines, message ? message : "(nothing)");
+    return same;
+}
+
+static void check_frames(void)
+{
+    hop_place nobody = { NULL, 0 };
+    const char *main_file = hop_frame("main.py", "<module>", nobody);
+    const char *loss = hop_frame("rnn.py", "loss", hop_here(main_file, 40));
+    const char *step = hop_frame("rnn.py", "step", hop_here(loss, 30));
+    CLAIM(!strcmp(step, "rnn.py") && step != loss, "a name that knows its frames is a name");
+    CLAIM(step == hop_frame("rnn.py", "step", hop_here(loss, 30)), "each is kept once");
+    CLAIM(step != hop_frame("rnn.py", "step", hop_here(loss, 31)), "another line of the caller, another one");
+    CLAIM(!hop_frame(NULL, "f", nobody) && !strcmp(hop_frame("a.c", NULL, nobody), "a.c"), "nothing");
+    at_leaf = at_check = hop_here(step, 12);
+
+    const char *lines = "\n  rnn.py:12, in step\n  rnn.py:30, in loss\n  main.py:40, in <module>";
+    hop_fn *f = NULL;
+    hop_exe *exe = NULL;
+    hop_tensor *x = NULL, *out = NULL;
+    float one = 1;
+    CLAIM(hop_capture(&f, "x: f32[3]", 1, fails_in_a_frame, NULL) == HOP_INVALID &&
+              same_stack(hop_message(), lines),
+          "an error of a capture shows the frames");
+    CLAIM(!hop_capture(&f, "x: f32[]", 1, checks_in_a_frame, NULL) &&
+              !hop_tensor_borrow(&x, "f32[]", &one, NULL, NULL),
+          "%s", hop_message());
+    CLAIM(hop_interpret(f, &x, 1, &out, 1) == HOP_CHECK && same_stack(hop_message(), lines),
+          "so does a check that fails in the interpreter");
+    hop_compile_options portable = { .portable = 1 };
+    CLAIM(!hop_compile(&exe, f, &portable) && hop_run(exe, &x, 1, &out, 1) == HOP_CHECK &&
+              same_stack(hop_message(), lines),
+          "and one in a compiled program");
+    hop_exe_free(exe);
+    hop_fn_free(f);
+    hop_tensor_free(x);
+}
+
 int main(void)
 {
+    check_frames();
     check_operators();
     check_transforms();
     check_messages();

@@ -624,6 +624,7 @@ static void keep_value(hop_val v)
     CALL(INTEGER, hop_fn_results, (FN)) \
     CALL(CHARS, hop_fn_param_name, (FN, INT)) \
     CALL(CHARS, hop_fn_name, (FN)) \
+    CALL(CHARS, hop_frame, (TEXT, TEXT, AT)) \
     CALL(INTEGER, hop_fn_dims, (FN)) \
     CALL(CHARS, hop_fn_dim_name, (FN, INT)) \
     CALL(CHARS, hop_fn_param_type, (FN, INT)) \

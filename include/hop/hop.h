@@ -108,6 +108,12 @@ static inline hop_place hop_here(const char *file, int line)
     return p;
 }
 #define HOP_HERE hop_here(__FILE__, __LINE__)
+/* For bindings that know the stack of the user's program: a file name for places in `function` of this file,
+ * which was called at `caller` (its file may be such a name again; {NULL, 0}: nobody's call). Places made of
+ * it are places as any others; messages about them, of captures, compilations and runs, show behind
+ * themselves a line for each frame: "file:line, in function". Names are kept for good, each once; file and
+ * function are copied. Without memory for it: the file as it is. */
+const char *hop_frame(const char *file, const char *function, hop_place caller);
 
 /* A traced value, a number, or an assignable array. A small handle to copy; it means something inside the
  * capture and the body that made it and inside the bodies within. {0, 0} is no value. */

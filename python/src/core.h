@@ -146,6 +146,10 @@ struct frame {
     hop_val *values;  /* of each, here */
     Py_ssize_t room;
     PyObject *callbacks; /* list: what the program calls; NULL: nothing */
+    /* The frame of Python in which the body at work was begun, which waits for it, and where that is: frames
+     * around it need not be looked at again. NULL: none. */
+    PyObject *base;
+    hop_place base_at;
     /* The first exception about a value that only a run knows: the capture cannot end well, also when
      * somebody caught it; NULL: none. */
     PyObject *unknown;

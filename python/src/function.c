@@ -121,6 +121,10 @@ static int run_body(void *env, const hop_val *in, hop_val *out)
 {
     const struct body *b = env;
     hop_place at = user_place();
+    PyObject *outer_base = top->base;
+    hop_place outer_at = top->base_at;
+    top->base = (PyObject *)PyEval_GetFrame();
+    top->base_at = at;
     PyObject *args = PyTuple_New(b->n_in);
     for (int i = 0; args && i < b->n_in; i++) {
         PyObject *a = array_of_value(in[i], at);
@@ -130,6 +134,8 @@ static int run_body(void *env, const hop_val *in, hop_val *out)
     Py_XDECREF(args);
     int failed = given ? set_results(b, given, out) : BODY_RAISED;
     Py_XDECREF(given);
+    top->base = outer_base;
+    top->base_at = outer_at;
     return failed;
 }
 

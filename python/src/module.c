@@ -125,8 +125,9 @@ static const char *file_kept(const char *name)
 static char package[1024]; /* the package's folder, with a / at its end */
 enum { MOST_CODES = 256 };
 static struct {
-    PyObject *code;   /* strong */
-    const char *file; /* NULL: hop's own */
+    PyObject *code;       /* strong */
+    const char *file;     /* NULL: hop's own */
+    const char *function; /* NULL: not looked up yet; "": of the standard library */
 } codes[MOST_CODES];
 
 /* The file of a code object, NULL for one of the package. */
@@ -145,15 +146,108 @@ static const char *file_of(PyObject *code)
     Py_INCREF(code);
     codes[slot].code = code;
     codes[slot].file = file;
+    codes[slot].function = NULL;
     Py_XDECREF(old);
     return file;
 }
 
 bool code_of_package(PyObject *code) { return !file_of(code); }
 
+/* ---- the stack of the user's program ---- */
+
+/* What the last walk found, from the outermost frame on: where nothing has changed, nothing is looked up. */
+enum { MOST_FRAMES = 24, MOST_WALKED = 400 };
+struct level {
+    int line;
+    const char *file, *function; /* of the code */
+    const char *framed;          /* hop_frame of it, called from the level before */
+};
+static struct level known[MOST_FRAMES];
+static int n_known;
+static hop_place known_base; /* where the outermost one was called */
+
+/* Whether a file is one of the standard library, whose frames are left out. */
+static bool of_library(const char *file)
+{
+    static char library[1024];
+    if (!library[0]) {
+        PyObject *os = PyImport_ImportModule("os");
+        PyObject *path = os ? PyObject_GetAttrString(os, "__file__") : NULL;
+        const char *text = path ? PyUnicode_AsUTF8AndSize(path, NULL) : NULL;
+        const char *end = text ? strrchr(text, '/') : NULL;
+        snprintf(library, sizeof library, "%.*s/", end ? (int)(end - text) : 1, end ? text : "?");
+        Py_XDECREF(path);
+        Py_XDECREF(os);
+        PyErr_Clear();
+    }
+    if (!strncmp(file, "<frozen", 7)) return true;
+    return !strncmp(file, library, strlen(library)) && !strstr(file, "-packages/");
+}
+
+/* The function of a code object of this file, kept; "": it is the standard library's. */
+static const char *function_of(PyObject *code, const char *file)
+{
+    size_t slot = ((uintptr_t)code >> 4) % MOST_CODES;
+    bool known_code = codes[slot].code == code;
+    if (known_code && codes[slot].function) return codes[slot].function;
+    PyObject *name = of_library(file) ? NULL : PyObject_GetAttrString(code, "co_name");
+    const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    const char *kept = file_kept(text ? text : "");
+    Py_XDECREF(name);
+    PyErr_Clear();
+    if (known_code) codes[slot].function = kept;
+    return kept;
+}
+
+/* The file's name with the frames around it, for a capture's places. innermost: the first frame that is the
+ * user's. Beyond the frame in which the body at work began nothing is looked at, nor beyond a module's own
+ * code; of very deep stacks the outer frames are left out. */
+static const char *framed(PyObject *innermost, int line)
+{
+    static PyObject *back;
+    struct level found[MOST_FRAMES];
+    int n = 0, walked = 0;
+    if (!back) back = PyUnicode_InternFromString("f_back");
+    const struct frame *capture = frame_top();
+    PyObject *frame = Py_NewRef(innermost);
+    bool inside = true;
+    while (back && inside && frame && frame != Py_None && n < MOST_FRAMES && ++walked < MOST_WALKED) {
+        if (frame == capture->base) break;
+        PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
+        const char *file = file_of(code), *function = file ? function_of(code, file) : "";
+        Py_DECREF(code); /* the frame holds it */
+        if (*function) {
+            int here = n ? PyFrame_GetLineNumber((PyFrameObject *)frame) : line;
+            found[n++] = (struct level){ here, file, function, NULL };
+            inside = strcmp(function, "<module>") != 0;
+        }
+        PyObject *next = PyObject_GetAttr(frame, back);
+        Py_DECREF(frame);
+        frame = next;
+    }
+    bool based = frame && frame == capture->base;
+    Py_XDECREF(frame);
+    PyErr_Clear();
+    hop_place caller = based ? capture->base_at : hop_here(NULL, 0);
+    bool same = caller.file == known_base.file && caller.line == known_base.line;
+    known_base = caller;
+    for (int i = 0; i < n; i++) {
+        struct level *level = &found[n - 1 - i];
+        const struct level *old = i < n_known ? &known[i] : NULL;
+        bool alike = same && old && old->file == level->file && old->function == level->function;
+        level->framed = alike ? old->framed : hop_frame(level->file, level->function, caller);
+        /* what is called from here is framed as before if this frame and its line are as they were */
+        same = alike && old->line == level->line;
+        caller = hop_here(level->framed, level->line);
+    }
+    for (int i = 0; i < n; i++) known[i] = found[n - 1 - i];
+    n_known = n;
+    return caller.file;
+}
+
 /* Where the user is; *called, unless NULL, becomes the code object of the package's function that he called,
- * strong, or NULL. */
-static hop_place user_frame(PyObject **called)
+ * strong, or NULL. with_callers: the place knows the frames around it. */
+static hop_place user_frame(PyObject **called, bool with_callers)
 {
     PyObject *type, *value, *trace;
     hop_place at = { "", 0 };
@@ -170,6 +264,8 @@ static hop_place user_frame(PyObject **called)
         Py_DECREF(code);
         if (file) {
             at = hop_here(file, PyFrame_GetLineNumber((PyFrameObject *)frame));
+            const char *with_frames = with_callers ? framed(frame, at.line) : NULL;
+            if (with_frames) at.file = with_frames;
             break;
         }
         PyObject *back = PyObject_GetAttrString(frame, "f_back");
@@ -181,12 +277,12 @@ static hop_place user_frame(PyObject **called)
     return at;
 }
 
-hop_place user_place(void) { return user_frame(NULL); }
+hop_place user_place(void) { return user_frame(NULL, frame_top() != NULL); }
 
 const char *user_call(char text[CALLED_SIZE])
 {
     PyObject *type, *value, *trace, *code = NULL;
-    hop_place at = user_frame(&code);
+    hop_place at = user_frame(&code, false);
     PyErr_Fetch(&type, &value, &trace);
     PyObject *name = code ? PyObject_GetAttrString(code, "co_name") : NULL;
     const char *called = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;

@@ -384,5 +384,81 @@ class Names(unittest.TestCase):
             hop.jit(lambda x: hop.cond(x > 0, pair, lambda x: x, x))(1.0)
 
 
+def leaf(x):
+    hop.check(x > 0, "not positive", x)
+    return hop.log(x)
+
+
+def branch(c, x):
+    return c + leaf(x), x
+
+
+def root(xs):
+    return hop.scan(branch, 0.0, xs)[0]
+
+
+def wrong(x):
+    return hop.reshape(x, (7,))
+
+
+class Stacks(unittest.TestCase):
+    """Errors show the frames of the user's program, also those about a program that was captured long ago."""
+
+    def frames(self, call, kind):
+        with self.assertRaises(kind) as caught:
+            call()
+        said = str(caught.exception).splitlines()
+        self.assertRegex(said[0], r"test_structure.py:\d+: ")
+        names = []
+        for line in said[1:]:
+            if not line.startswith("  in "):
+                self.assertRegex(line, r"^  \S.*:\d+, in \S+$")
+                names.append(line.split(", in ")[1])
+                self.assertNotIn("/hop/", line)
+        self.assertFalse([n for n in names if n in ("jit", "scan", "capture", "flat", "step")], names)
+        return names
+
+    def test_runs(self):
+        f = hop.jit(root)
+        f(hop.asarray([1.0, 2.0]))
+        expected = ["leaf", "branch", "root", "test_runs"]
+        bad = hop.asarray([1.0, -1.0])
+        self.assertEqual(self.frames(lambda: f(bad), hop.CheckError)[:4], expected)
+        program = f.lower(bad).function
+        self.assertEqual(self.frames(lambda: program.interpret(bad), hop.CheckError)[:4], expected)
+        gradient = hop.jit(hop.grad(root))
+        self.assertEqual(self.frames(lambda: gradient(bad), hop.CheckError)[:3], expected[:3])
+        many = hop.jit(hop.vmap(root))
+        self.assertEqual(self.frames(lambda: many(bad[None]), hop.CheckError)[:3], expected[:3])
+
+    def test_captures(self):
+        def middle(x):
+            return wrong(x)
+
+        found = self.frames(lambda: hop.jit(lambda x: middle(x))(hop.ones(3)), hop.InvalidError)
+        self.assertEqual(found[:3], ["wrong", "middle", "<lambda>"])
+
+    def test_lines_are_those_of_each_call(self):
+        """The same function called from two lines."""
+
+        def twice(x):
+            y = leaf(x)
+            return leaf(y - 10.0) + y
+
+        with self.assertRaises(hop.CheckError) as caught:
+            hop.jit(twice)(2.0)
+        lines = str(caught.exception).splitlines()
+        first = twice.__code__.co_firstlineno
+        self.assertIn(f":{first + 2}, in twice", lines[2])
+
+    def test_deep_stacks_end(self):
+        def deep(n, x):
+            return wrong(x) if n == 0 else deep(n - 1, x)
+
+        found = self.frames(lambda: hop.jit(lambda x: deep(100, x))(hop.ones(3)), hop.InvalidError)
+        self.assertEqual(found[:3], ["wrong", "deep", "deep"])
+        self.assertLess(len(found), 30)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -7,6 +7,7 @@ struct import {
     struct module *to;
     const struct module *from;
     struct arena *arena;
+    uint16_t last_file, last_file_here; /* the number of a file there and here, 0: none yet */
 };
 static const uint64_t MEMO_TAG = 0x696d7074;
 
@@ -56,7 +57,12 @@ static uint32_t import_string(struct import *i, uint32_t s)
 
 static struct place import_place(struct import *i, struct place p)
 {
-    if (p.line) p.file = module_file(i->to, i->from->files.data[p.file]);
+    if (!p.line) return p;
+    if (!i->last_file || p.file != i->last_file) {
+        i->last_file = p.file;
+        i->last_file_here = module_file(i->to, i->from->files.data[p.file]);
+    }
+    p.file = i->last_file_here;
     return p;
 }
 

@@ -53,6 +53,22 @@ static void add_body(char *message, size_t room, const struct scope *s)
              s->at.file ? s->at.file : "", s->at.line);
 }
 
+/* The frames in which the call at work stands, unless they are there already. */
+static void note_stack(struct capture *c)
+{
+    struct arena arena = { 0 };
+    struct text out = { .arena = &arena };
+    struct hop_catch caught;
+    if (!c->at.file || strstr(c->message, "\n  ")) return;
+    if (HOP_TRY(caught)) {
+        frame_lines(&out, c->at.file, (uint32_t)c->at.line);
+        size_t n = strlen(c->message);
+        snprintf(c->message + n, sizeof c->message - n, "%s", out.data ? out.data : "");
+        hop_catch_end(&caught);
+    } else hop_caught(); /* without memory the message is what it is */
+    arena_free(&arena);
+}
+
 /* A function that is captured while another one is. */
 static void add_function(char *message, size_t room, const struct scope *s)
 {
@@ -87,7 +103,10 @@ void capture_note(struct capture *c, int status)
     if (status != HOP_NOMEM && n && c->name && !has_place)
         snprintf(c->message, sizeof c->message, "%s:%d: %s: %s", c->at.file, c->at.line, c->name, message);
     else snprintf(c->message, sizeof c->message, "%s", message);
-    if (status == HOP_INVALID) note_bodies(c);
+    if (status == HOP_INVALID) {
+        note_stack(c);
+        note_bodies(c);
+    }
     hop_set_message("%s", c->message);
 }
 

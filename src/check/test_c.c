@@ -165,7 +165,7 @@ static void c_failed(void *user, const char *place, const char *message, int n,
                      const struct c99_value *values)
 {
     struct c_run *r = user;
-    check_failed_text(&r->message, place, message, shown(&r->bag->arena, n, values), (uint32_t)n);
+    check_failed_text(&r->message, place, "", message, shown(&r->bag->arena, n, values), (uint32_t)n);
 }
 
 static void take_results(const struct module *m, const struct fn *f, const int64_t *symbols, void **memory,

@@ -20,8 +20,8 @@ static uint64_t steps_over(const struct eval *e, const struct loop *l, struct lo
 {
     int64_t steps = l->n_over ? e->operands[at.over]->dims[0] : dim_eval(e->m, l->length, e->symbols);
     if (steps < 0)
-        hop_throw(HOP_CHECK, "%s%s: its length is negative: %lld", place_text(e->m, e->n->place),
-                  node_row(e->n)->name, (long long)steps);
+        hop_throw(HOP_CHECK, "%s%s: its length is negative: %lld%s", place_text(e->m, e->n->place),
+                  node_row(e->n)->name, (long long)steps, place_stack(e->m, e->n->place));
     return (uint64_t)steps;
 }
 
@@ -29,8 +29,8 @@ static uint64_t steps_counted(const struct eval *e, const struct loop *l, int64_
 {
     uint64_t steps = to > from ? (uint64_t)to - (uint64_t)from : 0;
     if (l->n_stack && steps > (uint64_t)1 << FORI_ROWS_BITS) /* as compiled code says it */
-        hop_throw(HOP_CHECK, "%scheck: " FORI_ROWS_MESSAGE " (%lld)", place_text(e->m, e->n->place),
-                  (long long)steps);
+        hop_throw(HOP_CHECK, "%scheck: " FORI_ROWS_MESSAGE " (%lld)%s", place_text(e->m, e->n->place),
+                  (long long)steps, place_stack(e->m, e->n->place));
     return steps;
 }
 

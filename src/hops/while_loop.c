@@ -178,8 +178,8 @@ static int64_t run_loop(struct eval *e, const struct loop *l, struct tensor_list
         tensor_list_set(test, 0, NULL);
         if (!again) break;
         if (trips == max) /* as compiled code says it */
-            hop_throw(HOP_CHECK, "%scheck: " WHILE_TRIPS_MESSAGE " (%lld)", place_text(e->m, e->n->place),
-                      (long long)max);
+            hop_throw(HOP_CHECK, "%scheck: " WHILE_TRIPS_MESSAGE " (%lld)%s", place_text(e->m, e->n->place),
+                      (long long)max, place_stack(e->m, e->n->place));
         interp_call(e->in, l->body->id, body_symbols, body_args->data, out->data);
         for (uint32_t k = 0; k < l->n_carry; k++) {
             tensor_list_set(body_args, k, out->data[k]);

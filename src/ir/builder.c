@@ -70,8 +70,8 @@ void infer_error(const struct infer *in, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    hop_throw(HOP_INVALID, "%s%s: %s", place_text(in->m, in->place),
-              op_table[in->within ? in->within - 1 : in->op]->name, text);
+    hop_throw(HOP_INVALID, "%s%s: %s%s", place_text(in->m, in->place),
+              op_table[in->within ? in->within - 1 : in->op]->name, text, place_stack(in->m, in->place));
 }
 
 void infer_result(struct infer *in, type_id type)

@@ -315,6 +315,15 @@ uint32_t module_label(struct module *m, uint32_t label, const char *suffix);
  * fn_updated says it of result k (NULL: none is). A result whose type is not the parameter's is none. */
 uint32_t module_with_updates(struct module *m, uint32_t fn, const uint32_t *updates);
 const char *place_text(struct module *m, struct place p); /* "file:line:col: " or "" */
+/* A line for each frame of the stack at a place, "\n  file:line, in function", where it is known; or "". */
+const char *place_stack(struct module *m, struct place p);
+
+/* ---- frames (frames.c) ---- */
+
+bool frame_known(const char *file); /* is it a name that hop_frame gave? */
+/* In which function it is, and where that was called (file NULL: by nobody). False: it is no such name. */
+bool frame_caller(const char *file, const char **function, const char **caller_file, int *caller_line);
+void frame_lines(struct text *out, const char *file, uint32_t line); /* what place_stack gives */
 /* Memoised results of transforms: key words are chosen by the engine (first one a tag). */
 bool memo_get(const struct module *m, const uint64_t key[4], union memo_value *out);
 void memo_put(struct module *m, const uint64_t key[4], union memo_value value);

@@ -66,10 +66,13 @@ uint32_t module_string(struct module *m, const char *text, size_t length)
 
 uint16_t module_file(struct module *m, const char *name)
 {
-    for (uint32_t i = 0; i < m->files.len; i++)
-        if (!strcmp(m->files.data[i], name)) return (uint16_t)i;
+    for (uint32_t i = m->files.len; i-- > 0;)
+        if (m->files.data[i] == name) return (uint16_t)i;
+    bool frame = frame_known(name); /* it stays, and is known by its address */
+    for (uint32_t i = 0; i < m->files.len && !frame; i++)
+        if (!strcmp(m->files.data[i], name) && !frame_known(m->files.data[i])) return (uint16_t)i;
     if (m->files.len > UINT16_MAX) return 0;
-    vec_push(&m->arena, &m->files, arena_string(&m->arena, name, strlen(name)));
+    vec_push(&m->arena, &m->files, frame ? name : arena_string(&m->arena, name, strlen(name)));
     return (uint16_t)(m->files.len - 1);
 }
 
@@ -122,6 +125,13 @@ const char *place_text(struct module *m, struct place p)
     const char *file = m->files.data[p.file];
     if (!p.col) return arena_printf(&m->scratch, "%s:%u: ", file, p.line);
     return arena_printf(&m->scratch, "%s:%u:%u: ", file, p.line, p.col);
+}
+
+const char *place_stack(struct module *m, struct place p)
+{
+    struct text out = { .arena = &m->scratch };
+    if (p.line) frame_lines(&out, m->files.data[p.file], p.line);
+    return out.data ? out.data : "";
 }
 
 static uint64_t memo_hash(const uint64_t key[4]) { return hash_bytes(key, 4 * sizeof *key, 7); }

@@ -254,6 +254,23 @@ static void put_line(struct printer *p, uint32_t depth)
     for (uint32_t i = 0; i < depth; i++) put(p->out, "  ", 2);
 }
 
+/* in "step" from "rnn.py":30 in "loss" from …: the frames behind a place, the innermost first. */
+static void put_frames(struct printer *p, const char *file)
+{
+    const char *function, *caller;
+    int line;
+    while (frame_caller(file, &function, &caller, &line) && *function) {
+        put_str(p->out, " in ");
+        put_quoted(p->out, function);
+        if (!caller) return;
+        put_str(p->out, " from ");
+        put_quoted(p->out, caller);
+        put_char(p->out, ':');
+        put_uint(p->out, (uint32_t)line);
+        file = caller;
+    }
+}
+
 static void put_place(struct printer *p, struct place place)
 {
     if (!(p->flags & TEXT_LOCATIONS)) return;
@@ -267,6 +284,7 @@ static void put_place(struct printer *p, struct place place)
     put_uint(p->out, place.line);
     put_char(p->out, ':');
     put_uint(p->out, place.col);
+    put_frames(p, p->m->files.data[place.file]);
 }
 
 /* Symbols with names that are words and differ within each kind. */

@@ -912,6 +912,35 @@ static enum op read_op(struct reader *r)
                 nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 
+/* in "step" from "rnn.py":30 in "loss" …: the file's name with its frames. */
+static const char *read_frames(struct reader *r, const char *file)
+{
+    enum { MOST = 64 };
+    struct lexer *lx = &r->lex;
+    struct {
+        const char *file, *function;
+        int line;
+    } frames[MOST] = { { .file = file } };
+    uint32_t n = 0;
+    size_t length;
+    while (lexer_accept_word(lx, "in")) {
+        if (lx->tok.kind != TOKEN_STRING) lexer_expected(lx, "the name of a function in quotes");
+        frames[n++].function = lexer_string(lx, &r->arena, &length);
+        if (!lexer_accept_word(lx, "from")) break;
+        if (n == MOST) lexer_error(lx, lx->tok, "more than %d frames", MOST);
+        if (lx->tok.kind != TOKEN_STRING) lexer_expected(lx, "the name of a file in quotes");
+        frames[n].file = lexer_string(lx, &r->arena, &length);
+        lexer_expect(lx, ':', "':'");
+        frames[n].line = (int)lexer_integer(lx, 0, INT32_MAX);
+    }
+    if (!n) return file;
+    hop_place caller = { NULL, 0 };
+    if (n < MOST && frames[n].file) frames[n++].function = ""; /* the outermost one may have no function */
+    while (n-- > 0)
+        caller = (hop_place){ hop_frame(frames[n].file, frames[n].function, caller), frames[n].line };
+    return caller.file;
+}
+
 /* @"file":12:3 behind a node or function: where it was made. */
 bool reader_location(struct reader *r, struct place *out)
 {
@@ -930,6 +959,8 @@ bool reader_location(struct reader *r, struct place *out)
     out->line = (uint32_t)lexer_integer(lx, 0, UINT32_MAX);
     out->col = 0;
     if (lexer_accept(lx, ':')) out->col = (uint16_t)lexer_integer(lx, 0, UINT16_MAX);
+    const char *file = r->m->files.data[out->file], *with_frames = read_frames(r, file);
+    if (with_frames != file) out->file = module_file(r->m, with_frames);
     return true;
 }
 

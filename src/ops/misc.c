@@ -371,7 +371,8 @@ static void eval_bind_dim(struct eval *e)
     int64_t n = *(const int64_t *)e->operands[0]->data;
     if (n < (lo->kind == ATTR_ABSENT ? 0 : lo->i) || (hi->kind != ATTR_ABSENT && n > hi->i)) {
         struct text out = { .arena = &e->m->scratch };
-        check_failed_text(&out, place_text(e->m, e->n->place), bind_dim_message, e->operands, 1);
+        check_failed_text(&out, place_text(e->m, e->n->place), place_stack(e->m, e->n->place),
+                          bind_dim_message, e->operands, 1);
         hop_throw(HOP_CHECK, "%s", out.data);
     }
     e->results[0] = tensor_new(DT_I64, 1, &n);
@@ -563,8 +564,8 @@ static void infer_check(struct infer *in)
         infer_error(in, "operand 0: expected bool, found %s", infer_text(in, in->operands[0]));
 }
 
-void check_failed_text(struct text *out, const char *place, const char *message, struct tensor *const *values,
-                       uint32_t n)
+void check_failed_text(struct text *out, const char *place, const char *stack, const char *message,
+                       struct tensor *const *values, uint32_t n)
 {
     text_add(out, "%scheck: %s", place, message);
     for (uint32_t i = 0; i < n; i++) {
@@ -572,6 +573,7 @@ void check_failed_text(struct text *out, const char *place, const char *message,
         tensor_print(out, values[i]);
     }
     if (n) text_str(out, ")");
+    text_str(out, stack);
 }
 
 static void eval_check(struct eval *e)
@@ -582,7 +584,8 @@ static void eval_check(struct eval *e)
             struct text out = { .arena = &e->m->scratch };
             const char *message = module_text(e->m, (uint32_t)node_attr(e->f, e->n, CHECK_MESSAGE)->i);
             const char *place = place_text(e->m, e->n->place);
-            check_failed_text(&out, place, message, e->operands + 1, e->n->n_operands - 1);
+            const char *stack = place_stack(e->m, e->n->place);
+            check_failed_text(&out, place, stack, message, e->operands + 1, e->n->n_operands - 1);
             hop_throw(HOP_CHECK, "%s", out.data);
         }
 }

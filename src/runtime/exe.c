@@ -99,8 +99,10 @@ static void copy_sites(struct exe *e, const struct lp *p)
     for (uint32_t i = 0; i < e->n_sites; i++) {
         const struct lp_call *c = p->sites.data[i];
         const char *text = module_text(p->m, c->text), *place = place_text(p->m, c->place);
+        const char *stack = place_stack(p->m, c->place);
         e->sites[i] = (struct site){ arena_string(&e->arena, text, strlen(text)),
-                                     arena_string(&e->arena, place, strlen(place)), c->place };
+                                     arena_string(&e->arena, place, strlen(place)),
+                                     arena_string(&e->arena, stack, strlen(stack)), c->place };
     }
 }
 

@@ -350,6 +350,8 @@ static void sites(struct stream *s)
         if (!s->reading) continue;
         const char *where = place_text(s->m, e->sites[i].where);
         e->sites[i].place = arena_string(&e->arena, where, strlen(where));
+        const char *stack = place_stack(s->m, e->sites[i].where);
+        e->sites[i].stack = arena_string(&e->arena, stack, strlen(stack));
     }
 }
 

@@ -129,7 +129,7 @@ static void rt_check(struct hop_rt *rt, int32_t site, int32_t n, const struct ho
     if (atomic_exchange(&r->noted, true)) return; /* another iteration of the parallel loop was first */
     const struct site *s = &r->e->sites[site];
     if (HOP_TRY(c)) {
-        check_failed_text(&out, s->place, s->text, shown_tensors(&arena, operands, n), (uint32_t)n);
+        check_failed_text(&out, s->place, s->stack, s->text, shown_tensors(&arena, operands, n), (uint32_t)n);
         snprintf(r->note, sizeof r->note, "%s", out.data ? out.data : "");
         hop_catch_end(&c);
     } else {
