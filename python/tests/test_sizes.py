@@ -700,6 +700,7 @@ class Mistakes(Case):
             (lambda x: hop.vmap(lambda a, b: a)(x, hop.zeros(x.shape[0] + 2)), "T", "T + 2"),
             (lambda x: hop.top_k(x[:, 0], -x.shape[0] - 1), "size"),
             (lambda x: hop.arange("3", x.shape[0]), "arange"),
+            (lambda x: hop.zeros(x.shape[0] / 2), "zeros: shape: expected sizes", "// divides", "type f32[]"),
             (lambda x: hop.arange(0, x.shape[0], 0), "the step is 0"),
         ):
             with self.subTest(parts=parts):

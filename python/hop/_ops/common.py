@@ -59,6 +59,9 @@ def _size(s):
         return s
     if _shapes.is_traced_integer(s):
         return _shapes.bound(s)
+    if isinstance(s, _core.ArrayBase) and s._traced and s.dtype.kind == "f":
+        expected = "sizes (integers: // divides them, .astype(hop.int64) makes one of a real number)"
+        raise _arguments.wrong(here("shape"), expected, s)
     return _arguments.integer(here("shape"), s, -(1 << 62), 1 << 62, "sizes (an integer, or several)")
 
 
