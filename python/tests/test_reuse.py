@@ -510,6 +510,31 @@ class State(Case):
         w[0] = 3.0
         self.equal(g(hop.ones(2)), [9.0, 4.0])
 
+    def test_parts_of_arrays(self):
+        runs, w = [], hop.asarray([[1.0, 2.0], [3.0, 4.0]])
+
+        def f(x):
+            runs.append(None)
+            return x * w[0] + w[1]
+
+        g = hop.jit(f)
+        h = hop.jit(lambda x: g(g(x)))
+        self.equal(h(hop.ones(2)), [7.0, 16.0])
+        w[0] = hop.asarray([5.0, 6.0])
+        self.equal(h(hop.ones(2)), [43.0, 64.0])
+        self.assertEqual(len(runs), 1)
+
+        def whole(x):
+            out = []
+            for i in range(3):
+                v = hop.asarray([[1.0 + i, 2.0], [3.0, 4.0]])
+                out += [hop.jit(lambda y: y * v[0])(x), hop.jit(lambda y: y * w[i % 2])(x)]
+            return out
+
+        found = [y.tolist() for y in hop.jit(whole)(hop.ones(2))]
+        self.assertEqual(found[::2], [[1.0, 2.0], [2.0, 2.0], [3.0, 2.0]])
+        self.assertEqual(found[1::2], [[5.0, 6.0], [3.0, 4.0], [5.0, 6.0]])
+
     def test_arrays_that_python_reads(self):
         n = hop.asarray(2)
         f = hop.jit(lambda x: x ** int(n))
