@@ -416,14 +416,14 @@ static val counter_at(struct builder *b, val start, int64_t step, val index)
 }
 
 /* The body with counters worked out from the index. Own operands: the body's, then the starts of the
- * counters. */
+ * counters, then where the index starts unless that is a number. */
 static struct region_in counted_body(struct trips *w, const struct counted *k, const struct loop *old,
                                      const bool *gone)
 {
     const struct fn *body = old->body;
     struct builder *around = w->c->b, b;
     struct copier c;
-    val *own = ARENA_NEW(&around->arena, val, old->n_with + w->l.n_carry), index;
+    val *own = ARENA_NEW(&around->arena, val, old->n_with + w->l.n_carry + 1), index;
     uint32_t n_own = 0, n_wanted = 0;
     struct attr *known = ARENA_NEW(&around->arena, struct attr, w->l.n_carry);
     bool *is_known = ARENA_ZNEW(&around->arena, bool, w->l.n_carry);
@@ -433,6 +433,9 @@ static struct region_in counted_body(struct trips *w, const struct counted *k, c
         is_known[i] = full_value(around, old->carry[i], &known[i]);
         if (!is_known[i]) own[n_own++] = old->carry[i];
     }
+    int64_t first;
+    bool first_known = known_number(around, k->from, &first);
+    if (!first_known) own[n_own++] = k->from;
     builder_begin(&b, around->m, body);
     copier_begin(&c, &b, body);
     for (uint32_t i = 0; i < w->l.n_carry; i++)
@@ -444,7 +447,11 @@ static struct region_in counted_body(struct trips *w, const struct counted *k, c
     for (uint32_t i = 0; i < w->l.n_carry; i++)
         if (gone[i] && i != k->index_is && !is_known[i])
             c.values[i] = builder_param(&b, value_type(body, i), 0);
+    val from = first_known ? VAL_NONE : builder_param(&b, type_scalar(b.m, DT_I64), 0);
     copy_requires(&c);
+    val passed = index; /* trips before this one */
+    if (!first_known) passed = emit2(&b, OP_sub, index, from);
+    else if (first) passed = emit2(&b, OP_sub, index, emit_whole(&b, DT_I64, first));
     for (uint32_t i = 0; i < w->l.n_carry; i++) {
         if (!gone[i]) continue;
         if (i == k->index_is) {
@@ -452,7 +459,7 @@ static struct region_in counted_body(struct trips *w, const struct counted *k, c
             continue;
         }
         if (is_known[i]) c.values[i] = emit_whole(&b, value_dtype(b.m, body, i), known[i].i);
-        c.values[i] = counter_at(&b, c.values[i], w->steps[i], index);
+        c.values[i] = counter_at(&b, c.values[i], w->steps[i], passed);
         if (body->values[i].name) builder_name(&b, c.values[i], body->values[i].name);
     }
     val *results = ARENA_NEW(&b.arena, val, body->n_results);
