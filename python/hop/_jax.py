@@ -3,7 +3,9 @@ that come from there."""
 
 __all__ = ["ShapeDtypeStruct", "block_until_ready", "device_get", "device_put", "eval_shape", "make_jaxpr"]
 
+import itertools
 import math
+import re
 
 from . import _arguments, _shapes, tree
 from ._dtypes import as_dtype
@@ -16,19 +18,20 @@ from ._trace import CLOSED, capture, is_weak, raw_leaf
 
 class ShapeDtypeStruct:
     """The shape and the dtype of an array: what eval_shape gives, and takes in the place of arrays. A size
-    that only a run knows is None.
+    that only a run knows is None; one that has a name, or is computed of such, is a text.
 
     >>> hop.ShapeDtypeStruct((2, 3), hop.float32).shape
     (2, 3)
+    >>> hop.ShapeDtypeStruct(("T", 3), hop.float32).shape
+    ('T', 3)
     """
 
     __slots__ = ("shape", "dtype")
     __module__ = "hop"
 
     def __init__(self, shape, dtype):
-        self.shape = tuple(
-            n if n is None else _dims(n)[0] for n in (shape if isinstance(shape, (tuple, list)) else (shape,))
-        )
+        sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+        self.shape = tuple(n if n is None or _is_expression(n) else _dims(n)[0] for n in sizes)
         self.dtype = as_dtype(dtype)
 
     @property
@@ -37,7 +40,7 @@ class ShapeDtypeStruct:
 
     @property
     def size(self):
-        return None if any(n is None for n in self.shape) else math.prod(self.shape)
+        return None if any(n is None or isinstance(n, str) for n in self.shape) else math.prod(self.shape)
 
     @property
     def _type(self):
@@ -55,12 +58,24 @@ class ShapeDtypeStruct:
         return hash((self.shape, self.dtype))
 
 
+def _is_expression(n):
+    """Whether a size is a text: the name of one, or an expression of names."""
+    return isinstance(n, str) and re.fullmatch(r"[A-Za-z_0-9][\w +*/%(),-]*", n, re.ASCII) is not None
+
+
+_UNKNOWN = "unknown_size_"  # sizes without a name have names of their own while the function is captured
+
+
 def eval_shape(fun, *args, **named):
     """The shapes and dtypes of what fun(*args, **named) gives, without computing it: a tree of
-    ShapeDtypeStruct. They may be among the arguments, too.
+    ShapeDtypeStruct. They may be among the arguments, too; their sizes may be None, each one unknown for
+    itself, or names: those of the results are computed of them. What fun gives besides arrays stays as it is.
 
     >>> hop.eval_shape(lambda a, b: a @ b, hop.ones((3, 4)), hop.ones((4, 2))).shape
     (3, 2)
+    >>> x = hop.ShapeDtypeStruct(("T", 4), hop.float32)
+    >>> hop.eval_shape(lambda x: {"both": hop.concat([x, x]), "unit": "m"}, x)
+    {'both': ShapeDtypeStruct(shape=('2*T', 4), dtype=float32), 'unit': 'm'}
     """
     _arguments.function("eval_shape: fun", fun)
     found, treedef = tree.flatten((args, named))
@@ -70,7 +85,13 @@ def eval_shape(fun, *args, **named):
         at = (path[2:], f"argument {path[1]}")
         leaves.append(x if isinstance(x, ShapeDtypeStruct) else raw_leaf(x, lambda: at, CLOSED))
     weak = [not isinstance(x, ShapeDtypeStruct) and is_weak(x) for x in found]
-    types = [x._type if isinstance(x, ShapeDtypeStruct) else x for x in leaves]
+    counter = itertools.count()
+
+    def type_text(x):
+        sizes = [f"{_UNKNOWN}{next(counter)}" if n is None else n for n in x.shape]
+        return f"{x.dtype.text}[{_shapes.texts(sizes)}]"
+
+    types = [type_text(x) if isinstance(x, ShapeDtypeStruct) else x for x in leaves]
     t = capture(fun, args, named, leaves, types, weak)
     return tree.unflatten(t.out_tree, [_struct(text) for text in t.function.results])
 
@@ -78,7 +99,13 @@ def eval_shape(fun, *args, **named):
 def _struct(text):
     """Of a type as programs write it."""
     name, _, sizes = text[:-1].partition("[")
-    return ShapeDtypeStruct([int(n) if n.isdigit() else None for n in parts_of_text(sizes)], name)
+    return ShapeDtypeStruct([_size_of(n) for n in parts_of_text(sizes)], name)
+
+
+def _size_of(text):
+    if text.isdigit():
+        return int(text)
+    return None if _UNKNOWN in text or "?" in text else text
 
 
 def make_jaxpr(fun):

@@ -401,6 +401,32 @@ def wrong(x):
     return hop.reshape(x, (7,))
 
 
+class Shapes(unittest.TestCase):
+    """eval_shape on trees, with sizes that are numbers, unknown or have names."""
+
+    def test_names_and_unknown_sizes(self):
+        struct = hop.ShapeDtypeStruct
+
+        def shape(f, *args):
+            return hop.tree.map(lambda s: s.shape, hop.eval_shape(f, *args))
+
+        x, y = struct(("T", 4), hop.float32), struct(("N", 4), hop.float32)
+        self.assertEqual(shape(lambda a, b: hop.concat([a, b]), x, y), ("T + N", 4))
+        self.assertEqual(shape(lambda a: hop.sum(a, axis=1), x), ("T",))
+        self.assertEqual(shape(lambda p: p["a"] @ p["b"].T, {"a": x, "b": y}), ("T", "N"))
+        unknown = struct((None, 4), hop.float32)
+        self.assertEqual(shape(lambda a, b: hop.concat([a, b]), unknown, x), (None, 4))
+        self.assertEqual(shape(lambda a: hop.scan(lambda c, v: (c + v, c), hop.zeros(4), a)[1], x), ("T", 4))
+        self.assertEqual(shape(lambda a: a[a > 0], hop.ones(5)), (None,))
+        found = hop.eval_shape(lambda a: {"y": a * 2, "name": "n"}, x)
+        self.assertEqual((found["y"].dtype, found["name"]), (hop.float32, "n"))
+        self.assertEqual((x.size, struct((2, 3), hop.int8).size), (None, 6))
+        with self.assertRaisesRegex(hop.InvalidError, "contracted dims|must be|expected"):
+            hop.eval_shape(lambda a, b: a @ b, struct((3, 4), hop.float32), struct((5, "T"), hop.float32))
+        with self.assertRaisesRegex(hop.InvalidError, "expected a size"):
+            hop.eval_shape(lambda a: a, struct(("T +",), hop.float32))
+
+
 class Stacks(unittest.TestCase):
     """Errors show the frames of the user's program, also those about a program that was captured long ago."""
 
