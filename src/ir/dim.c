@@ -440,8 +440,14 @@ void dim_range(const struct module *m, const struct symbol *symbols, dim d, int6
     }
 }
 
-enum { PROOF_DEPTH = 5 };
-static bool not_negative(struct module *m, const struct symbol *symbols, dim d, int depth);
+/* A proof tries the parts of an expression, and parts of what is left then: so far and so often. */
+enum { PROOF_DEPTH = 5, PROOF_STEPS = 100 };
+struct proof {
+    struct module *m;
+    const struct symbol *symbols;
+    int steps; /* that are left */
+};
+static bool not_negative(struct proof *p, dim d, int depth);
 
 /* The sum d with c·term replaced by c·by. */
 static dim replaced(struct module *m, dim d, dim term, int64_t c, dim by)
@@ -449,33 +455,30 @@ static dim replaced(struct module *m, dim d, dim term, int64_t c, dim by)
     return dim_add(m, d, dim_mul(m, dim_const(m, c), dim_sub(m, by, term)));
 }
 
-/* c·(x // q) from below, for x that is not negative and a number q above 0: q·(x // q) is x less what is
- * left. */
-static bool quotient_not_negative(struct module *m, const struct symbol *symbols, dim d, dim term, int64_t c,
-                                  int depth)
+/* d with c·(x // q) or c·(x % q) replaced by something that is not larger, for x that is not negative and a
+ * number q above 0: q·(x // q) is x less what is left. */
+static bool quotient_not_negative(struct proof *p, dim d, dim term, int64_t c, int depth)
 {
+    struct module *m = p->m;
     struct dim_node n = dim_get(m, term);
     dim x = n.args[0];
     int64_t q = dim_is_const(m, n.args[1]) ? dim_const_value(m, n.args[1]) : 0;
-    if (q < 1 || !not_negative(m, symbols, x, depth)) return false;
-    if (n.kind == DIM_MOD) return c < 0 && not_negative(m, symbols, replaced(m, d, term, c, x), depth);
-    if (c < 0) {
-        int64_t most = c / q - (c % q != 0); /* as c·(x // q) >= most·x */
-        return not_negative(m, symbols,
-                            dim_add(m, replaced(m, d, term, c, 0), dim_mul(m, dim_const(m, most), x)), depth);
-    }
-    if (c % q) return false;
-    dim least = dim_sub(m, x, dim_const(m, q - 1));
-    dim whole = dim_mul(m, dim_const(m, c / q), least);
-    return not_negative(m, symbols, dim_add(m, replaced(m, d, term, c, 0), whole), depth);
+    if (q < 1 || !not_negative(p, x, depth)) return false;
+    if (n.kind == DIM_MOD) return c < 0 && not_negative(p, replaced(m, d, term, c, x), depth);
+    if (c > 0 && c % q) return false;
+    dim without = replaced(m, d, term, c, 0);
+    dim least = c < 0 ? x : dim_sub(m, x, dim_const(m, q - 1));
+    int64_t times = c / q - (c % q != 0); /* c·(x // q) >= times·least */
+    return not_negative(p, dim_add(m, without, dim_mul(m, dim_const(m, times), least)), depth);
 }
 
 /* 0 <= d, by its range; else what max and min choose between, and what divisions leave, may tell more. */
-static bool not_negative(struct module *m, const struct symbol *symbols, dim d, int depth)
+static bool not_negative(struct proof *p, dim d, int depth)
 {
+    struct module *m = p->m;
     int64_t lo, hi;
-    dim_range(m, symbols, d, &lo, &hi);
-    if (lo >= 0 || hi < 0 || !depth) return lo >= 0;
+    dim_range(m, p->symbols, d, &lo, &hi);
+    if (lo >= 0 || hi < 0 || !depth || --p->steps < 0) return lo >= 0;
     struct dim_node sum = dim_get(m, d);
     bool single = sum.kind != DIM_SUM;
     for (uint32_t i = 0; i < (single ? 1 : sum.n); i++) {
@@ -484,12 +487,12 @@ static bool not_negative(struct module *m, const struct symbol *symbols, dim d, 
         struct dim_node n = dim_get(m, term);
         if (n.kind == DIM_MAX || n.kind == DIM_MIN) {
             bool one_will_do = (n.kind == DIM_MAX) == (c > 0); /* else both must */
-            bool first = not_negative(m, symbols, replaced(m, d, term, c, n.args[0]), depth - 1);
+            bool first = not_negative(p, replaced(m, d, term, c, n.args[0]), depth - 1);
             if (one_will_do ? first : !first) return first;
-            bool second = not_negative(m, symbols, replaced(m, d, term, c, n.args[1]), depth - 1);
+            bool second = not_negative(p, replaced(m, d, term, c, n.args[1]), depth - 1);
             if (second || !one_will_do) return second;
         } else if (n.kind == DIM_FLOORDIV || n.kind == DIM_MOD) {
-            if (quotient_not_negative(m, symbols, d, term, c, depth - 1)) return true;
+            if (quotient_not_negative(p, d, term, c, depth - 1)) return true;
         }
     }
     return false;
@@ -497,7 +500,8 @@ static bool not_negative(struct module *m, const struct symbol *symbols, dim d, 
 
 bool dim_provably_le(struct module *m, const struct symbol *symbols, dim a, dim b)
 {
-    return not_negative(m, symbols, dim_sub(m, b, a), PROOF_DEPTH);
+    struct proof p = { m, symbols, PROOF_STEPS };
+    return not_negative(&p, dim_sub(m, b, a), PROOF_DEPTH);
 }
 
 bool dim_mentions(const struct module *m, dim d, bool (*test)(void *ctx, uint32_t symbol), void *ctx)
