@@ -23,14 +23,12 @@ static void keep_around(const struct hop_fn *f, struct hop_fn *made)
     made->n_around = f->n_around;
 }
 
-/* loss, grad: loss_grad. */
-static void label_made(const struct transform_args *a, const struct hop_fn *f, const struct hop_fn *made)
+/* loss, grad: loss_grad. Made before the function is: nothing may fail once the caller has it. */
+static uint32_t label_for(const struct transform_args *a, const struct hop_fn *f)
 {
-    struct module *m = made->shared->m;
+    struct module *m = f->shared->m;
     const struct hop_fn *of = a->of ? a->of : f;
-    struct fn *g = m->fns.data[made->fn];
-    if (g->name || made->fn == f->fn) return;
-    g->label = module_label(m, fn_label(module_fn(m, of->fn)), a->suffix ? a->suffix : a->name);
+    return module_label(m, fn_label(module_fn(m, of->fn)), a->suffix ? a->suffix : a->name);
 }
 
 static void do_transform(void *args)
@@ -42,8 +40,10 @@ static void do_transform(void *args)
     module_change(f->shared);
     hop_cleanup_push(module_changed, f->shared);
     hop_cleanup_push(arena_free, &arena);
+    uint32_t label = label_for(a, f);
     a->make(a, f, &arena);
-    if (!a->second) label_made(a, f, *a->out);
+    struct fn *made = f->shared->m->fns.data[(*a->out)->fn];
+    if (!a->second && !made->name && made->id != f->fn) made->label = label;
     keep_around(f, *a->out);
     if (a->second) keep_around(f, *a->second);
     hop_cleanup_pop(&arena);
