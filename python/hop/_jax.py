@@ -60,7 +60,7 @@ class ShapeDtypeStruct:
 
 def _is_expression(n):
     """Whether a size is a text: the name of one, or an expression of names."""
-    return isinstance(n, str) and re.fullmatch(r"[A-Za-z_0-9][\w +*/%(),-]*", n, re.ASCII) is not None
+    return isinstance(n, str) and re.fullmatch(r"[\w(-][\w +*/%(),-]*", n, re.ASCII) is not None
 
 
 _UNKNOWN = "unknown_size_"  # sizes without a name have names of their own while the function is captured
