@@ -375,10 +375,6 @@ KINDS = [
             ("V.w = 5.0", "V.w = 2.0"),
             ("kept = Base.apply; Base.apply = lambda self, q: q * self.w", "Base.apply = kept"),
             ("kept = Derived.apply; Derived.apply = lambda self, q: q - self.w", "Derived.apply = kept"),
-            (
-                "kept = Derived.__bases__; Derived.__bases__ = (Layer,); V.b = 1.0",
-                "Derived.__bases__ = kept; del V.b",
-            ),
             ("V.__class__ = Layer; V.b = 1.0", "V.__class__ = Derived; del V.b"),
         ],
     ),
