@@ -1,6 +1,6 @@
 """What a code object reads of the names around it, from its instructions. They differ between versions of
-Python: one that is not known ends a chain, so that a value is watched as a whole, and loads every name that it
-has."""
+Python: one that is not known ends a chain, so that a value is watched as a whole, and loads every name that
+it has."""
 
 import dis
 import functools
@@ -102,7 +102,7 @@ def _loaded(instruction, cells, names):
 
 
 def _super(given, i):
-    """The attribute of super() that is loaded, where super is loaded at i, and how many instructions follow."""
+    """The attribute of super() that is loaded, where super is loaded at i; how many instructions follow."""
     if given[i].opname != "LOAD_GLOBAL" or given[i].argval != "super":
         return None, 0
     for at in range(i + 1, min(i + 5, len(given))):

@@ -257,8 +257,8 @@ def cond(pred, true_fun, false_fun, *operands, operand=_NOTHING):
     >>> f(4.0), f(-3.0)
     (Array(2., dtype=float32), Array(3., dtype=float32))
     """
-    _arguments.function("cond: true_fun", true_fun)
-    _arguments.function("cond: false_fun", false_fun)
+    true_fun = _arguments.function("cond: true_fun", true_fun)
+    false_fun = _arguments.function("cond: false_fun", false_fun)
     operands = _operands("cond", operands, operand)
     pred = _predicate(
         "cond: the predicate",
@@ -395,8 +395,8 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, s
     >>> hop.grad(lambda x: hop.while_loop(lambda c: c < 100.0, lambda c: c * x, x))(3.0)
     Array(405., dtype=float32)
     """
-    _arguments.function("while_loop: cond_fun", cond_fun)
-    _arguments.function("while_loop: body_fun", body_fun)
+    cond_fun = _arguments.function("while_loop: cond_fun", cond_fun)
+    body_fun = _arguments.function("while_loop: body_fun", body_fun)
     _arguments.text("while_loop: schedule", schedule)
     stack = _arguments.flag("while_loop: stack", stack)
     limit = None if max_trips is None else _arguments.extent("while_loop: max_trips", max_trips)
@@ -459,7 +459,7 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
     >>> hop.fori_loop(0, 5, lambda i, total: total + i, 0)
     Array(10, dtype=int64)
     """
-    _arguments.function("fori_loop: body_fun", body_fun)
+    body_fun = _arguments.function("fori_loop: body_fun", body_fun)
     _arguments.text("fori_loop: schedule", schedule)
     bounds = [_bound(f"fori_loop: {name}", b) for name, b in (("lower", lower), ("upper", upper))]
     if _is_real(bounds[0]) or _is_real(bounds[1]):
@@ -518,7 +518,7 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
     >>> hop.scan(lambda total, x: (total + x, total * 10), 0, hop.asarray([1, 2, 3]))
     (Array(6, dtype=int64), Array([ 0, 10, 30], dtype=int64))
     """
-    _arguments.function("scan: f", f)
+    f = _arguments.function("scan: f", f)
     _arguments.text("scan: schedule", schedule)
     reverse = _arguments.flag("scan: reverse", reverse)
     length = (
@@ -575,7 +575,7 @@ def associative_scan(fn, elems, reverse=False, axis=0):
     >>> hop.associative_scan(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), elems)[1]
     Array([1. , 1.5], dtype=float32)
     """
-    _arguments.function("associative_scan: fn", fn)
+    fn = _arguments.function("associative_scan: fn", fn)
     reverse = _arguments.flag("associative_scan: reverse", reverse)
     leaves, treedef = arrays_of(elems, "associative_scan: elems")
     if not leaves:
@@ -625,7 +625,7 @@ def map(f, xs, *, batch_size=None, sequential=False):
     >>> hop.map(lambda x: x * x, hop.asarray([1, 2, 3]))
     Array([1, 4, 9], dtype=int64)
     """
-    _arguments.function("map: f", f)
+    f = _arguments.function("map: f", f)
     sequential = _arguments.flag("map: sequential", sequential)
     leaves, weak, treedef = raw_leaves(xs, "map: xs")
     n = _lengths("map", xs, leaves, None)

@@ -18,8 +18,8 @@ from ._arguments import place
 from ._bytecode import CALLED, FOR_HOST, NAMESPACES, WHOLE, accesses, attribute_names
 from ._errors import InvalidError
 from ._objects import (
-    CONTAINERS, FUNCTIONS, MISSING, SIMPLE, WRITES, is_buffer, is_foreign, is_instance, is_key, is_plain_class,
-    namespace, nbytes, never_changes, slots, static_of,
+    CONTAINERS, FUNCTIONS, MISSING, SIMPLE, WRITES, is_buffer, is_foreign, is_instance, is_key,
+    is_plain_class, namespace, nbytes, never_changes, slots, static_of,
 )  # fmt: skip
 
 # As in src/guards.c.

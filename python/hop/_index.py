@@ -309,7 +309,7 @@ def setitem(x, key, value):
 _MODES = {
     "clip": "they are brought into range",
     "drop": "what is written there is dropped, and what is read there is fill_value", "fill": "the same",
-    "promise_in_bounds": "there are none, says the user; if there are, they are brought into range or dropped",
+    "promise_in_bounds": "there are none, says the user; if there are, they are clipped or dropped",
     "wrap": "they are taken modulo the size",
 }
 

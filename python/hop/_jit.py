@@ -43,6 +43,7 @@ def jit(
     donate_argnames=(),
     dims=None,
     dynamic=True,
+    control=False,
     strict=False,
     threads=0,
     portable=False,
@@ -65,6 +66,10 @@ def jit(
     is a dim about which nothing is said; for an argument that is a tree, a tree (or a prefix of one) of such
     texts. dynamic=False: a program for each size.
 
+    control=True: plain if, while, for, and, or, not, conditional expressions and assert may meet values that
+    only a run knows: the function, and those that it calls, are then captured in a rewritten form in which
+    they are hop.cond, hop.while_loop and hop.check; jit(f).source() shows it.
+
     >>> @hop.jit
     ... def norm(x):
     ...     return hop.sqrt(hop.sum(x * x))
@@ -74,12 +79,20 @@ def jit(
     Array(8., dtype=float32)
     >>> hop.jit(lambda x: hop.mean(x, axis=0), dims={"x": "T, 2"}).lower(hop.ones((5, 2))).in_types
     ('f32[T, 2]',)
+    >>> def collatz(n):
+    ...     steps = 0
+    ...     while n != 1:
+    ...         n = n // 2 if n % 2 == 0 else 3 * n + 1
+    ...         steps += 1
+    ...     return steps
+    >>> hop.jit(collatz, control=True)(hop.asarray(27))
+    Array(111, dtype=int64)
     """
     if fun is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames,
             donate_argnums=donate_argnums, donate_argnames=donate_argnames, dims=dims, dynamic=dynamic,
-            strict=strict, threads=threads, portable=portable,
+            control=control, strict=strict, threads=threads, portable=portable,
         )  # fmt: skip
     if isinstance(fun, _core.Entry):
         fun = fun.__wrapped__
@@ -89,7 +102,10 @@ def jit(
     threads = _arguments.integer("jit: threads", threads, 0, (1 << 31) - 1, "a number of threads")
     options = {"strict": strict, "threads": threads, "portable": portable}
     sizes = (_arguments.flag("jit: dynamic", dynamic), None if dims is None else _sizes.Declared(dims, fun))
-    return Compiled(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options, sizes)
+    control = _arguments.flag("jit: control", control)
+    return Compiled(
+        fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options, sizes, control
+    )
 
 
 class disable_jit:
@@ -278,9 +294,9 @@ class Compiled(_core.JitBase):
 
     def __init__(
         self, fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options,
-        sizes=(True, None),
+        sizes=(True, None), control=False,
     ):  # fmt: skip
-        self._fun = fun
+        self._fun, self._control = fun, control
         self._dynamic, self._declared = sizes
         self._static = _arguments.argument_numbers("jit: static_argnums", static_argnums, fun)
         self._static_names = _arguments.argument_names("jit: static_argnames", static_argnames, fun)
@@ -323,7 +339,7 @@ class Compiled(_core.JitBase):
         self._bodies = _reuse.Bodies(bodies)
         self._identity = (
             self._static, self._static_names, self._donate, self._donate_names, tuple(options.items()),
-            self._dynamic, self._declared and self._declared.key,
+            self._dynamic, self._declared and self._declared.key, control,
         )  # fmt: skip
         self._own, self._latest, self._changes = {}, None, {}
         if type(fun) is types.FunctionType:  # another jit of the same function finds them there
@@ -385,9 +401,21 @@ class Compiled(_core.JitBase):
                     f"argument {name} is {_arguments.found(value)}{advice}"
                 ) from None
 
-    def _whole(self, static, named_static, n):
+    def _captured(self, static, named_static, n, *how):
+        """The function, captured (how: the further arguments of capture)."""
+
+        def once(fun):
+            return capture(self._whole(static, named_static, n, fun), *how)
+
+        if not self._control:
+            return once(self._fun)
+        from . import _flow  # which takes this module's functions
+
+        return _flow.captured(once, self._fun)
+
+    def _whole(self, static, named_static, n, fun=None):
         """The function of the dynamic arguments alone."""
-        fun = self._fun
+        fun = fun or self._fun
         if not static and not named_static:
             return fun
         fixed, more = dict(static), dict(named_static)
@@ -508,7 +536,6 @@ class Compiled(_core.JitBase):
     def _make(self, dynamic, static, named, named_static, n, leaves, weak, key, why, sizes):
         p, since = _Program(), time.perf_counter()
         p.name = getattr(self._fun, "__name__", type(self._fun).__name__)
-        fun = self._whole(static, named_static, n)
         given = self._given(static, named_static, n)
         numbers = {text for (k, text), count in self._changes.items() if k == key and (count or 0) >= 2}
 
@@ -518,7 +545,8 @@ class Compiled(_core.JitBase):
             nonlocal watch
 
             def captured():
-                return capture(fun, dynamic, named, leaves, types, weak, declared, hints)
+                how = (dynamic, named, leaves, types, weak, declared, hints)
+                return self._captured(static, named_static, n, *how)
 
             try:
                 traced, p.guards, watch = _guards.watched(captured, self._fun, given, numbers)
@@ -574,7 +602,8 @@ class Compiled(_core.JitBase):
         sizes.check([x.shape for x in leaves])
 
         def once(types, declared, hints):
-            return capture(p.fun, dynamic, named_dynamic, leaves, types, weak, declared, hints)
+            how = (dynamic, named_dynamic, leaves, types, weak, declared, hints)
+            return self._captured(static, named_static, len(args), *how)
 
         p.traced, p.fit = sizes.capture(leaves, once)
         return Lowered(p, self._options)
@@ -617,6 +646,12 @@ class Compiled(_core.JitBase):
         """
         programs = [*self._shared.values(), *self._own.values()]
         return [list(p.lines) for family in programs for p in family]
+
+    def source(self):
+        """The function as control=True rewrites it, as text."""
+        from . import _rewrite
+
+        return _rewrite.text(self._fun)
 
     def clear_cache(self):
         """Forgets the programs made so far."""

@@ -7,7 +7,7 @@ import re
 import types
 
 from . import _core, _dtypes, tree
-from ._arguments import found as _found, place
+from ._arguments import found as _found, place, twins
 from ._dtypes import is_number
 from ._errors import InvalidError, TracerError
 from ._ops import asarray
@@ -231,7 +231,7 @@ def capture(fun, args, named=None, leaves=None, types=None, weak=None, sizes="",
     """fun on traced values with the types of these arguments. leaves and weak: what arguments_of gave. types:
     one per leaf, a text, an array that has the type, or such an array and the axis that it is without.
     sizes: declarations of sizes, "[T in 1..9]"; hints: those of the call at hand, by name."""
-    named = named or {}
+    fun, named = twins.of(fun), named or {}
     roots = call_names(fun, len(args))
     t = Traced()
     if leaves is None:
