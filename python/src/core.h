@@ -170,6 +170,7 @@ int64_t frame_hint(const char *symbol);
 int frame_constrain(const char *text);
 PyObject *function_capture(PyObject *self, PyObject *args);
 int function_init(PyObject *module);
+int bodies_init(PyObject *module);
 int callback_init(PyObject *module);
 
 /* ---- executables ---- */

@@ -1,7 +1,5 @@
-/* Captures of Python functions, functions, executables, and operators that take functions. Bodies are Python
- * callables that get traced values and return a sequence of values; one that raises abandons its capture, and
- * the exception goes on to the caller as it is. */
-#include "core.h"
+/* Captures of Python functions, the functions that come of them, and executables. */
+#include "bodies.h"
 
 #include <stdio.h>
 
@@ -74,69 +72,6 @@ static PyObject *traced_here(PyObject *self, PyObject *o)
 {
     (void)self;
     return PyBool_FromLong(top && is_array(o) && as_array(o)->capture == top->serial);
-}
-
-/* ---- bodies ---- */
-
-struct body {
-    PyObject *fun;
-    int n_in, n_out; /* n_out < 0: as many as it gives */
-};
-
-/* What the user calls a body (its attribute _name), NULL: nothing. The text lives as long as fun. */
-static const char *body_name(PyObject *fun)
-{
-    PyObject *name = PyObject_GetAttrString(fun, "_name");
-    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    Py_XDECREF(name);
-    PyErr_Clear();
-    return text;
-}
-
-/* What a body returned, to the library: into `out` where the number is known, else it is given. */
-static int set_results(const struct body *b, PyObject *given, hop_val *out)
-{
-    PyObject *list = PySequence_List(given);
-    Py_ssize_t n = list ? PyList_Size(list) : 0;
-    int failed = list ? 0 : BODY_RAISED;
-    hop_val *values = out;
-    hop_place at = user_place();
-    if (list && b->n_out >= 0 && n != b->n_out) {
-        PyErr_Format(PyExc_TypeError, "a body gives %zd results, expected %d", n, b->n_out);
-        failed = BODY_RAISED;
-    }
-    if (!failed && b->n_out < 0 && !(values = PyMem_Calloc((size_t)n + 1, sizeof *values))) {
-        PyErr_NoMemory();
-        failed = BODY_RAISED;
-    }
-    for (Py_ssize_t i = 0; i < n && !failed; i++)
-        failed = value_of(PyList_GetItem(list, i), at, &values[i]) ? BODY_RAISED : 0;
-    if (!failed && values != out) failed = hop_give_at(at, values, (int)n);
-    if (values != out) PyMem_Free(values);
-    Py_XDECREF(list);
-    return failed;
-}
-
-static int run_body(void *env, const hop_val *in, hop_val *out)
-{
-    const struct body *b = env;
-    hop_place at = user_place();
-    PyObject *outer_base = top->base;
-    hop_place outer_at = top->base_at;
-    top->base = (PyObject *)PyEval_GetFrame();
-    top->base_at = at;
-    PyObject *args = PyTuple_New(b->n_in);
-    for (int i = 0; args && i < b->n_in; i++) {
-        PyObject *a = array_of_value(in[i], at);
-        if (!a || PyTuple_SetItem(args, i, a)) Py_CLEAR(args);
-    }
-    PyObject *given = args ? PyObject_Call(b->fun, args, NULL) : NULL;
-    Py_XDECREF(args);
-    int failed = given ? set_results(b, given, out) : BODY_RAISED;
-    Py_XDECREF(given);
-    top->base = outer_base;
-    top->base_at = outer_at;
-    return failed;
 }
 
 /* ---- functions ---- */
@@ -966,295 +901,6 @@ done:
     return answer;
 }
 
-/* ---- operators that take functions ---- */
-
-struct values {
-    hop_val *data;
-    int n;
-};
-static int read_values(PyObject *o, hop_place at, struct values *out)
-{
-    *out = (struct values){ 0 };
-    PyObject *list = PySequence_List(o);
-    if (!list) return -1;
-    out->n = (int)PyList_Size(list);
-    out->data = PyMem_Calloc((size_t)out->n + 1, sizeof *out->data);
-    int failed = out->data ? 0 : -1;
-    if (failed) PyErr_NoMemory();
-    for (int i = 0; i < out->n && !failed; i++) failed = value_of(PyList_GetItem(list, i), at, &out->data[i]);
-    Py_DECREF(list);
-    return failed;
-}
-
-/* What every one of them needs: a capture, a place, room for results where their number is known, and to
- * forget what a failed body took in from outside. */
-struct operation {
-    hop_place at;
-    Py_ssize_t hidden;
-    hop_val *results; /* NULL: hop_given says what there is */
-    int n;
-};
-static int begin(struct operation *o)
-{
-    *o = (struct operation){ .at = user_place() };
-    if (top) return 0;
-    PyErr_SetString(PyExc_RuntimeError, "called outside of a capture");
-    return -1;
-}
-/* Right before the call: arrays that its operands were lifted from stay when a body fails. n results,
- * HOP_ANY: as many as there are. */
-static bool ready(struct operation *o, int n)
-{
-    o->hidden = PyList_Size(top->hidden);
-    o->n = n;
-    if (n != HOP_ANY && !(o->results = PyMem_Calloc((size_t)n + 1, sizeof *o->results))) {
-        PyErr_NoMemory();
-        return false;
-    }
-    return true;
-}
-static PyObject *end(struct operation *o, int status)
-{
-    PyObject *list = NULL;
-    if (status) {
-        raise_status(status);
-        PyObject *type, *value, *trace;
-        PyErr_Fetch(&type, &value, &trace);
-        PyList_SetSlice(top->hidden, o->hidden, PyList_Size(top->hidden), NULL);
-        PyErr_Restore(type, value, trace);
-    } else {
-        int n = o->n;
-        const hop_val *results = o->results ? o->results : hop_given(&n);
-        list = PyList_New(n);
-        for (int i = 0; list && i < n; i++) {
-            PyObject *a = array_of_value(results[i], o->at);
-            if (!a || PyList_SetItem(list, i, a)) Py_CLEAR(list);
-        }
-    }
-    PyMem_Free(o->results);
-    return list;
-}
-
-/* scan(step, carry, xs, length, reverse, schedule) */
-static PyObject *scan(PyObject *self, PyObject *args)
-{
-    PyObject *carry, *xs;
-    struct body b = { .n_out = -1 };
-    hop_scan_spec s = { .step = run_body, .env = &b };
-    struct values c = { 0 }, x = { 0 };
-    struct operation o;
-    PyObject *r = NULL;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOOzpz", &b.fun, &carry, &xs, &s.length, &s.reverse, &s.schedule))
-        return NULL;
-    if (begin(&o)) return NULL;
-    if (!read_values(carry, o.at, &c) && !read_values(xs, o.at, &x) && ready(&o, HOP_ANY)) {
-        b.n_in = c.n + x.n;
-        s.carry = c.data;
-        s.n_carry = c.n;
-        s.xs = x.data;
-        s.n_xs = x.n;
-        s.name = body_name(b.fun);
-        r = end(&o, hop_scan_at(o.at, NULL, HOP_ANY, &s));
-    }
-    PyMem_Free(c.data);
-    PyMem_Free(x.data);
-    return r;
-}
-
-/* map(body, xs, length, sequential) */
-static PyObject *map(PyObject *self, PyObject *args)
-{
-    PyObject *xs;
-    struct body b = { .n_out = -1 };
-    hop_map_spec s = { .body = run_body, .env = &b };
-    struct values x = { 0 };
-    struct operation o;
-    PyObject *r = NULL;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOzp", &b.fun, &xs, &s.length, &s.sequential) || begin(&o)) return NULL;
-    if (!read_values(xs, o.at, &x) && ready(&o, HOP_ANY)) {
-        b.n_in = x.n;
-        s.xs = x.data;
-        s.n_xs = x.n;
-        s.name = body_name(b.fun);
-        r = end(&o, hop_map_at(o.at, NULL, HOP_ANY, &s));
-    }
-    PyMem_Free(x.data);
-    return r;
-}
-
-/* fori(body, from, to, carry, schedule) */
-static PyObject *fori(PyObject *self, PyObject *args)
-{
-    PyObject *carry, *from, *to;
-    struct body b = { 0 };
-    hop_fori_spec s = { .body = run_body, .env = &b };
-    struct values c = { 0 };
-    struct operation o;
-    PyObject *r = NULL;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOOOz", &b.fun, &from, &to, &carry, &s.schedule) || begin(&o)) return NULL;
-    bool read = !read_values(carry, o.at, &c) && !value_of(from, o.at, &s.from) && !value_of(to, o.at, &s.to);
-    if (read && ready(&o, c.n)) {
-        b.n_in = c.n + 1;
-        b.n_out = s.n_carry = c.n;
-        s.carry = c.data;
-        s.name = body_name(b.fun);
-        r = end(&o, hop_fori_at(o.at, o.results, c.n, &s));
-    }
-    PyMem_Free(c.data);
-    return r;
-}
-
-/* The predicate and the body of a loop share an environment. */
-struct loop {
-    struct body test, step;
-};
-static int run_test(void *env, const hop_val *in, hop_val *out)
-{
-    return run_body(&((struct loop *)env)->test, in, out);
-}
-static int run_step(void *env, const hop_val *in, hop_val *out)
-{
-    return run_body(&((struct loop *)env)->step, in, out);
-}
-
-/* while_loop(cond, body, carry, max_trips, schedule, stack): with stack the body gives rows besides, as many
- * as carries, and the results are the carries, the number of trips, the rows */
-static PyObject *while_loop(PyObject *self, PyObject *args)
-{
-    PyObject *carry;
-    struct loop l = { { 0 }, { 0 } };
-    hop_while_spec s = { .cond = run_test, .body = run_step, .env = &l };
-    struct values c = { 0 };
-    struct operation o;
-    PyObject *r = NULL;
-    int stack;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOOzzp", &l.test.fun, &l.step.fun, &carry, &s.max_trips, &s.schedule,
-                          &stack))
-        return NULL;
-    if (begin(&o)) return NULL;
-    bool read = !read_values(carry, o.at, &c);
-    s.n_stack = stack ? c.n : 0;
-    s.count = stack;
-    int n_results = c.n + s.count + s.n_stack;
-    if (read && ready(&o, n_results)) {
-        l.test.n_in = l.step.n_in = s.n_carry = c.n;
-        l.step.n_out = c.n + s.n_stack;
-        l.test.n_out = 1;
-        s.carry = c.data;
-        s.cond_name = body_name(l.test.fun);
-        s.body_name = body_name(l.step.fun);
-        r = end(&o, hop_while_at(o.at, o.results, n_results, &s));
-    }
-    PyMem_Free(c.data);
-    return r;
-}
-
-/* associative_scan(combine, xs, axis, reverse) */
-static PyObject *associative_scan(PyObject *self, PyObject *args)
-{
-    PyObject *xs;
-    struct body b = { 0 };
-    hop_associative_scan_spec s = { .combine = run_body, .env = &b };
-    struct values x = { 0 };
-    struct operation o;
-    PyObject *r = NULL;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOip", &b.fun, &xs, &s.axis, &s.reverse) || begin(&o)) return NULL;
-    if (!read_values(xs, o.at, &x) && ready(&o, x.n)) {
-        b.n_in = 2 * x.n;
-        b.n_out = s.n_xs = x.n;
-        s.xs = x.data;
-        s.name = body_name(b.fun);
-        r = end(&o, hop_associative_scan_at(o.at, o.results, x.n, &s));
-    }
-    PyMem_Free(x.data);
-    return r;
-}
-
-/* What a switch takes of each branch. */
-struct branch_lists {
-    struct body *bodies;
-    hop_body *calls;
-    void **envs;
-    const char **names;
-};
-static void branch_lists_free(struct branch_lists *l)
-{
-    PyMem_Free(l->bodies);
-    PyMem_Free(l->calls);
-    PyMem_Free(l->envs);
-    PyMem_Free(l->names);
-}
-static int branch_lists_new(struct branch_lists *l, PyObject *funs, int n_in)
-{
-    size_t n = (size_t)PyTuple_Size(funs);
-    *l = (struct branch_lists){ PyMem_Calloc(n + 1, sizeof *l->bodies), PyMem_Calloc(n + 1, sizeof *l->calls),
-                                PyMem_Calloc(n + 1, sizeof *l->envs), PyMem_Calloc(n + 1, sizeof *l->names) };
-    if (!l->bodies || !l->calls || !l->envs || !l->names) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (size_t i = 0; i < n; i++) {
-        l->bodies[i] = (struct body){ PyTuple_GetItem(funs, (Py_ssize_t)i), n_in, -1 };
-        l->calls[i] = run_body;
-        l->envs[i] = &l->bodies[i];
-        l->names[i] = body_name(l->bodies[i].fun);
-    }
-    return 0;
-}
-
-/* switch(index, bodies, in): index an integer or bool */
-static PyObject *switch_branches(PyObject *self, PyObject *args)
-{
-    PyObject *index, *funs, *in;
-    struct branch_lists branches = { 0 };
-    hop_switch_spec s = { 0 };
-    struct values x = { 0 };
-    struct operation o;
-    PyObject *r = NULL;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OO!O", &index, &PyTuple_Type, &funs, &in) || begin(&o)) return NULL;
-    bool read = !read_values(in, o.at, &x) && !value_of(index, o.at, &s.index);
-    if (read && !branch_lists_new(&branches, funs, x.n) && ready(&o, HOP_ANY)) {
-        s.branches = branches.calls;
-        s.envs = branches.envs;
-        s.names = branches.names;
-        s.n_branches = (int)PyTuple_Size(funs);
-        s.in = x.data;
-        s.n_in = x.n;
-        r = end(&o, hop_switch_at(o.at, NULL, HOP_ANY, &s));
-    }
-    branch_lists_free(&branches);
-    PyMem_Free(x.data);
-    return r;
-}
-
-/* invoke(body, in, recompute): a call of a body */
-static PyObject *invoke(PyObject *self, PyObject *args)
-{
-    PyObject *in;
-    struct body b = { .n_out = -1 };
-    hop_call_spec s = { .body = run_body, .env = &b };
-    struct values x = { 0 };
-    struct operation o;
-    PyObject *r = NULL;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOp", &b.fun, &in, &s.recompute) || begin(&o)) return NULL;
-    if (!read_values(in, o.at, &x) && ready(&o, HOP_ANY)) {
-        b.n_in = x.n;
-        s.in = x.data;
-        s.n_in = x.n;
-        s.name = body_name(b.fun);
-        r = end(&o, hop_call_at(o.at, NULL, HOP_ANY, &s));
-    }
-    PyMem_Free(x.data);
-    return r;
-}
-
 /* Function.accepts(arrays): None, or a text that says why a run would not take them */
 static PyObject *function_accepts(PyObject *self, PyObject *arrays)
 {
@@ -1286,14 +932,14 @@ static PyObject *function_call(PyObject *self, PyObject *in)
     struct values x = { 0 };
     struct operation o;
     PyObject *r = NULL;
-    if (begin(&o)) return NULL;
+    if (operation_begin(&o)) return NULL;
     int n = hop_fn_results(fn), failed = 0;
     for (Py_ssize_t i = 0; callbacks_of(self) && i < PyList_Size(callbacks_of(self)) && !failed; i++)
         failed = frame_keep(top, PyList_GetItem(callbacks_of(self), i));
-    if (!failed && !read_values(in, o.at, &x) && ready(&o, n)) {
+    if (!failed && !read_values(in, o.at, &x) && operation_ready(&o, n)) {
         int status;
         Py_BEGIN_ALLOW_THREADS status = hop_call_fn_at(o.at, o.results, n, fn, x.data, x.n);
-        Py_END_ALLOW_THREADS r = end(&o, status);
+        Py_END_ALLOW_THREADS r = operation_end(&o, status);
     }
     PyMem_Free(x.data);
     return r;
@@ -1358,13 +1004,6 @@ static PyMethodDef functions[] = {
       "capture(fun, name, names, types, hints=None) -> (Function, arrays used from outside, texts about "
       "sizes)" },
     { "read", read_function, METH_VARARGS, "read(text, name=None) -> Function" },
-    { "scan", scan, METH_VARARGS, "scan(step, carry, xs, length, reverse, schedule)" },
-    { "map", map, METH_VARARGS, "map(body, xs, length, sequential)" },
-    { "fori", fori, METH_VARARGS, "fori(body, from, to, carry, schedule)" },
-    { "while_loop", while_loop, METH_VARARGS, "while_loop(cond, body, carry, max_trips, schedule, stack)" },
-    { "associative_scan", associative_scan, METH_VARARGS, "associative_scan(combine, xs, axis, reverse)" },
-    { "switch", switch_branches, METH_VARARGS, "switch(index, bodies, in)" },
-    { "invoke", invoke, METH_VARARGS, "invoke(body, in, recompute)" },
     { NULL, NULL, 0, NULL },
 };
 
