@@ -204,7 +204,7 @@ class Watch:
 
     def _imported(self, imports, space):
         """Places of modules that code imports, by the names that it gives them."""
-        out, modules = {}, self._constant(sys.modules, "modules")
+        out = {}
         for name, level, wanted, stored in imports:
             if level:
                 package = space.get("__package__") or str(space.get("__name__")).rpartition(".")[0]
@@ -213,7 +213,7 @@ class Watch:
             whole = name if wanted else name.partition(".")[0]
             if not whole or is_foreign(whole):
                 continue
-            p = self._item(modules, whole, f"module {whole}")
+            p = self._item(self._constant(sys.modules, "modules"), whole, f"module {whole}")
             for attribute in wanted or ():
                 self._chain(p, (("attr", attribute),), WHOLE)
             if not wanted:

@@ -173,6 +173,16 @@ def _log(name, text):
         print(f"hop: {name}: {text}", file=sys.stderr, flush=True)
 
 
+class _Programs(dict):
+    """Programs by key, kept with the function that they are made of; copies of the function begin without."""
+
+    def __reduce__(self):
+        return _Programs, ()
+
+    def __deepcopy__(self, memo):
+        return _Programs()
+
+
 class _Program:
     """guards: what must be as it was. lines: that in words. places: (text, number) of each place that is
     checked, None where it is no number. shared: it is good for other functions of the same code. fit: the
@@ -343,7 +353,7 @@ class Compiled(_core.JitBase):
         )  # fmt: skip
         self._own, self._latest, self._changes = {}, None, {}
         if type(fun) is types.FunctionType:  # another jit of the same function finds them there
-            self._own = fun.__dict__.setdefault("__hop_programs__", self._own)
+            self._own = fun.__dict__.setdefault("__hop_programs__", _Programs())
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)

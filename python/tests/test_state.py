@@ -744,6 +744,23 @@ class Kept(Watched):
             mode = "a" * n
             self.assertEqual(self.captures(f), (float(n), 0))
 
+    def test_functions_are_copied_without_programs(self):
+        import copy
+        import pickle
+
+        marker = object()  # a program is good for this function alone
+
+        def fun(x):
+            return x * (2.0 if marker else 1.0)
+
+        f = hop.jit(fun)
+        f(ONE)
+        kept = vars(fun)
+        self.assertEqual([*map(len, kept.values())], [1])
+        for other in (pickle.loads(pickle.dumps(kept)), copy.deepcopy(kept)):
+            self.assertEqual([*map(len, other.values())], [0])
+            self.assertEqual(list(other), list(kept))
+
     def test_state_does_not_stay_alive(self):
         class Large:
             w = 2.0
