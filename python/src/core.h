@@ -193,9 +193,10 @@ int jit_init(PyObject *module);
 /* ---- guards: what functions read from outside ---- */
 
 extern PyTypeObject *guards_type;
-int guards_hold(PyObject *guards, PyObject *root); /* of a program made of the function `root` */
-Py_ssize_t guards_hidden(PyObject *guards);        /* how many further arguments the program takes */
-/* The i-th, a new reference; right after guards_hold. */
+/* Of a program that was run for this very function before. */
+int guards_still_hold(PyObject *guards, PyObject *root);
+Py_ssize_t guards_hidden(PyObject *guards); /* how many further arguments the program takes */
+/* The i-th, a new reference; right after guards_still_hold. */
 PyObject *guards_argument(PyObject *guards, Py_ssize_t i);
 int guards_init(PyObject *module);
 

@@ -142,11 +142,12 @@ static bool same_set(PyObject *x, PyObject *want)
     return same > 0;
 }
 
-static bool same_function(PyObject *x, const struct place *p)
+/* A function's globals cannot be replaced: where it is one that was looked at before, its code says it all.
+ */
+static bool same_function(PyObject *x, const struct place *p, bool known)
 {
-    if (Py_TYPE(x) != names.function) return false;
-    return held(PyObject_GenericGetAttr(x, names.code)) == p->want &&
-           held(PyObject_GenericGetAttr(x, names.globals)) == p->more;
+    if (Py_TYPE(x) != names.function || held(PyObject_GenericGetAttr(x, names.code)) != p->want) return false;
+    return known || held(PyObject_GenericGetAttr(x, names.globals)) == p->more;
 }
 
 /* A new reference to x as an array; NULL without an exception when it is none. */
@@ -195,7 +196,7 @@ static bool same_array(PyObject *x, const struct place *p)
     return same;
 }
 
-static bool holds(const guards_object *g, const struct place *p, PyObject *x)
+static bool holds(const guards_object *g, const struct place *p, PyObject *x, bool known_root)
 {
     if (!x) return p->check == CHECK_ABSENT;
     PyObject *type = (PyObject *)Py_TYPE(x);
@@ -209,27 +210,28 @@ static bool holds(const guards_object *g, const struct place *p, PyObject *x)
     case CHECK_KEYS: return type == p->want && same_keys(x, p->more);
     case CHECK_SET: return same_set(x, p->want);
     case CHECK_SAME: return x == g->values[p->count];
-    case CHECK_FUNCTION: return same_function(x, p);
+    case CHECK_FUNCTION: return same_function(x, p, known_root && p->step == STEP_ROOT);
     case CHECK_ARRAY:
     case CHECK_CONTENT: return same_array(x, p);
     default: return false;
     }
 }
 
-/* The first place that is not what it was, -1 when there is none. */
-static Py_ssize_t first_difference(const guards_object *g, PyObject *root)
+/* The first place that is not what it was, -1 when there is none. known_root: the guards held for this very
+ * function before. */
+static Py_ssize_t first_difference(const guards_object *g, PyObject *root, bool known_root)
 {
     for (Py_ssize_t i = 0; i < g->n; i++) {
         const struct place *p = &g->places[i];
         g->values[i] = value_at(p, p->parent < 0 ? NULL : g->values[p->parent], root);
-        if (!holds(g, p, g->values[i])) return i;
+        if (!holds(g, p, g->values[i], known_root)) return i;
     }
     return -1;
 }
 
-int guards_hold(PyObject *guards, PyObject *root)
+int guards_still_hold(PyObject *guards, PyObject *root)
 {
-    return guards && first_difference((guards_object *)guards, root) < 0;
+    return guards && first_difference((guards_object *)guards, root, true) < 0;
 }
 Py_ssize_t guards_hidden(PyObject *guards) { return guards ? ((guards_object *)guards)->n_hidden : 0; }
 
@@ -314,7 +316,7 @@ static PyObject *guards_of(PyObject *self, PyObject *args)
 static PyObject *guards_difference(PyObject *self, PyObject *root)
 {
     const guards_object *g = (guards_object *)self;
-    Py_ssize_t at = first_difference(g, root);
+    Py_ssize_t at = first_difference(g, root, false);
     if (at < 0) Py_RETURN_NONE;
     return Py_BuildValue("(nO)", at, g->values[at] ? g->values[at] : Py_None);
 }
@@ -322,7 +324,7 @@ static PyObject *guards_difference(PyObject *self, PyObject *root)
 /* arguments(root): the arrays at the hidden places, None when the guards do not hold */
 static PyObject *guards_arguments(PyObject *self, PyObject *root)
 {
-    if (!guards_hold(self, root)) Py_RETURN_NONE;
+    if (first_difference((guards_object *)self, root, false) >= 0) Py_RETURN_NONE;
     Py_ssize_t n = guards_hidden(self);
     PyObject *list = PyList_New(n);
     for (Py_ssize_t i = 0; list && i < n; i++) {

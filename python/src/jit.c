@@ -438,7 +438,7 @@ static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
             uint64_t hash = flat_hash(&f);
             for (e = j->entries[hash % JIT_BUCKETS]; e; e = e->next) {
                 bool same_key = e->hash == hash && e->length == f.n && !memcmp(e->key, f.key, f.n);
-                if (same_key && guards_hold(e->guards, j->function)) break;
+                if (same_key && guards_still_hold(e->guards, j->function)) break;
             }
             if (e) r = run_entry(e, &f);
         } else {

@@ -447,8 +447,8 @@ class Nonsense(Case):
                     try:
                         hop.jit(f)(0.5, hop.ones(3), 1)
                     except FAIR as error:
-                        # what only a run knows was asked for, and the capture says so at its end; or it became
-                        # a size, which the run finds wrong
+                        # what only a run knows was asked for, and the capture says so at its end; or it
+                        # became a size, which the run finds wrong
                         self.assertIsInstance(error, (hop.TracerError, hop.CheckError), name)
 
     def test_several_wrong_arguments(self):
