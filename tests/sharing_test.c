@@ -6,21 +6,7 @@
 #include "check.h"
 #include "loop/lower.h"
 #include "runtime/exe.h"
-
-struct writer {
-    char *text;
-    size_t n, room;
-};
-static void say(struct writer *w, const char *format, ...) HOP_PRINTF(2, 3);
-static void say(struct writer *w, const char *format, ...)
-{
-    va_list args;
-    if (w->n + 4096 > w->room) w->text = realloc(w->text, w->room = 2 * w->room + 8192);
-    if (!w->text) exit(2);
-    va_start(args, format);
-    w->n += (size_t)vsnprintf(w->text + w->n, w->room - w->n, format, args);
-    va_end(args);
-}
+#include "writer.h"
 
 /* ---- programs ---- */
 

@@ -216,10 +216,6 @@ def _like(example):
     return tree.unflatten(treedef, [make() for make in makers])
 
 
-def _shown(name):
-    return "the result" if name == _rewrite._VALUE else name
-
-
 _MOST_CONTAINERS = 1000
 
 
@@ -253,9 +249,7 @@ def _inside(x):
     """What can be put into or taken out of an object: a list, None when there is nothing like that."""
     if isinstance(x, dict):
         return [y for pair in x.items() for y in pair]
-    if isinstance(x, (list, set)):
-        return list(x)
-    if isinstance(x, tuple):
+    if isinstance(x, (list, set, tuple)):
         return list(x)
     if _objects.is_instance(x):
         return list((_objects.namespace(x) or {}).values())
@@ -466,30 +460,25 @@ def _extreme(name, of_two, of_axis):
     return extreme
 
 
-def _any(items):
-    if traced(items):
-        return _ops.any(items)
-    out = False
-    for x in items:
-        out = or_(lambda: out, lambda: truth(x) if traced(x) else builtins.bool(x))  # noqa: B023
-        if not traced(out) and out:
-            return True
-    return out
+def _quantified(join, of_array, decisive):
+    """any or all, as Python goes through items: up to the first one that is known to decide."""
 
+    def quantified(items):
+        if traced(items):
+            return of_array(items)
+        out = not decisive
+        for x in items:
+            out = join(lambda before=out: before, lambda x=x: x)
+            if out is decisive:
+                break
+        return out
 
-def _all(items):
-    if traced(items):
-        return _ops.all(items)
-    out = True
-    for x in items:
-        out = and_(lambda: out, lambda: truth(x) if traced(x) else builtins.bool(x))  # noqa: B023
-        if not traced(out) and not out:
-            return False
-    return out
+    return quantified
 
 
 _BUILTINS = {
-    builtins.range: _range, builtins.any: _any, builtins.all: _all,
+    builtins.range: _range, builtins.any: _quantified(either, _ops.any, True),
+    builtins.all: _quantified(both, _ops.all, False),
     builtins.min: _extreme("min", _ops.minimum, _ops.min),
     builtins.max: _extreme("max", _ops.maximum, _ops.max),
 }  # fmt: skip
