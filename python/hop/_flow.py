@@ -4,10 +4,8 @@ traced values."""
 import builtins
 import functools
 import operator
-import sys
-import types
 
-from . import _arguments, _control, _core, _dtypes, _objects, _ops, _rewrite, tree
+from . import _arguments, _control, _core, _dtypes, _objects, _ops, tree
 from ._arguments import place
 from ._errors import InvalidError, TracerError
 
@@ -437,6 +435,11 @@ class Range:
 # ---- calls ----
 
 
+def twin(f):
+    """A function as rewritten code calls it."""
+    return _arguments.twins.of(f)
+
+
 def _range(*args):
     if not builtins.any(map(traced, args)):
         return builtins.range(*args)
@@ -476,65 +479,9 @@ def _quantified(join, of_array, decisive):
     return quantified
 
 
-_BUILTINS = {
+BUILTINS = {
     builtins.range: _range, builtins.any: _quantified(either, _ops.any, True),
     builtins.all: _quantified(both, _ops.all, False),
     builtins.min: _extreme("min", _ops.minimum, _ops.min),
     builtins.max: _extreme("max", _ops.maximum, _ops.max),
 }  # fmt: skip
-
-
-def twin(f):
-    """A function as rewritten code calls it."""
-    if type(f) is types.FunctionType:
-        return _twin_of(f)
-    if type(f) is types.MethodType and type(f.__func__) is types.FunctionType:
-        other = _twin_of(f.__func__)
-        return f if other is f.__func__ else types.MethodType(other, f.__self__)
-    if type(f) is types.BuiltinFunctionType or isinstance(f, type):
-        return _BUILTINS.get(f, f)
-    call = _objects.static_of(type(f), "__call__")
-    if type(call) is types.FunctionType and not isinstance(f, _core.JitBase):
-        other = _twin_of(call)
-        return f if other is call else types.MethodType(other, f)
-    return f
-
-
-def _twin_of(fun):
-    package = str(fun.__globals__.get("__name__")).partition(".")[0]
-    if package in ("hop", "numpy") or fun.__code__.co_name.startswith(_OWN):
-        return fun
-    if _rewrite._RUNTIME in fun.__code__.co_freevars:
-        return fun
-    try:
-        return _rewrite.rewritten(fun, _RUNTIME)
-    except _rewrite.Unsupported:
-        return fun
-
-
-_RUNTIME = sys.modules[__name__]
-
-
-class rewriting:
-    """Within this, functions that hop's operators and transforms are given are rewritten."""
-
-    def __enter__(self):
-        self._before, _arguments.twins.of = _arguments.twins.of, twin
-
-    def __exit__(self, *exception):
-        _arguments.twins.of = self._before
-
-
-def captured(capture, fun):
-    """capture(fun); where that meets the truth of a traced value, capture of fun rewritten."""
-    before = _containers(fun) if type(fun) is types.FunctionType else []
-    try:
-        return capture(fun)
-    except TracerError as error:
-        first = error
-    _unchanged(before, "the function, which is captured once more because of its control flow,")
-    with rewriting():
-        try:
-            return capture(twin(fun))
-        except TracerError:
-            raise first from None

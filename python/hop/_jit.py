@@ -419,9 +419,9 @@ class Compiled(_core.JitBase):
 
         if not self._control:
             return once(self._fun)
-        from . import _flow  # which takes this module's functions
+        from . import _twins  # which takes this module's functions
 
-        return _flow.captured(once, self._fun)
+        return _twins.captured(once, self._fun)
 
     def _whole(self, static, named_static, n, fun=None):
         """The function of the dynamic arguments alone."""
