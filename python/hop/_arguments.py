@@ -72,19 +72,20 @@ def unknown(what, expected, x):
 
 
 class _Twins(threading.local):
-    """of: what gives the function that is captured in place of one of the user's."""
+    """of: what gives the function that is called in place of one of the user's, in a capture; control:
+    whether plain control flow may become operators at all."""
 
-    of = staticmethod(lambda fun: fun)
+    of, control = staticmethod(lambda fun: fun), True
 
 
 twins = _Twins()
 
 
 def function(what, x):
-    """A function of the user's, as it is captured."""
+    """A function of the user's. In a capture it is called as twins.of(x)."""
     if not callable(x):
         raise wrong(what, "a function", x)
-    return twins.of(x)
+    return x
 
 
 def flag(what, x):

@@ -6,7 +6,7 @@ __all__ = ["cond", "switch", "while_loop", "fori_loop", "scan", "associative_sca
 import builtins
 
 from . import _arguments, _core, _dtypes, _plain, _shapes, tree
-from ._arguments import place
+from ._arguments import place, twins
 from ._errors import InvalidError, TracerError
 from ._ops import asarray, astype, ceil, concat, maximum, moveaxis
 from ._ops.creation import _strong
@@ -119,7 +119,9 @@ def _branches(what, names, index, funs, operands):
         def body(k):
             def flat(*values):
                 nonlocal out_tree
-                found, found_tree = arrays_of_results(funs[k](*tree.unflatten(treedef, marked(values, weak))))
+                found, found_tree = arrays_of_results(
+                    twins.of(funs[k])(*tree.unflatten(treedef, marked(values, weak)))
+                )
                 seen.append((k, found_tree, found))
                 if len(seen) > 1:
                     _check_branches(what, names, seen[0], seen[-1])
@@ -405,7 +407,7 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, s
 
     def attempt(kinds):
         def test(*values):
-            given = cond_fun(carry.tree(values, kinds))
+            given = twins.of(cond_fun)(carry.tree(values, kinds))
             p = _predicate("while_loop: what the condition gives", "bool[]", given)
             if p.dtype is not _dtypes.bool if isinstance(p, _core.ArrayBase) else not isinstance(p, bool):
                 raise _arguments.wrong("while_loop: what the condition gives", "bool[]", p)
@@ -413,7 +415,7 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, s
             return [p.item() if isinstance(p, _core.ArrayBase) and not p._traced else p]
 
         def step(*values):
-            after = carry.next(body_fun(carry.tree(values, kinds)), kinds)
+            after = carry.next(twins.of(body_fun)(carry.tree(values, kinds)), kinds)
             return [*after, *carry.rows(after, kinds)] if stack else after
 
         if _plain.wanted():
@@ -467,7 +469,7 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
         return fori_loop(
             0,
             astype(trips, _dtypes.int64),
-            lambda i, c: body_fun(first + 1.0 * i, c),
+            lambda i, c: twins.of(body_fun)(first + 1.0 * i, c),
             init_val,
             schedule=schedule,
         )
@@ -477,7 +479,8 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
 
     def attempt(kinds):
         def step(i, *values):
-            return carry.next(body_fun(i._marked(True) if counts else i, carry.tree(values, kinds)), kinds)
+            at = i._marked(True) if counts else i
+            return carry.next(twins.of(body_fun)(at, carry.tree(values, kinds)), kinds)
 
         arrays = [b for b in bounds if not isinstance(b, int)]
         if _plain.wanted():
@@ -539,7 +542,8 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
         seen.clear()
 
         def step(*values):
-            out = f(carry.tree(values[:k], kinds), tree.unflatten(xs_tree, marked(values[k:], weak, False)))
+            x = tree.unflatten(xs_tree, marked(values[k:], weak, False))
+            out = twins.of(f)(carry.tree(values[:k], kinds), x)
             if not isinstance(out, tuple) or len(out) != 2:
                 found = f"a tuple of {len(out)}" if isinstance(out, tuple) else _arguments.found(out)
                 what = called("the function", f)
@@ -595,7 +599,7 @@ def associative_scan(fn, elems, reverse=False, axis=0):
 
     def combine(*values):
         found, out_tree = arrays_of_results(
-            fn(tree.unflatten(treedef, values[:n]), tree.unflatten(treedef, values[n:]))
+            twins.of(fn)(tree.unflatten(treedef, values[:n]), tree.unflatten(treedef, values[n:]))
         )
 
         def differ(i, j):
@@ -638,7 +642,7 @@ def map(f, xs, *, batch_size=None, sequential=False):
     seen = []
 
     def body(*values):
-        found, out_tree = arrays_of_results(f(tree.unflatten(treedef, marked(values, weak, False))))
+        found, out_tree = arrays_of_results(twins.of(f)(tree.unflatten(treedef, marked(values, weak, False))))
         found, weak_out = given_leaves(found)
         seen.append((out_tree, weak_out))
         return found

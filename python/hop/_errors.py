@@ -55,9 +55,9 @@ class TracerError(Error, TypeError):
     """A traced value was used where only a number known now will do, or after its function had ended.
 
     >>> try:
-    ...     hop.jit(lambda x: 1 if x > 0 else 0)(1.0)
+    ...     hop.jit(lambda x: x.tolist())(1.0)
     ... except hop.TracerError as error:
-    ...     print("hop.cond" in str(error))
+    ...     print("hop.print" in str(error))
     True
     """
 

@@ -3,6 +3,7 @@ Python code."""
 
 __all__ = ["jit", "Compiled", "disable_jit"]
 
+import contextlib
 import functools
 import os
 import sys
@@ -43,7 +44,7 @@ def jit(
     donate_argnames=(),
     dims=None,
     dynamic=True,
-    control=False,
+    control=True,
     strict=False,
     threads=0,
     portable=False,
@@ -66,9 +67,9 @@ def jit(
     is a dim about which nothing is said; for an argument that is a tree, a tree (or a prefix of one) of such
     texts. dynamic=False: a program for each size.
 
-    control=True: plain if, while, for, and, or, not, conditional expressions and assert may meet values that
-    only a run knows: the function, and those that it calls, are then captured in a rewritten form in which
-    they are hop.cond, hop.while_loop and hop.check; jit(f).source() shows it.
+    Where plain if, while, for, and, or, not, conditional expressions and assert meet values that only a run
+    knows, the function, and those that it calls, are captured in a rewritten form, in which they are
+    hop.cond, hop.while_loop and hop.check; jit(f).source() shows it. control=False: that is an error.
 
     >>> @hop.jit
     ... def norm(x):
@@ -85,7 +86,7 @@ def jit(
     ...         n = n // 2 if n % 2 == 0 else 3 * n + 1
     ...         steps += 1
     ...     return steps
-    >>> hop.jit(collatz, control=True)(hop.asarray(27))
+    >>> hop.jit(collatz)(hop.asarray(27))
     Array(111, dtype=int64)
     """
     if fun is None:
@@ -304,7 +305,7 @@ class Compiled(_core.JitBase):
 
     def __init__(
         self, fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options,
-        sizes=(True, None), control=False,
+        sizes=(True, None), control=True,
     ):  # fmt: skip
         self._fun, self._control = fun, control
         self._dynamic, self._declared = sizes
@@ -413,26 +414,28 @@ class Compiled(_core.JitBase):
 
     def _captured(self, static, named_static, n, *how):
         """The function, captured (how: the further arguments of capture)."""
+        with self._mode():
+            return capture(self._whole(static, named_static, n), *how)
 
-        def once(fun):
-            return capture(self._whole(static, named_static, n, fun), *how)
-
-        if not self._control:
-            return once(self._fun)
+    def _mode(self):
+        """Within this, the function is captured."""
+        if self._control:
+            return contextlib.nullcontext()
         from . import _twins  # which takes this module's functions
 
-        return _twins.captured(once, self._fun)
+        return _twins.plainly()
 
-    def _whole(self, static, named_static, n, fun=None):
+    def _whole(self, static, named_static, n):
         """The function of the dynamic arguments alone."""
-        fun = fun or self._fun
+        fun = self._fun
         if not static and not named_static:
             return fun
         fixed, more = dict(static), dict(named_static)
 
         def partly(*dynamic, **named):
             rest = iter(dynamic)
-            return fun(*[fixed[i] if i in fixed else next(rest) for i in range(n)], **named, **more)
+            every = [fixed[i] if i in fixed else next(rest) for i in range(n)]
+            return _arguments.twins.of(fun)(*every, **named, **more)
 
         partly.__name__, partly.__wrapped__ = getattr(fun, "__name__", "f"), fun
         partly._argument_names = [x for i, x in enumerate(call_names(fun, n)) if i not in fixed]
@@ -446,12 +449,14 @@ class Compiled(_core.JitBase):
             return self._put_in_place(fun, leaves, weak, treedef)
         key = self._body_key(static, named_static, _reuse.kinds(leaves, weak, treedef))
         given = self._given(static, named_static, n)
-        t = _reuse.traced(self._bodies, key, self._fun, given, fun, dynamic, named, leaves, weak)
+        with self._mode():
+            t = _reuse.traced(self._bodies, key, self._fun, given, fun, dynamic, named, leaves, weak)
         out = t.function.call(t.operands())
         return tree.unflatten(t.out_tree, marked(out, t.weak_out, False))
 
     def _body_key(self, static, named_static, kinds):
-        return (self._static, self._static_names, value_key(static), value_key(named_static), kinds)
+        fixed = value_key(static), value_key(named_static)
+        return (self._static, self._static_names, self._control, *fixed, kinds)
 
     def _put_in_place(self, fun, leaves, weak, treedef):
         """Inside of another program whose sizes are symbols: they mean something there alone."""
@@ -459,12 +464,13 @@ class Compiled(_core.JitBase):
 
         def flat(*values):
             a, k = tree.unflatten(treedef, marked(values, weak))
-            found, out_tree = arrays_of_results(fun(*a, **k))
+            found, out_tree = arrays_of_results(_arguments.twins.of(fun)(*a, **k))
             found, weak_out = given_leaves(found)
             seen.append((out_tree, weak_out))
             return found
 
-        out = _core.invoke(named_body(flat, self._fun), leaves, False)
+        with self._mode():
+            out = _core.invoke(named_body(flat, self._fun), leaves, False)
         out_tree, weak_out = seen[0]
         return tree.unflatten(out_tree, marked(out, weak_out, False))
 
@@ -658,7 +664,7 @@ class Compiled(_core.JitBase):
         return [list(p.lines) for family in programs for p in family]
 
     def source(self):
-        """The function as control=True rewrites it, as text."""
+        """The function as it is captured where its control flow meets traced values, as text."""
         from . import _rewrite
 
         return _rewrite.text(self._fun)

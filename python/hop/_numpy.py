@@ -1152,7 +1152,7 @@ def apply_along_axis(function, axis, x, /, *args, **named):
 
     _arguments.function(here("function"), function)
     x = _array(x)
-    axis, mapped = _along(x, axis), lambda line: function(line, *args, **named)
+    axis, mapped = _along(x, axis), lambda line: _arguments.twins.of(function)(line, *args, **named)
     for _ in range(x.ndim - 1):
         mapped = vmap(mapped)
     out = mapped(moveaxis(x, axis, -1))

@@ -376,6 +376,8 @@ class _Function:
         new = [*defined, ast.Expr(call)]
         for statement in new:
             ast.copy_location(statement, at)
+            statement.end_lineno = at.lineno  # the line of a call of an attribute is where that ends
+            statement.end_col_offset = at.col_offset
             ast.fix_missing_locations(statement)
         return new
 
@@ -518,6 +520,16 @@ def rewritten(fun, runtime):
     made.__kwdefaults__ = fun.__kwdefaults__
     functools.update_wrapper(made, fun)
     return made
+
+
+def is_rewritten(code):
+    """Whether code is that of a twin, or of a piece of one."""
+    return _RUNTIME in code.co_freevars or code.co_name.startswith(_PIECE)
+
+
+def check(code):
+    """An Unsupported that says why the function with this code has no twin, if that is so."""
+    _code(code)
 
 
 def text(fun):

@@ -231,7 +231,7 @@ def capture(fun, args, named=None, leaves=None, types=None, weak=None, sizes="",
     """fun on traced values with the types of these arguments. leaves and weak: what arguments_of gave. types:
     one per leaf, a text, an array that has the type, or such an array and the axis that it is without.
     sizes: declarations of sizes, "[T in 1..9]"; hints: those of the call at hand, by name."""
-    fun, named = twins.of(fun), named or {}
+    named = named or {}
     roots = call_names(fun, len(args))
     t = Traced()
     if leaves is None:
@@ -244,18 +244,28 @@ def capture(fun, args, named=None, leaves=None, types=None, weak=None, sizes="",
 
     def flat(*values):
         a, k = tree.unflatten(in_tree, marked(values, weak))
-        found, out_tree = arrays_of_results(fun(*a, **k))
+        found, out_tree = arrays_of_results(twins.of(fun)(*a, **k))
         check_constants(out_tree)
         found, weak_out = given_leaves(found)
         seen.append((out_tree, weak_out))
         return found
 
     types = leaves if types is None else types
-    t.function, t.hidden, t.constraints = _core.capture(
-        flat, function_name(fun) + sizes, t.names, list(types), hints
+    t.function, t.hidden, t.constraints = controlled(
+        lambda: _core.capture(flat, function_name(fun) + sizes, t.names, list(types), hints), fun
     )
     t.out_tree, t.weak_out = seen[0]
     return t
+
+
+def controlled(capture, fun=None):
+    """capture(), which calls fun; where control flow meets values that only a run knows, the outermost
+    capture is made once more, of functions in which it is operators."""
+    if _core.tracing() or not twins.control:
+        return capture()
+    from . import _twins  # which takes this module's functions
+
+    return _twins.captured(capture, fun)
 
 
 def arrays_of_results(x):
@@ -361,7 +371,8 @@ def run_or_record(build, leaves, name):
     one that is run at once."""
     if _core.tracing():
         return build(*leaves)
-    function, hidden, _ = _core.capture(build, name, [f"x{i}" for i in range(len(leaves))], list(leaves))
+    names = [f"x{i}" for i in range(len(leaves))]
+    function, hidden, _ = controlled(lambda: _core.capture(build, name, names, list(leaves)))
     return function.compile().run([*leaves, *hidden])
 
 

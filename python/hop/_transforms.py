@@ -662,7 +662,8 @@ def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
 
         def call(*values):
             rest = iter(values)
-            return pyfunc(*[next(rest) if i in arrays else x for i, x in enumerate(args)])
+            every = [next(rest) if i in arrays else x for i, x in enumerate(args)]
+            return _arguments.twins.of(pyfunc)(*every)
 
         for _ in shape:
             call = vmap(call, in_axes=tuple(0 if lanes[i] else None for i in arrays))
@@ -745,7 +746,8 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
 
         def partly(*dynamic, **named):
             rest = iter(dynamic)
-            return fun(*[fixed[i] if i in fixed else next(rest) for i in range(len(args))], **named)
+            every = [fixed[i] if i in fixed else next(rest) for i in range(len(args))]
+            return _arguments.twins.of(fun)(*every, **named)
 
         whole = partly if fixed else fun
         t = _checkpoint_body(bodies, fun, whole, fixed, dynamic, named, leaves, weak, treedef)
@@ -757,7 +759,7 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
 
         def flat(*values):
             a, k = tree.unflatten(treedef, marked(values, weak))
-            found, out_tree = arrays_of_results(whole(*a, **k))
+            found, out_tree = arrays_of_results(_arguments.twins.of(whole)(*a, **k))
             found, weak_out = body_leaves(found)
             seen.append((out_tree, weak_out))
             return found

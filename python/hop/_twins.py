@@ -1,10 +1,14 @@
 """Which function is captured in place of one of the user's: its rewritten twin (_rewrite.py), where plain
 control flow met traced values."""
 
+import functools
 import types
+import weakref
 
 from . import _arguments, _core, _flow, _objects, _rewrite
 from ._errors import TracerError
+
+_MOST_WRAPPED = 16
 
 
 def twin(f):
@@ -14,6 +18,8 @@ def twin(f):
     if type(f) is types.MethodType and type(f.__func__) is types.FunctionType:
         other = _twin_of(f.__func__)
         return f if other is f.__func__ else types.MethodType(other, f.__self__)
+    if type(f) is functools.partial:
+        return functools.partial(twin(f.func), *f.args, **f.keywords)
     if type(f) is types.BuiltinFunctionType or isinstance(f, type):
         return _flow.BUILTINS.get(f, f)
     call = _objects.static_of(type(f), "__call__")
@@ -23,9 +29,12 @@ def twin(f):
     return f
 
 
+def _package(names):
+    return str(names.get("__name__")).partition(".")[0]
+
+
 def _twin_of(fun):
-    package = str(fun.__globals__.get("__name__")).partition(".")[0]
-    if package in ("hop", "numpy") or fun.__code__.co_name.startswith(_flow._OWN):
+    if _package(fun.__globals__) in ("hop", "numpy") or fun.__code__.co_name.startswith(_flow._OWN):
         return fun
     if _rewrite._RUNTIME in fun.__code__.co_freevars:
         return fun
@@ -35,26 +44,78 @@ def _twin_of(fun):
         return fun
 
 
-class rewriting:
-    """Within this, functions that hop's operators and transforms are given are rewritten."""
+class calling:
+    """Within this, functions of the user's are called as of(fun) gives them."""
+
+    def __init__(self, of, control=True):
+        self._mode = of, control
 
     def __enter__(self):
-        self._before, _arguments.twins.of = _arguments.twins.of, twin
+        twins = _arguments.twins
+        self._before, (twins.of, twins.control) = (twins.of, twins.control), self._mode
 
     def __exit__(self, *exception):
-        _arguments.twins.of = self._before
+        twins = _arguments.twins
+        twins.of, twins.control = self._before
+
+
+def plainly():
+    """Within this, control flow of Python's is Python's."""
+    return calling(lambda fun: fun, False)
+
+
+# Code of functions that have been captured with their control flow as operators: they are from the start.
+_rewritten = weakref.WeakSet()
 
 
 def captured(capture, fun):
-    """capture(fun); where that meets the truth of a traced value, capture of fun rewritten."""
-    before = _flow._containers(fun) if type(fun) is types.FunctionType else []
-    try:
-        return capture(fun)
-    except TracerError as error:
-        first = error
-    _flow._unchanged(before, "the function, which is captured once more because of its control flow,")
-    with rewriting():
+    """capture(), which calls fun; where control flow meets traced values, that of rewritten functions."""
+    fun = _inner(fun)
+    code = getattr(fun, "__code__", None)
+    if code not in _rewritten:
+        before, met = _flow._containers(fun) if code else [], _core.unknowns()
         try:
-            return capture(twin(fun))
-        except TracerError:
-            raise first from None
+            return capture()
+        except Exception as error:  # the user's function may answer a TracerError with another one
+            if not isinstance(error, TracerError) and _core.unknowns() == met:
+                raise
+        _flow._unchanged(before, "the function, which is captured once more because of its control flow,")
+    with calling(twin):
+        try:
+            out = capture()
+        except TracerError as error:
+            why = _why_python(error.__traceback__)
+            raise (TracerError(f"{error}{why}") if why else error) from None
+    if code is not None:
+        _rewritten.add(code)
+    return out
+
+
+def _inner(fun):
+    """The function of the user's that a method, a partial or a transform stands for; None: there is none."""
+    for _ in range(_MOST_WRAPPED):
+        if type(fun) is types.FunctionType and _package(fun.__globals__) != "hop":
+            return fun
+        for name in ("__func__", "func", "__wrapped__"):
+            if hasattr(fun, name):
+                fun = getattr(fun, name)
+                break
+        else:
+            return None
+    return None
+
+
+def _why_python(trace):
+    """Why the function that met a traced value was run by Python as it is, in words."""
+    code = None
+    while trace is not None:
+        if _package(trace.tb_frame.f_globals) != "hop":
+            code = trace.tb_frame.f_code
+        trace = trace.tb_next
+    if code is None or _rewrite.is_rewritten(code):
+        return ""
+    try:
+        _rewrite.check(code)
+    except _rewrite.Unsupported as reason:
+        return f"; its control flow cannot become operators: {reason}"
+    return f"; {code.co_name} is called by Python itself or by code that is not rewritten"

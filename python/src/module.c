@@ -61,8 +61,10 @@ PyObject *raise_tracer(const char *format, ...)
 
 /* A program that goes on after such an exception was caught would have taken a way that has nothing to do
  * with the values. */
+static _Thread_local long n_unknown;
 static void keep_unknown(PyObject *exception)
 {
+    n_unknown++;
     for (struct frame *f = frame_top(); f; f = f->outer)
         if (!f->unknown) f->unknown = Py_NewRef(exception);
 }
@@ -87,6 +89,13 @@ static PyObject *unknown(PyObject *self, PyObject *exception)
     (void)self;
     keep_unknown(exception);
     return Py_NewRef(exception);
+}
+
+static PyObject *unknowns(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    return PyLong_FromLong(n_unknown);
 }
 
 const char *text_or_null(PyObject *o)
@@ -397,6 +406,8 @@ static PyMethodDef methods[] = {
       "that line and the function of the package that was called there, as messages begin" },
     { "unknown", unknown, METH_O,
       "unknown(exception): the exception, which the captures at work will raise at their end" },
+    { "unknowns", unknowns, METH_NOARGS,
+      "how often this thread asked for what is known only when a program runs" },
     { "cache_statistics", cache_statistics, METH_NOARGS,
       "what compilations found in the cache, and what it holds" },
     { "blas", blas, METH_NOARGS, "what multiplies large matrices, and by which kernel" },

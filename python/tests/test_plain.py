@@ -1,4 +1,4 @@
-"""Plain control flow under jit(control=True): what it gives is what Python gives, or it is refused.
+"""Plain control flow in captures: what it gives is what Python gives, or it is refused.
 
 HOP_TEST_SEED=N runs the random program of that seed alone, HOP_TEST_SEEDS=N that many."""
 
@@ -121,7 +121,7 @@ class Heir(Model):
 
 class Snippets(Case):
     def check(self, fun, *calls):
-        g = hop.jit(fun, control=True)
+        g = hop.jit(fun)
         for args in calls:
             self.assertAlmostEqual(g(*map(hop.asarray, args)).item(), fun(*args), places=5)
 
@@ -137,15 +137,15 @@ class Snippets(Case):
         self.check(lambda x: x if x > 0 else -x, (2.0,), (-2.0,))
 
     def test_the_standard_library(self):
-        f = hop.jit(colorsys.rgb_to_hsv, control=True)
+        f = hop.jit(colorsys.rgb_to_hsv)
         for args in ((0.2, 0.4, 0.4), (0.5, 0.1, 0.9), (0.3, 0.3, 0.3)):
             for found, expected in zip(f(*map(hop.asarray, args)), colorsys.rgb_to_hsv(*args)):
                 self.assertAlmostEqual(found.item(), expected, places=5)
 
     def test_arrays(self):
         xs = [float(i) for i in range(12)]
-        self.equal(hop.jit(clipped, control=True)(hop.asarray(xs)), clipped(xs))
-        self.equal(hop.jit(clipped, control=True)(hop.asarray(xs[:5])), clipped(xs[:5]))
+        self.equal(hop.jit(clipped)(hop.asarray(xs)), clipped(xs))
+        self.equal(hop.jit(clipped)(hop.asarray(xs[:5])), clipped(xs[:5]))
 
     def test_methods(self):
         self.check(Model().f, (10.0,), (1.0,))
@@ -153,7 +153,7 @@ class Snippets(Case):
 
     def test_state_is_watched(self):
         model = Model()
-        f = hop.jit(model.f, control=True)
+        f = hop.jit(model.f)
         self.assertEqual(f(hop.asarray(10.0)).item(), 0.625)
         model.k = 20.0
         self.assertEqual(f(hop.asarray(10.0)).item(), 10.0)
@@ -165,9 +165,9 @@ class Snippets(Case):
             return carry, carry
 
         xs = hop.asarray([1.0, 3.0, 2.0])
-        f = hop.jit(lambda xs: hop.scan(step, hop.asarray(0.0), xs)[1], control=True)
+        f = hop.jit(lambda xs: hop.scan(step, hop.asarray(0.0), xs)[1])
         self.equal(f(xs), [1, 3, 3])
-        g = hop.jit(lambda x: hop.grad(lambda v: v * v if v > 0 else -v)(x), control=True)
+        g = hop.jit(lambda x: hop.grad(lambda v: v * v if v > 0 else -v)(x))
         self.assertEqual([g(hop.asarray(v)).item() for v in (3.0, -3.0)], [6.0, -1.0])
 
     def test_gradients(self):
@@ -177,7 +177,7 @@ class Snippets(Case):
                 x = (x + a / x) / 2
             return x
 
-        f = hop.jit(hop.grad(root), control=True)
+        f = hop.jit(hop.grad(root))
         self.assertAlmostEqual(f(hop.asarray(2.0)).item(), 0.5 / 2**0.5, places=4)
 
     def test_assertions_and_exceptions(self):
@@ -187,7 +187,7 @@ class Snippets(Case):
                 raise ValueError("negative")
             return x * 2
 
-        f = hop.jit(checked, control=True)
+        f = hop.jit(checked)
         self.assertEqual(f(hop.asarray(1.0)).item(), 2.0)
         for x, said in ((11.0, "large"), (-1.0, "ValueError: negative")):
             with self.assertRaisesRegex(hop.CheckError, said):
@@ -200,13 +200,13 @@ class Snippets(Case):
 
     def test_without(self):
         with self.assertRaises(hop.TracerError):
-            hop.jit(early)(hop.asarray(1.0))
+            hop.jit(early, control=False)(hop.asarray(1.0))
 
 
 class Refused(Case):
     def refused(self, fun, said):
         with self.assertRaisesRegex(hop.Error, said):
-            hop.jit(fun, control=True)(hop.asarray(1.0))
+            hop.jit(fun)(hop.asarray(1.0))
 
     def test_bound_in_one_branch(self):
         def fun(x):
@@ -267,7 +267,7 @@ class Random(Case):
     def attempt(self, seed):
         text = plain_programs.Program(seed).text
         f = plain_programs.loaded(text, f"<plain program {seed}>")
-        g = hop.jit(f, control=True)
+        g = hop.jit(f)
         for args in ((1, 2), (7, -3), (0, 5), (12, 12)):
             found = int(g(*map(hop.asarray, args)))
             self.assertEqual(found, f(*args), f"HOP_TEST_SEED={seed}, f{args}:\n{text}")
