@@ -73,9 +73,9 @@ def unknown(what, expected, x):
 
 class _Twins(threading.local):
     """of: what gives the function that is called in place of one of the user's, in a capture; control:
-    whether plain control flow may become operators at all."""
+    whether plain control flow may become operators; tried: whether a capture around sees to that."""
 
-    of, control = staticmethod(lambda fun: fun), True
+    of, control, tried = staticmethod(lambda fun: fun), True, False
 
 
 twins = _Twins()

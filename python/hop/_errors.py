@@ -61,6 +61,8 @@ class TracerError(Error, TypeError):
     True
     """
 
+    wanted = False  # by a function whose control flow is to stay Python's
+
 
 class UnavailableError(Error, NotImplementedError):
     """This build or machine cannot do it. The message says what is missing. A NotImplementedError.

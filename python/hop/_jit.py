@@ -3,7 +3,6 @@ Python code."""
 
 __all__ = ["jit", "Compiled", "disable_jit"]
 
-import contextlib
 import functools
 import os
 import sys
@@ -419,11 +418,9 @@ class Compiled(_core.JitBase):
 
     def _mode(self):
         """Within this, the function is captured."""
-        if self._control:
-            return contextlib.nullcontext()
         from . import _twins  # which takes this module's functions
 
-        return _twins.plainly()
+        return _twins.mode(self._control)
 
     def _whole(self, static, named_static, n):
         """The function of the dynamic arguments alone."""

@@ -261,7 +261,7 @@ def capture(fun, args, named=None, leaves=None, types=None, weak=None, sizes="",
 def controlled(capture, fun=None):
     """capture(), which calls fun; where control flow meets values that only a run knows, the outermost
     capture is made once more, of functions in which it is operators."""
-    if _core.tracing() or not twins.control:
+    if twins.tried or not twins.control:
         return capture()
     from . import _twins  # which takes this module's functions
 

@@ -20,6 +20,8 @@ def twin(f):
         return f if other is f.__func__ else types.MethodType(other, f.__self__)
     if type(f) is functools.partial:
         return functools.partial(twin(f.func), *f.args, **f.keywords)
+    if isinstance(f, type) and f.__init__ is not object.__init__:
+        return _constructor(f)
     if type(f) is types.BuiltinFunctionType or isinstance(f, type):
         return _flow.BUILTINS.get(f, f)
     call = _objects.static_of(type(f), "__call__")
@@ -27,6 +29,23 @@ def twin(f):
         other = _twin_of(call)
         return f if other is call else types.MethodType(other, f)
     return f
+
+
+def _constructor(cls):
+    """What makes an object of a class whose __init__ is rewritten."""
+    init = _objects.static_of(cls, "__init__")
+    if type(cls) is not type or cls.__new__ is not object.__new__ or type(init) is not types.FunctionType:
+        return _flow.BUILTINS.get(cls, cls)
+    other = _twin_of(init)
+    if other is init:
+        return cls
+
+    def construct(*args, **named):
+        made = cls.__new__(cls)
+        other(made, *args, **named)
+        return made
+
+    return construct
 
 
 def _package(names):
@@ -47,21 +66,31 @@ def _twin_of(fun):
 class calling:
     """Within this, functions of the user's are called as of(fun) gives them."""
 
-    def __init__(self, of, control=True):
-        self._mode = of, control
+    def __init__(self, of, control, tried):
+        self._mode = of, control, tried
 
     def __enter__(self):
         twins = _arguments.twins
-        self._before, (twins.of, twins.control) = (twins.of, twins.control), self._mode
+        self._before = twins.of, twins.control, twins.tried
+        twins.of, twins.control, twins.tried = self._mode
 
-    def __exit__(self, *exception):
+    def __exit__(self, kind, error, trace):
         twins = _arguments.twins
-        twins.of, twins.control = self._before
+        if not twins.control and isinstance(error, TracerError):
+            error.wanted = True
+        twins.of, twins.control, twins.tried = self._before
 
 
-def plainly():
-    """Within this, control flow of Python's is Python's."""
-    return calling(lambda fun: fun, False)
+def _itself(fun):
+    return fun
+
+
+def mode(control):
+    """Within this a function is captured for which control flow may become operators, or not."""
+    twins = _arguments.twins
+    if control:
+        return calling(twins.of, True, twins.tried and twins.control)
+    return calling(_itself, False, False)
 
 
 # Code of functions that have been captured with their control flow as operators: they are from the start.
@@ -75,16 +104,17 @@ def captured(capture, fun):
     if code not in _rewritten:
         before, met = _flow._containers(fun) if code else [], _core.unknowns()
         try:
-            return capture()
+            with calling(_itself, True, True):
+                return capture()
         except Exception as error:  # the user's function may answer a TracerError with another one
             if not isinstance(error, TracerError) and _core.unknowns() == met:
                 raise
         _flow._unchanged(before, "the function, which is captured once more because of its control flow,")
-    with calling(twin):
+    with calling(twin, True, True):
         try:
             out = capture()
         except TracerError as error:
-            why = _why_python(error.__traceback__)
+            why = "" if error.wanted else _why_python(error.__traceback__)
             raise (TracerError(f"{error}{why}") if why else error) from None
     if code is not None:
         _rewritten.add(code)
