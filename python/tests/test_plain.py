@@ -1,17 +1,11 @@
-"""Plain control flow in captures: what it gives is what Python gives, or it is refused.
-
-HOP_TEST_SEED=N runs the random program of that seed alone, HOP_TEST_SEEDS=N that many."""
+"""Plain control flow in captures: what it gives is what Python gives, or it is refused."""
 
 import bisect
 import colorsys
-import os
 import unittest
 
 import hop
-import plain_programs
 from support import Case
-
-SEEDS = int(os.environ.get("HOP_TEST_SEEDS", "40"))
 
 
 def early(x):
@@ -255,22 +249,6 @@ class Refused(Case):
             return 1 if n <= 1 else n * fun(n - 1)
 
         self.refused(fun, "nested more than")
-
-
-class Random(Case):
-    def test_programs(self):
-        one = os.environ.get("HOP_TEST_SEED")
-        for seed in [int(one)] if one else range(SEEDS):
-            with self.subTest(seed=seed):
-                self.attempt(seed)
-
-    def attempt(self, seed):
-        text = plain_programs.Program(seed).text
-        f = plain_programs.loaded(text, f"<plain program {seed}>")
-        g = hop.jit(f)
-        for args in ((1, 2), (7, -3), (0, 5), (12, 12)):
-            found = int(g(*map(hop.asarray, args)))
-            self.assertEqual(found, f(*args), f"HOP_TEST_SEED={seed}, f{args}:\n{text}")
 
 
 if __name__ == "__main__":
