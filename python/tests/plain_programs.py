@@ -1,5 +1,5 @@
-"""Random functions f(a, b, v) of plain Python: nested if, while, for and match with exits from the middle, over
-numbers and vectors, with helpers, closures, items written in place, containers and exceptions. What
+"""Random functions f(a, b, v) of plain Python: nested if, while, for and match with exits from the middle,
+over numbers and vectors, with helpers, closures, items written in place, containers and exceptions. What
 test_plain_random.py runs with and without jit.
 
 A program has one of three kinds:
@@ -69,7 +69,8 @@ class Program:
         self._emit("class Box:")
         self._depth += 1
         self._emit("def __init__(self, p):", "    self.p = p")
-        self._emit("def over(self, q):", "    if q > self.p:", "        return q - self.p", "    return self.p")
+        self._emit("def over(self, q):", "    if q > self.p:", "        return q - self.p")
+        self._emit("    return self.p")
         self._depth -= 1
 
     def _main(self):
@@ -113,10 +114,10 @@ class Program:
         """Two numbers made one, not large."""
         if self.kind != "real":
             return f"({one} {self._one('+', '-', '*')} {other}) % 23"
-        return self._one(
-            f"(0.6 * {one} - 0.7 * {other})", f"np.sin({one} + {other})", f"np.tanh({one} * {other})",
-            f"({one} / (1.5 + {other} * {other}))", f"(0.5 * {one} + {other})",
-        )  # fmt: skip
+        forms = [f"(0.6 * {one} - 0.7 * {other})", f"({one} / (1.5 + {other} * {other}))"]
+        if not self._in_helper:  # np.sin of a number that met no array is a float32
+            forms += [f"np.sin({one} + {other} + 0 * v[0])", f"np.tanh({one} * {other} + 0 * v[1])"]
+        return self._one(*forms)
 
     def _number(self, depth=0):
         kind, inner = self._random.random(), depth + 1
@@ -131,7 +132,8 @@ class Program:
             return f"{self._one('min', 'max')}({self._number(inner)}, {self._number(inner)})"
         if self._in_helper:
             return f"abs({variable})"
-        name = self._one("helper", "near", "box.over", "w", "table", "row", "sum", "max", *FEATURES & {"note", "step"})
+        more = sorted(FEATURES & {"note", "step"})
+        name = self._one("helper", "near", "box.over", "w", "table", "row", "sum", "max", *more)
         argument = self._number(inner)
         if name == "helper":
             return f"helper({argument}, {self._number(inner)})"
@@ -145,7 +147,7 @@ class Program:
             over = self._one("(x, y, z)", "row", "v", "w")
             each = self._one("s if s > {} else 1", "s", "helper(s, {})", "near(s)").format(argument)
             total = f"sum([{each} for s in {over}])"
-            return f"({total} % 23)" if self.kind != "real" else f"np.sin({total})"
+            return f"({total} % 23)" if self.kind != "real" else f"np.sin({total} + 0 * v[0])"
         if name == "max":
             return f"max([{argument}, *row])"
         if name == "step":
@@ -336,11 +338,12 @@ class Program:
 
     def _protect(self, first, name):
         """Loops count: a body does not assign to the variable of its loop."""
+        other = "p" if self._in_helper else "z"
         for i in range(first, len(self._lines)):
             line = self._lines[i]
             for sign in (" = ", " += ", " -= "):
                 if name and line.strip().startswith(name + sign):
-                    self._lines[i] = line.replace(name + sign, "z" + sign if not self._in_helper else "p" + sign, 1)
+                    self._lines[i] = line.replace(name + sign, other + sign, 1)
 
 
 def loaded(text, name, np=None):
@@ -369,8 +372,10 @@ def smaller(text):
     for node in list(ast.walk(tree)):
         for field, value in ast.iter_fields(node):
             if isinstance(value, (ast.BinOp, ast.IfExp, ast.BoolOp, ast.Compare, ast.Call, ast.UnaryOp)):
+                truth = isinstance(value, (ast.BoolOp, ast.Compare))
                 parts = [c for c in ast.iter_child_nodes(value) if isinstance(c, ast.expr)]
-                for part in [*parts, ast.Constant(1)]:
+                parts = [c for c in parts if isinstance(c, (ast.BoolOp, ast.Compare)) == truth]
+                for part in parts:
                     setattr(node, field, part)
                     made = _unparsed(tree)
                     setattr(node, field, value)

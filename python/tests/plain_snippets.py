@@ -602,7 +602,7 @@ def comprehension(xs):
 @snippet(SHORT, LONG)
 def append_in_a_loop(xs):
     out = []
-    last = 0.0
+    last = 0.0 * xs[0]
     for x in xs:
         last = last / 2 + x if x > 0 else last
         out.append(last)
