@@ -49,6 +49,8 @@ def accesses(code):
             for_host = (chain[-1][1] if chain else names[-1]) in _HOST_CALLS
         elif chain:
             found.append((names[-1], tuple(chain[:-1]), CALLED))
+        else:
+            found.append((names[-1], (), WRITTEN))
     return tuple(found), tuple(inner), tuple(imports)
 
 
@@ -70,9 +72,9 @@ def _import(given, i):
 NAMESPACES = frozenset(("globals", "locals", "eval", "exec"))
 
 
-# How code uses a value that it loads: in any way, by calling it, or as what the host calls when the program
-# runs, which is no part of the program.
-WHOLE, CALLED, FOR_HOST = range(3)
+# How code uses a value that it loads: in any way, by calling it, as what the host calls when the program
+# runs, which is no part of the program, or by setting an item of it alone.
+WHOLE, CALLED, FOR_HOST, WRITTEN = range(4)
 _HOST_CALLS = frozenset(("debug_callback", "callback"))
 
 

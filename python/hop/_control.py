@@ -5,15 +5,15 @@ __all__ = ["cond", "switch", "while_loop", "fori_loop", "scan", "associative_sca
 
 import builtins
 
-from . import _arguments, _core, _dtypes, _plain, _shapes, tree
+from . import _arguments, _core, _dtypes, _effects, _plain, _shapes, tree
 from ._arguments import place, twins
 from ._errors import InvalidError, TracerError
 from ._ops import asarray, astype, ceil, concat, maximum, moveaxis
 from ._ops.creation import _strong
 from ._transforms import vmap
 from ._trace import (
-    arrays_of, arrays_of_results, body_leaves, check_same_tree, called, given_leaves, is_weak, marked, named,
-    raise_differences, raw_leaves, raw_result, run_or_record, type_text,
+    arrays_of, arrays_of_results, body_leaves, body_of, check_same_tree, called, given_leaves, is_weak,
+    marked, raise_differences, raw_leaves, raw_result, run_or_record, type_text,
 )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def _brought(x, kind):
     return x if isinstance(x, _core.ArrayBase) and x.dtype is kind[0] else astype(x, kind[0])
 
 
-class _Again(Exception):
+class _Again(_effects.Retried):
     """Leaves that are weak meet other dtypes: the bodies are captured again with these kinds."""
 
     def __init__(self, kinds):
@@ -136,12 +136,13 @@ def _branches(what, names, index, funs, operands):
                         raise _Again(joined)
                 return body_leaves(found)[0]
 
-            return named(flat, funs[k])
+            return body_of(flat, funs[k])
 
-        out = _core.switch(index, tuple([body(k) for k in range(len(funs))]), leaves)
+        bodies = tuple([body(k) for k in range(len(funs))])
+        out = _core.switch(index, bodies, leaves)
         return out, [is_weak(x) for x in seen[0][2]] if kinds is None else [w for _, w in kinds]
 
-    out, weak_out = _until_settled(attempt, None)
+    out, weak_out = _until_settled(lambda kinds: _effects.settled(lambda: attempt(kinds)), None)
     return tree.unflatten(out_tree, marked(out, weak_out))
 
 
@@ -223,13 +224,14 @@ def _chosen(what, names, k, funs, operands):
             _check_branches(what, names, seen[0], seen[-1])
             return []
 
-        return flat
+        return body_of(flat, funs[other])
 
     try:
         for other in builtins.range(len(funs)):
             if other != k:
                 names_in = [f"x{i}" for i in builtins.range(len(leaves))]
-                _core.capture(types(other), "branch", names_in, leaves)
+                body = types(other)
+                _effects.settled(lambda: _core.capture(body, "branch", names_in, leaves))  # noqa: B023
     except TracerError:  # a branch that looks at numbers cannot be captured
         return given
     kinds = _joined_results(what, names, seen)
@@ -423,7 +425,7 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, s
         steps = None if limit is None else _shapes.text(limit)
         return run_or_record(
             lambda *v: _core.while_loop(
-                named(test, cond_fun), named(step, body_fun), v, steps, schedule, stack
+                body_of(test, cond_fun), body_of(step, body_fun), v, steps, schedule, stack
             ),
             carry.begin(kinds),
             "while_loop",
@@ -489,7 +491,7 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
         def build(*v):
             given = list(v[: len(arrays)])
             ends = [b if isinstance(b, int) else given.pop(0) for b in bounds]
-            return _core.fori(named(step, body_fun), ends[0], ends[1], v[len(arrays) :], schedule)
+            return _core.fori(body_of(step, body_fun), ends[0], ends[1], v[len(arrays) :], schedule)
 
         return run_or_record(build, [*arrays, *carry.begin(kinds)], "fori_loop"), kinds
 
@@ -560,7 +562,7 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
 
         def build(*v):
             rows = [moveaxis(x, dim, 0) if dim else x for x in v[k:]]
-            return _core.scan(named(step, f), v[:k], rows, steps, reverse, schedule)
+            return _core.scan(body_of(step, f), v[:k], rows, steps, reverse, schedule)
 
         return run_or_record(build, given, "scan"), kinds
 
@@ -615,7 +617,7 @@ def associative_scan(fn, elems, reverse=False, axis=0):
         out = _plain.associative_scan(combine, leaves, length, axis, reverse)
     else:
         out = run_or_record(
-            lambda *v: _core.associative_scan(named(combine, fn), v, axis, reverse),
+            lambda *v: _core.associative_scan(body_of(combine, fn), v, axis, reverse),
             leaves,
             "associative_scan",
         )
@@ -650,7 +652,7 @@ def map(f, xs, *, batch_size=None, sequential=False):
     if _plain.wanted() and n:
         out = _plain.scan(body, [], leaves, n, False)
     else:
-        out = run_or_record(lambda *v: _core.map(named(body, f), v, None, sequential), leaves, "map")
+        out = run_or_record(lambda *v: _core.map(body_of(body, f), v, None, sequential), leaves, "map")
     out_tree, weak_out = seen[0]
     return tree.unflatten(out_tree, marked(out, weak_out, False))
 

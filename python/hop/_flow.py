@@ -5,7 +5,7 @@ import builtins
 import functools
 import operator
 
-from . import _arguments, _control, _core, _dtypes, _objects, _ops, tree
+from . import _arguments, _control, _core, _dtypes, _effects, _ops, tree
 from ._arguments import place
 from ._errors import InvalidError, TracerError
 
@@ -182,7 +182,7 @@ def raise_if(test, error):
 _OWN = "_hop_"
 
 
-class _Missing(Exception):
+class _Missing(_effects.Retried):
     """A variable is bound where it was not thought to be: the pieces are captured again."""
 
 
@@ -214,62 +214,12 @@ def _like(example):
     return tree.unflatten(treedef, [make() for make in makers])
 
 
-_MOST_CONTAINERS = 1000
-
-
-def _containers(function):
-    """(name of a variable, a container that is found behind it, what is in it) for what a piece can see."""
-    code, found, seen = function.__code__, [], set()
-    cells = {n: c for n, c in zip(code.co_freevars, function.__closure__ or ()) if not n.startswith(_OWN)}
-    roots = [(n, c.cell_contents) for n, c in cells.items() if _has_contents(c)]
-    roots += [(n, function.__globals__[n]) for n in code.co_names if n in function.__globals__]
-    todo = roots[::-1]
-    while todo and len(found) < _MOST_CONTAINERS:
-        name, x = todo.pop()
-        inside = _inside(x)
-        if inside is None or id(x) in seen:
-            continue
-        seen.add(id(x))
-        found.append((name, x, inside))
-        todo += [(name, y) for y in inside]
-    return found
-
-
-def _has_contents(cell):
-    try:
-        cell.cell_contents
-    except ValueError:
-        return False
-    return True
-
-
-def _inside(x):
-    """What can be put into or taken out of an object: a list, None when there is nothing like that."""
-    if isinstance(x, dict):
-        return [y for pair in x.items() for y in pair]
-    if isinstance(x, (list, set, tuple)):
-        return list(x)
-    if _objects.is_instance(x):
-        return list((_objects.namespace(x) or {}).values())
-    return None
-
-
-def _quietly(run, piece, line, what):
-    """run(), which calls a piece of the user's function; what that changes in containers that others see is
+def _quietly(run, piece, names, line, what):
+    """run(), which calls a piece of the user's function that sets these variables; what else it changes is
     refused."""
-    before = _containers(piece)
-    run()
-    _unchanged(before, f"{what} in line {line}, of which only a run knows whether it is taken,")
-
-
-def _unchanged(before, what):
-    for name, x, inside in before:
-        now = _inside(x)
-        if len(now) != len(inside) or builtins.any(a is not b for a, b in zip(now, inside)):
-            raise InvalidError(
-                f"{place()}{what} changes what is inside of {name}: assign to a variable instead, or make "
-                f"{name} an array"
-            )
+    what = f"{what} in line {line}, of which only a run knows whether it is taken,"
+    with _effects.watching(piece, own=names, what=what):
+        return run()
 
 
 def if_(test, then, other, get, put, names, line, seen=None):
@@ -284,14 +234,14 @@ def if_(test, then, other, get, put, names, line, seen=None):
     def run(piece, which):
         def body():
             put(before)
-            _quietly(piece, seen or piece, line, what)
+            _quietly(piece, seen or piece, names, line, what)
             after = dict(zip(names, get()))
             bound[which] = {n for n, x in after.items() if _is_bound(x)}
             for n in bound[which]:
                 examples.setdefault(n, _example(after[n]))
             return {n: x if _is_bound(x) else _like(examples[n]) for n, x in after.items() if n in examples}
 
-        return body
+        return _effects.unwatched(body)
 
     def attempt():
         out = _control.cond(held, run(then, 1), run(other, 0))
@@ -341,13 +291,15 @@ def _loop(test, step, piece, get, put, names, line, what):
         given = iter(carry)
         put(tuple(x if not _is_bound(x) else next(given) for x in before))
 
+    @_effects.unwatched
     def going(carry):
         state(carry)
-        return _as_truth(test())
+        return _as_truth(_quietly(test, test, names, line, what))
 
+    @_effects.unwatched
     def once(carry):
         state(carry)
-        _quietly(step, piece, line, what)
+        _quietly(step, piece, names, line, what)
         after = get()
         for i, (x, y) in enumerate(zip(before, after)):
             if not _is_bound(x) and _is_bound(y):

@@ -15,7 +15,7 @@ import types
 
 from . import _core
 from ._arguments import place
-from ._bytecode import CALLED, FOR_HOST, NAMESPACES, WHOLE, accesses, attribute_names
+from ._bytecode import CALLED, FOR_HOST, NAMESPACES, WHOLE, WRITTEN, accesses, attribute_names
 from ._errors import InvalidError
 from ._objects import (
     CONTAINERS, FUNCTIONS, MISSING, SIMPLE, WRITES, is_buffer, is_foreign, is_instance, is_key,
@@ -51,6 +51,15 @@ class _Place:
         parent = -1 if self.parent is None else self.parent.number
         return (parent, self.step, self.check, self.index, self.name, self.want, self.more, self.count)
 
+    @property
+    def is_cell(self):
+        return self.step == _CELL
+
+    @property
+    def is_namespace(self):
+        """Whether it leads to names or attributes, and is nothing by itself."""
+        return self.step == _NAMESPACE or self.step == _CONSTANT and type(self.value) is dict
+
     def must(self, check, want=None, more=None, count=0):
         self.check, self.want, self.more, self.count = check, want, more, count
 
@@ -60,14 +69,16 @@ class _TooMany(Exception):
 
 
 class Watch:
-    """What a function reads, as it is now."""
+    """What a function reads, as it is now. codes, spaces: code that is reached, and its globals.
+    written: (name, value) of what is not read, but has items set."""
 
     def __init__(self, fun, numbers=(), given=None):
         """numbers: texts of places whose numbers are arguments. given: arguments by name that are part of
         the program."""
         self.places, self._known, self._objects, self._followed = [], {}, {}, {}
         self._names, self._classes, self._left = set(), {}, None
-        self._numbers, self.unwatched, self.codes = numbers, [], []
+        self._numbers, self.unwatched = numbers, []
+        self.codes, self.spaces, self.written = [], [], []
         self.root = self._place(None, _ROOT, None, 0, fun, getattr(fun, "__name__", "the function"))
         self._given = given or {}
         try:
@@ -187,6 +198,7 @@ class Watch:
     def _code(self, code, env, space):
         self._names |= attribute_names(code)
         self.codes.append(code)
+        self.spaces.append(space)
         for name in sorted(NAMESPACES & {*code.co_names}):
             if name not in space:
                 self.unwatched.append(f"{name}() in {code.co_name}: not watched: what it gives")
@@ -194,6 +206,9 @@ class Watch:
         loads, made, imports = accesses(code)
         env = {**env, **self._imported(imports, space)}
         for name, chain, use in loads:
+            if use == WRITTEN:
+                self.written.append((name, env[name].value if name in env else space.get(name, MISSING)))
+                continue
             p = env.get(name) if name in free else self._global(space, name)
             if chain and chain[0][0] == "super":
                 self._super(env.get("__class__"), p, chain[0][1])
@@ -660,7 +675,7 @@ class Watch:
                 return False
         return True
 
-    def written(self, p):
+    def set_at(self, p):
         """file:line where code sets the name at the end of p's text, "" when it is not found."""
         name = p.text.split(" ")[-1].rstrip("]").replace("[", ".").split(".")[-1].strip("'\"")
         for code in self.codes:
@@ -729,7 +744,7 @@ def _set(p, value):
 
 
 def _changed(fun, watch, p):
-    at = watch.written(p)
+    at = watch.set_at(p)
     where = f" (set at {at})" if at else ""
     return InvalidError(
         f"{place()}jit: {getattr(fun, '__name__', 'the function')} reads {p.text} and changes it{where}: a "

@@ -92,7 +92,7 @@ def eval_shape(fun, *args, **named):
         return f"{x.dtype.text}[{_shapes.texts(sizes)}]"
 
     types = [type_text(x) if isinstance(x, ShapeDtypeStruct) else x for x in leaves]
-    t = capture(fun, args, named, leaves, types, weak)
+    t = capture(fun, args, named, leaves, types, weak, jit=True)  # it is never run
     return tree.unflatten(t.out_tree, [_struct(text) for text in t.function.results])
 
 

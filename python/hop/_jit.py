@@ -17,13 +17,13 @@ from ._trace import (
     argument_names,
     arguments_of,
     arrays_of_results,
+    body_of,
     call_names,
     capture,
     codes,
     function_name,
     given_leaves,
     marked,
-    named as named_body,
     place,
     STATIC,
 )
@@ -414,7 +414,7 @@ class Compiled(_core.JitBase):
     def _captured(self, static, named_static, n, *how):
         """The function, captured (how: the further arguments of capture)."""
         with self._mode():
-            return capture(self._whole(static, named_static, n), *how)
+            return capture(self._whole(static, named_static, n), *how, jit=True)
 
     def _mode(self):
         """Within this, the function is captured."""
@@ -435,6 +435,7 @@ class Compiled(_core.JitBase):
             return _arguments.twins.of(fun)(*every, **named, **more)
 
         partly.__name__, partly.__wrapped__ = getattr(fun, "__name__", "f"), fun
+        partly._partly, partly._given = fun, self._given(static, named_static, n)
         partly._argument_names = [x for i, x in enumerate(call_names(fun, n)) if i not in fixed]
         return partly
 
@@ -447,7 +448,8 @@ class Compiled(_core.JitBase):
         key = self._body_key(static, named_static, _reuse.kinds(leaves, weak, treedef))
         given = self._given(static, named_static, n)
         with self._mode():
-            t = _reuse.traced(self._bodies, key, self._fun, given, fun, dynamic, named, leaves, weak)
+            how = (dynamic, named, leaves, weak)
+            t = _reuse.traced(self._bodies, key, self._fun, given, fun, *how, jit=True)
         out = t.function.call(t.operands())
         return tree.unflatten(t.out_tree, marked(out, t.weak_out, False))
 
@@ -467,7 +469,7 @@ class Compiled(_core.JitBase):
             return found
 
         with self._mode():
-            out = _core.invoke(named_body(flat, self._fun), leaves, False)
+            out = _core.invoke(body_of(flat, self._fun, getattr(fun, "_given", None), True), leaves, False)
         out_tree, weak_out = seen[0]
         return tree.unflatten(out_tree, marked(out, weak_out, False))
 

@@ -72,9 +72,10 @@ def kinds(types, weak, treedef):
     return (treedef.key, tuple(found), tuple(weak))
 
 
-def traced(bodies, key, root, given, fun, args, named, leaves, weak, types=None):
+def traced(bodies, key, root, given, fun, args, named, leaves, weak, types=None, jit=False):
     """fun captured for these arguments, or what was captured for such ones before. root: the function whose
-    code says what fun reads; given: arguments by name that are part of the program."""
+    code says what fun reads; given: arguments by name that are part of the program; jit: it is a function
+    under jit."""
     for t, guards in bodies.of(key):
         hidden = guards.arguments(root)
         if hidden is not None:
@@ -82,7 +83,7 @@ def traced(bodies, key, root, given, fun, args, named, leaves, weak, types=None)
     watch, reads = _guards.Watch(root, (), given), []
     before = _core.note_reads(reads)
     try:
-        t = capture(fun, args, named, leaves, types, weak)
+        t = capture(fun, args, named, leaves, types, weak, jit=jit)
     finally:
         _core.note_reads(before)
     if before is not None:
@@ -154,4 +155,4 @@ def captured(fun, args, named=None, leaves=None, types=None, weak=None):
     key, root = kinds(types or leaves, weak, treedef), fun
     if isinstance(fun, _core.JitBase):
         key, root = fun._body_key((), (), key), fun._fun
-    return traced(bodies, key, root, None, root, args, named, leaves, weak, types)
+    return traced(bodies, key, root, None, root, args, named, leaves, weak, types, root is not fun)

@@ -6,7 +6,7 @@ import keyword
 import re
 import types
 
-from . import _core, _dtypes, tree
+from . import _core, _dtypes, _effects, tree
 from ._arguments import found as _found, place, twins
 from ._dtypes import is_number
 from ._errors import InvalidError, TracerError
@@ -152,6 +152,17 @@ def named(body, fun):
     return body
 
 
+def body_of(flat, fun, given=None, jit=False):
+    """The same, which runs that function: its effects on the host are errors. given: arguments by name that
+    are no arrays; jit: it is a function under jit."""
+
+    def body(*values):
+        with _effects.watching(fun, given, jit=jit):
+            return flat(*values)
+
+    return named(body, fun)
+
+
 def called(what, fun):
     """the function 'step', for messages."""
     name = label(fun)
@@ -227,10 +238,11 @@ class Traced:
         return self._made[key]
 
 
-def capture(fun, args, named=None, leaves=None, types=None, weak=None, sizes="", hints=None):
+def capture(fun, args, named=None, leaves=None, types=None, weak=None, sizes="", hints=None, jit=False):
     """fun on traced values with the types of these arguments. leaves and weak: what arguments_of gave. types:
     one per leaf, a text, an array that has the type, or such an array and the axis that it is without.
-    sizes: declarations of sizes, "[T in 1..9]"; hints: those of the call at hand, by name."""
+    sizes: declarations of sizes, "[T in 1..9]"; hints: those of the call at hand, by name. jit: the function
+    is one under jit."""
     named = named or {}
     roots = call_names(fun, len(args))
     t = Traced()
@@ -241,20 +253,24 @@ def capture(fun, args, named=None, leaves=None, types=None, weak=None, sizes="",
     t.leaves, t.weak = leaves, weak
     t.names = parameter_names(args, named, roots)
     in_tree, seen = t.in_tree, []
+    watching = _effects.watching(getattr(fun, "_partly", fun), getattr(fun, "_given", None), jit=jit)
 
     def flat(*values):
         a, k = tree.unflatten(in_tree, marked(values, weak))
-        found, out_tree = arrays_of_results(twins.of(fun)(*a, **k))
+        with watching:
+            given = twins.of(fun)(*a, **k)
+        found, out_tree = arrays_of_results(given)
         check_constants(out_tree)
         found, weak_out = given_leaves(found)
         seen.append((out_tree, weak_out))
         return found
 
     types = leaves if types is None else types
+    name = function_name(fun) + sizes
     t.function, t.hidden, t.constraints = controlled(
-        lambda: _core.capture(flat, function_name(fun) + sizes, t.names, list(types), hints), fun
+        lambda: _core.capture(flat, name, t.names, list(types), hints), fun
     )
-    t.out_tree, t.weak_out = seen[0]
+    t.out_tree, t.weak_out = seen[-1]
     return t
 
 
@@ -262,10 +278,10 @@ def controlled(capture, fun=None):
     """capture(), which calls fun; where control flow meets values that only a run knows, the outermost
     capture is made once more, of functions in which it is operators."""
     if twins.tried or not twins.control:
-        return capture()
+        return _effects.settled(capture)
     from . import _twins  # which takes this module's functions
 
-    return _twins.captured(capture, fun)
+    return _twins.captured(lambda: _effects.settled(capture), fun)
 
 
 def arrays_of_results(x):
@@ -307,7 +323,7 @@ def check_constants(treedef):
         return
     marks = tree.unflatten(treedef, [0] * treedef.num_leaves)
     for path, x in tree.leaves_with_path(marks):
-        inside = None if is_number(x) else _traced_inside(x)
+        inside = None if is_number(x) else traced_inside(x, _core.traced_here)
         if inside is not None:
             where = tree.path_text(path, "result")
             raise TracerError(
@@ -317,8 +333,8 @@ def check_constants(treedef):
             )
 
 
-def _traced_inside(x):
-    """A value of the program being captured that an object holds, None when none is found."""
+def traced_inside(x, wanted):
+    """An array for which wanted() holds that an object holds, None when none is found."""
     waiting, seen = [x], {}  # which keeps what it has seen alive, so that ids stay theirs
     while waiting and len(seen) < _MOST_INSIDE:
         x = waiting.pop()
@@ -326,7 +342,7 @@ def _traced_inside(x):
             continue
         seen[id(x)] = x
         if isinstance(x, _core.ArrayBase):
-            if _core.traced_here(x):
+            if wanted(x):
                 return x
         elif isinstance(x, (list, tuple, set, frozenset)):
             waiting.extend(x)
@@ -370,7 +386,7 @@ def run_or_record(build, leaves, name):
     """build(*values) -> values, which records operators that take functions: in the program at work, or in
     one that is run at once."""
     if _core.tracing():
-        return build(*leaves)
+        return _effects.settled(lambda: build(*leaves))
     names = [f"x{i}" for i in range(len(leaves))]
     function, hidden, _ = controlled(lambda: _core.capture(build, name, names, list(leaves)))
     return function.compile().run([*leaves, *hidden])

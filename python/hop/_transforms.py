@@ -9,7 +9,7 @@ __all__ = [
 import functools
 import re
 
-from . import _arguments, _core, _reuse, _shapes, tree
+from . import _arguments, _core, _effects, _reuse, _shapes, tree
 from ._arguments import place
 from ._dtypes import float32
 from ._errors import InvalidError
@@ -24,6 +24,7 @@ from ._trace import (
     array_leaf,
     arrays_of_results,
     body_leaves,
+    body_of,
     marked,
     named as named_body,
     run_or_record,
@@ -764,7 +765,8 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
             seen.append((out_tree, weak_out))
             return found
 
-        out = _core.invoke(named_body(flat, fun), leaves, True)
+        body = body_of(flat, fun)
+        out = _effects.settled(lambda: _core.invoke(body, leaves, True))
         out_tree, weak_out = seen[0]
         return tree.unflatten(out_tree, marked(out, weak_out))
 

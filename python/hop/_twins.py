@@ -5,7 +5,7 @@ import functools
 import types
 import weakref
 
-from . import _arguments, _core, _flow, _objects, _rewrite
+from . import _arguments, _core, _effects, _flow, _objects, _rewrite
 from ._errors import TracerError
 
 _MOST_WRAPPED = 16
@@ -102,14 +102,15 @@ def captured(capture, fun):
     fun = _inner(fun)
     code = getattr(fun, "__code__", None)
     if code not in _rewritten:
-        before, met = _flow._containers(fun) if code else [], _core.unknowns()
+        met = _core.unknowns()
+        _effects.begin()
         try:
             with calling(_itself, True, True):
                 return capture()
         except Exception as error:  # the user's function may answer a TracerError with another one
             if not isinstance(error, TracerError) and _core.unknowns() == met:
                 raise
-        _flow._unchanged(before, "the function, which is captured once more because of its control flow,")
+        _effects.check_abandoned()
     with calling(twin, True, True):
         try:
             out = capture()

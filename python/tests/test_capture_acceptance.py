@@ -2,6 +2,7 @@
 checked and in which words, what is left behind by a failure. docs/python/capture.md lists these tests."""
 
 import functools
+import queue
 import re
 import sys
 import unittest
@@ -228,11 +229,11 @@ class Results(Case):
         self.equal(f(X), [0.25 + 3.5, 1 + 3.5, 4 + 3.5])
 
     def test_what_went_out_of_scope_is_an_error_with_both_places(self):
-        kept = []
+        kept = queue.SimpleQueue()
 
         def f(x):
-            hop.scan(lambda c, e: (c, kept.append(e * 2)), x[0], x)
-            return kept[0] + 1
+            hop.scan(lambda c, e: (c, kept.put(e * 2)), x[0], x)
+            return kept.get() + 1
 
         with self.assertRaisesRegex(hop.Error, r"(?s)test_capture_acceptance.*test_capture_acceptance"):
             hop.jit(f)(X)
@@ -591,10 +592,10 @@ class Rules(Case):
 
     def test_slices_and_pieces(self):
         """A body sees one slice, without its axis; results are stacked, None stays None."""
-        shapes = []
-        body = lambda c, e: (c, (shapes.append(e.shape), None)[1])  # noqa: E731
+        seen = queue.SimpleQueue()
+        body = lambda c, e: (c, seen.put(e.shape))  # noqa: E731
         _, ys = hop.jit(lambda x: hop.scan(body, x[0], hop.zeros((3, 2, 4))))(X)
-        self.assertEqual((set(shapes), ys), ({(2, 4)}, None))
+        self.assertEqual((seen.get(), ys), ((2, 4), None))
 
     def test_a_captured_body_has_no_elements(self):
         with self.assertRaisesRegex(hop.TracerError, r"test_capture_acceptance\.py:\d+"):

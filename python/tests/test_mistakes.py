@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import queue
 import traceback
 import unittest
 import warnings
@@ -802,9 +803,10 @@ class Traced(Mistakes):
         self.fails(hop.TracerError, "NumPy", hop.jit(lambda x: numpy.ones(3) + numpy.asarray(x)), 1.0)
 
     def test_leaks(self):
-        kept = []
+        way = queue.SimpleQueue()  # of which nobody knows what is inside
         made = line() + 1
-        hop.jit(lambda x: kept.append(x * 2) or x)(1.0)
+        hop.jit(lambda x: way.put(x * 2) or x)(1.0)
+        kept = [way.get()]
         used = f"{__file__}:{line() + 1}: a traced value that was made at {__file__}:{made} is used after"
         self.fails(hop.TracerError, used, lambda: kept[0] + 1)
         for use in (
@@ -819,13 +821,13 @@ class Traced(Mistakes):
         self.assertEqual(repr(kept[0]), "Tracer<f32[]>")
 
         def inner(c, x):
-            kept[0] = c * 3
+            way.put(c * 3)
             return c, x
 
         self.fails(
             hop.InvalidError,
             f"made at {__file__}:{inner.__code__.co_firstlineno + 1} inside the step of scan",
-            hop.jit(lambda x: hop.scan(inner, x, hop.ones(3))[0] + kept[0]),
+            hop.jit(lambda x: hop.scan(inner, x, hop.ones(3))[0] + way.get()),
             1.0,
         )
 

@@ -1,6 +1,7 @@
 """Transforms inside of captured functions, on values whose sizes only a run knows or that are symbols of the
 function around: random nestings must give what they give an operator at a time."""
 
+import queue
 import random
 import unittest
 
@@ -140,10 +141,10 @@ class Nested(Case):
         for types in ([3, x], [x], [(x, "a"), x], [(1, 2), x]):
             with self.assertRaises((TypeError, ValueError)):
                 hop._core.capture(lambda a, b: [a], "f", ["a", "b"], types)
-        kept = []
-        hop.jit(lambda a: (kept.append(a), a)[1])(x)
+        kept = queue.SimpleQueue()
+        hop.jit(lambda a: (kept.put(a), a)[1])(x)
         with self.assertRaises(hop.TracerError):
-            hop._core.capture(lambda a: [a], "f", ["a"], kept)
+            hop._core.capture(lambda a: [a], "f", ["a"], [kept.get()])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,670 @@
+"""Effects of the host. The Python code of a body runs while a program is captured: what it changes outside of
+itself would change then, once or several times, whatever the program does when it runs. So everything that
+the body can reach (as _guards.py finds it, without running code of the user's) is noted before and compared
+after, and a difference is an error that names what changed and the line that changes it.
+
+Two things may change. A body may fill what it also reads, as caches do, if capturing it again changes nothing
+more. A function under jit may write down plain values that it does not read, once for each capture."""
+
+import builtins
+import collections
+import dis
+import functools
+import gc
+import sys
+import threading
+import types
+import warnings
+
+from . import _arguments, _core
+from ._arguments import place
+from ._bytecode import NAMESPACES
+from ._errors import InvalidError
+from ._objects import MISSING, SIMPLE, is_buffer, is_foreign, namespace, nbytes, slots
+
+_MOST_ITEMS, _MOST_BYTES = 100_000, 1 << 16
+
+_PLAIN = frozenset((types.NoneType, bool, *SIMPLE))
+_HARMLESS = frozenset((*_PLAIN, range, slice, types.EllipsisType))
+
+
+# ---- what is inside of things ----
+
+
+class _Kind:
+    """How things of a kind are noted: content(x), and what a change of a key is called. key: None where a
+    content has no keys, else text and key as a text."""
+
+    def __init__(self, content, verb="changes what is inside of", key=None, opaque=False):
+        self.content, self.verb, self.key, self.opaque = content, verb, key, opaque
+
+
+def _dict_items(x):
+    return dict(dict.items(x)) if len(x) <= _MOST_ITEMS else len(x)
+
+
+def _row(x):
+    return list(x) if len(x) <= _MOST_ITEMS else len(x)
+
+
+def _elements(x):
+    """The elements of a set by their identity: comparing them may run code of the user's."""
+    return {id(y): y for y in set.__iter__(x)} if len(x) <= _MOST_ITEMS else len(x)
+
+
+def _attributes(x):
+    out = dict(namespace(x) or {})
+    for name in slots(type(x)):
+        try:
+            out[name] = object.__getattribute__(x, name)
+        except AttributeError:
+            pass
+    return out
+
+
+def _of_class(x):
+    return {k: v for k, v in type.__dict__["__dict__"].__get__(x).items() if k[:2] != "__"}
+
+
+def _of_function(x):
+    return {k: v for k, v in x.__dict__.items() if k[:2] != "__"}
+
+
+def _bytes(x):
+    return x.tobytes() if hasattr(x, "tobytes") else bytes(x)
+
+
+def _of_iterator(x):
+    """What tells how far an iterator is, without advancing it."""
+    found, todo, seen = [], [x], set()
+    while todo and len(seen) < 64:
+        it = todo.pop()
+        if id(it) in seen:
+            continue
+        seen.add(id(it))
+        if isinstance(it, types.GeneratorType):
+            frame = it.gi_frame
+            found.append(None if frame is None else (frame.f_lasti, _known(frame.f_locals.values())))
+            todo += [y for y in gc.get_referents(it) if _is_iterator(y)]
+            continue
+        if hasattr(type(it), "__length_hint__"):
+            found.append(it.__length_hint__())
+        elif type(it).__module__ == "itertools" and hasattr(it, "__reduce__") and sys.version_info < (3, 14):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found.append(_known(it.__reduce__()[1:]))
+        elif type(it) is enumerate:
+            found.append(_known(it.__reduce__()[1][1:]))
+        todo += [y for y in gc.get_referents(it) if _is_iterator(y)]
+    return found
+
+
+def _known(values):
+    """Values as what can be compared without running code of the user's."""
+    return tuple(
+        _known(v) if type(v) is tuple else v if type(v) in _PLAIN else (type(v).__name__, id(v))
+        for v in values
+    )
+
+
+def _is_iterator(x):
+    return isinstance(x, types.GeneratorType) or (
+        type(x).__module__ in ("builtins", "itertools") and hasattr(type(x), "__next__")
+    )
+
+
+def _state(x):
+    """The state of a random generator."""
+    cls = _random_class(x)
+    if cls.__module__ == "random":
+        return cls.getstate(x)
+    if hasattr(x, "get_state"):  # numpy.random.RandomState
+        return _plainly(x.get_state(legacy=False))
+    return _plainly((x.bit_generator if hasattr(x, "bit_generator") else x).state)
+
+
+def _plainly(state):
+    if isinstance(state, dict):
+        return {k: _plainly(v) for k, v in state.items()}
+    return state.tobytes() if hasattr(state, "tobytes") else state
+
+
+def _is_random(x):
+    """Whether x is a generator of random numbers of the standard library or of NumPy."""
+    return _random_class(x) is not None
+
+
+def _random_class(x):
+    for cls in type.__dict__["__mro__"].__get__(type(x)):
+        module = str(cls.__module__)
+        if module == "random" and cls.__name__ == "Random":
+            return cls
+        if module.startswith("numpy.random") and cls.__name__ in ("Generator", "RandomState", "BitGenerator"):
+            return cls
+        if module == "random":  # SystemRandom has no state
+            return None
+    return None
+
+
+_DICT = _Kind(_dict_items, "changes", lambda text, k: f"{text}[{k!r}]")
+_ROW, _SET = _Kind(_row), _Kind(_elements)
+_OBJECT, _CLASS, _FUNCTION = (
+    _Kind(content, "changes", lambda text, k: f"{text}.{k}")
+    for content in (_attributes, _of_class, _of_function)
+)
+_BUFFER = _Kind(_bytes, opaque=True)
+_ITERATOR = _Kind(_of_iterator, "advances the iterator", opaque=True)
+_RANDOM = _Kind(_state, "draws from the random generator", opaque=True)
+_NAME = _Kind(None, "changes", lambda text, k: text)
+
+
+def _kind_of(x):
+    """The kinds as which x is noted: an object of a class of the user's may be a list, too."""
+    cls = type(x)
+    if cls in _PLAIN or isinstance(x, (_core.ArrayBase, types.ModuleType)):
+        return ()
+    if isinstance(x, type):
+        return () if is_foreign(cls.__module__) and is_foreign(x.__module__) else (_CLASS,)
+    if cls is types.FunctionType:
+        return () if is_foreign(x.__module__) or not x.__dict__ else (_FUNCTION,)
+    if is_buffer(x):
+        return (_BUFFER,) if nbytes(x) <= _MOST_BYTES else ()
+    out = []
+    if isinstance(x, dict):
+        out.append(_DICT)
+    elif isinstance(x, (list, collections.deque)):
+        out.append(_ROW)
+    elif isinstance(x, set):
+        out.append(_SET)
+    elif _is_iterator(x):
+        return (_ITERATOR,)
+    elif _is_random(x):
+        return (_RANDOM,)
+    if not is_foreign(cls.__module__) or cls is types.SimpleNamespace:
+        out.append(_OBJECT)
+    return out
+
+
+# ---- notes of what a body can reach ----
+
+
+class _Note:
+    """A thing that a body can reach, and what was inside of it."""
+
+    __slots__ = ("text", "thing", "kind", "before", "read")
+
+    def __init__(self, text, thing, kind, read=None):
+        self.text, self.thing, self.kind = text, thing, kind
+        self.read = read or kind.content
+        self.before = self.read(thing)
+
+
+class _Change:
+    """What is different. key: of an entry, MISSING where it has none; now: what is there now."""
+
+    __slots__ = ("note", "key", "before", "now")
+
+    def __init__(self, note, key, before, now):
+        self.note, self.key, self.before, self.now = note, key, before, now
+
+    @property
+    def text(self):
+        text, of_key = self.note.text, self.note.kind.key
+        return text if self.key is MISSING or of_key is None else of_key(text, self.key)
+
+    @property
+    def is_filling(self):
+        """Whether something is there that was not before."""
+        if self.note.kind is _SET:
+            return self.before is MISSING
+        absent = self.before is MISSING or self.before is None
+        return self.key is not MISSING and absent and self.now is not MISSING
+
+
+def _same(a, b):
+    if a is b:
+        return True
+    return type(a) is type(b) and type(a) in _PLAIN and (a == b or a != a and b != b)
+
+
+def _changes(note):
+    """What is different in a thing."""
+    before, now = note.before, note.read(note.thing)
+    if note.kind.opaque or type(before) is int or type(now) is int:
+        return [] if before == now else [_Change(note, MISSING, before, now)]
+    if isinstance(before, dict):
+        keys = [*before, *[k for k in now if k not in before]]
+        pairs = [(k, before.get(k, MISSING), now.get(k, MISSING)) for k in keys]
+    else:
+        longest = range(builtins.max(len(before), len(now)))
+        pairs = [(i, *[r[i] if i < len(r) else MISSING for r in (before, now)]) for i in longest]
+    return [_Change(note, *pair) for pair in pairs if not _same(*pair[1:])]
+
+
+class Notes:
+    """What a function can reach, as it is now. given: arguments by name that are no arrays; own: names of
+    variables that it may set."""
+
+    def __init__(self, fun, given=None, own=()):
+        self.fun, self.list, self.codes, self._watch = fun, [], [], None
+        if not getattr(fun, _UNWATCHED, False) and (given or not _is_harmless(fun)):
+            self._look(given, own)
+
+    def _look(self, given, own):
+        from ._guards import Watch  # which is made of what _arguments gives
+
+        watch = Watch(self.fun, (), given)
+        self.codes, seen = watch.codes, set()
+        for p in watch.places:
+            if p.is_cell and _plain_text(p.text) not in own:
+                self.list.append(_Note(_plain_text(p.text), p.parent.value, _NAME, _in_cell))
+            if type(p.value) is types.ModuleType and p.is_cell:
+                for code in watch.codes:
+                    self._module(p.value, _outline(code), seen)
+            elif p.value is not MISSING and not p.is_namespace:
+                self._add(_plain_text(p.text), p.value, seen)
+        for name, x in watch.written:
+            self._add(name, x, seen)
+        for code, space in zip(watch.codes, watch.spaces):
+            self._globals(code, space, seen, own)
+
+    def _add(self, text, x, seen):
+        if isinstance(x, types.BuiltinFunctionType) and not isinstance(x.__self__, types.ModuleType):
+            text, x = text.rpartition(".")[0] or text, x.__self__
+        if x is None or x is MISSING or id(x) in seen:
+            return
+        seen.add(id(x))
+        for kind in _kind_of(x):
+            self.list.append(_Note(text, x, kind))
+        cls = type(x)
+        if not is_foreign(cls.__module__) and not isinstance(x, type):
+            self._add(cls.__name__, cls, seen)
+
+    def _globals(self, code, space, seen, own):
+        stores = _outline(code)
+        for name in stores.globals.difference(own):
+            self.list.append(_Note(name, space, _NAME, functools.partial(_in_dict, name)))
+        for module in _modules(stores, space):
+            self._module(module, stores, seen)
+        if stores.names & NAMESPACES and id(space) not in seen:
+            seen.add(id(space))
+            self.list.append(_Note("globals()", space, _DICT))
+
+    def _module(self, module, stores, seen):
+        """A module that code names: the generator that its functions draw from, attributes that are set."""
+        name = module.__dict__.get("__name__")
+        if name == "random":
+            self._add("random", module._inst, seen)
+        elif name in ("numpy", "numpy.random") and _draws(module, stores):
+            self._add("numpy.random", sys.modules["numpy.random"].mtrand._rand, seen)
+        if is_foreign(name):
+            return
+        for attribute in stores.attributes:
+            read = functools.partial(_in_dict, attribute)
+            self.list.append(_Note(f"{name}.{attribute}", module.__dict__, _NAME, read))
+
+    def changes(self):
+        return [change for note in self.list for change in _changes(note)]
+
+    def renew(self, things):
+        """What these things have inside now is as it should be."""
+        for note in self.list:
+            if id(note.thing) in things:
+                note.before = note.read(note.thing)
+
+
+def _modules(outline, space):
+    """Those that code names."""
+    found = [space[n] for n in outline.names if type(space.get(n)) is types.ModuleType]
+    return [*found, *filter(None, [sys.modules.get(n) for n in outline.imports])]
+
+
+def _draws(module, outline):
+    """Whether a module that code names may draw random numbers for it."""
+    name = module.__dict__.get("__name__")
+    return name in ("random", "numpy.random") or name == "numpy" and "random" in outline.names
+
+
+def _in_cell(cell):
+    try:
+        return {None: cell.cell_contents}
+    except ValueError:
+        return {None: MISSING}
+
+
+def _in_dict(name, space):
+    return {name: space.get(name, MISSING)}
+
+
+def _plain_text(text):
+    """The text of a place as it stands in the program."""
+    for word in ("global ", "closure ", "default ", "module "):
+        text = text.removeprefix(word)
+    return "self" + text[len("the function") :] if text.startswith("the function") else text
+
+
+# ---- code ----
+
+
+class _Outline:
+    """What code has: names, globals and attributes that it stores, modules that it imports."""
+
+    __slots__ = ("names", "globals", "attributes", "imports", "writes_cells")
+
+
+@functools.lru_cache(maxsize=4096)
+def _outline(code):
+    """Of a code object and those of functions made in it."""
+    out = _Outline()
+    out.names, out.globals, out.attributes, out.imports = {*code.co_names}, set(), set(), set()
+    out.writes_cells = False
+    for i in dis.get_instructions(code):
+        if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+            out.globals.add(i.argval)
+        elif i.opname in ("STORE_ATTR", "DELETE_ATTR"):
+            out.attributes.add(i.argval)
+        elif i.opname == "IMPORT_NAME":
+            out.imports.add(i.argval)
+        elif i.opname in ("STORE_DEREF", "DELETE_DEREF") and i.argval in code.co_freevars:
+            out.writes_cells = True
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            more = _outline(inner)
+            out.names |= more.names
+            out.globals |= more.globals
+            out.attributes |= more.attributes
+            out.imports |= more.imports
+            out.writes_cells |= more.writes_cells
+    return out
+
+
+def _is_harmless(fun, depth=8):
+    """Whether a function cannot have an effect, as can be told quickly: nothing that it reaches changes."""
+    if type(fun) is not types.FunctionType or not depth:
+        return isinstance(fun, types.BuiltinFunctionType) and isinstance(fun.__self__, types.ModuleType)
+    outline = _outline(fun.__code__)
+    if outline.globals or outline.attributes or outline.writes_cells or fun.__kwdefaults__:
+        return False
+    for cell in fun.__closure__ or ():
+        x = _in_cell(cell)[None]
+        if x is not MISSING and not _cannot_change(x, outline, depth):
+            return False
+    space = fun.__globals__
+    known = [space[n] for n in outline.names if n in space]
+    if outline.names & NAMESPACES or outline.imports:
+        return False
+    return builtins.all(_cannot_change(x, outline, depth) for x in (*known, *(fun.__defaults__ or ())))
+
+
+def _cannot_change(x, outline, depth):
+    if type(x) in _HARMLESS or isinstance(x, (_core.ArrayBase, _core.Size)):
+        return True
+    if isinstance(x, types.ModuleType):
+        return is_foreign(x.__dict__.get("__name__")) and not _draws(x, outline)
+    if isinstance(x, type):
+        return is_foreign(x.__module__)
+    if type(x) is types.FunctionType and is_foreign(x.__module__):
+        return not x.__closure__
+    return _is_harmless(x, depth - 1)
+
+
+_CHANGING = frozenset(
+    ("append", "appendleft", "extend", "extendleft", "insert", "add", "update", "clear", "discard", "remove",
+     "pop", "popleft", "popitem", "setdefault", "sort", "reverse", "rotate", "fill", "put", "resize",
+     "difference_update", "intersection_update", "symmetric_difference_update", "move_to_end",
+     "__setitem__", "__delitem__", "__setattr__", "__iadd__", "subtract", "itemset", "frombytes")
+)  # fmt: skip
+_SUBSCRIPT = ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE")
+
+
+@functools.lru_cache(maxsize=1024)
+def _sites(code):
+    """(kind, name, name of what it is a part of or None, line) of what code loads and stores."""
+    given, out, line = list(dis.get_instructions(code)), [], code.co_firstlineno
+    for i, x in enumerate(given):
+        line = x.positions.lineno if x.positions and x.positions.lineno else line
+        op = x.opname
+        if op in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF", "STORE_NAME"):
+            out.append(("name", x.argval, None, line))
+        elif op in ("STORE_ATTR", "DELETE_ATTR"):
+            out.append(("attribute", x.argval, _base(given, i - 1), line))
+        elif op in _SUBSCRIPT:
+            constant = given[i - 1].opname == "LOAD_CONST"
+            out.append(("item", given[i - 1].argval if constant else MISSING, _base(given, i - 2), line))
+        elif op in ("LOAD_ATTR", "LOAD_METHOD"):
+            kind = "method" if x.argval in _CHANGING else "load"
+            out.append((kind, x.argval, _base(given, i - 1), line))
+        elif op == "BINARY_OP" and x.argrepr.endswith("=") and x.argrepr not in ("==", "<=", ">=", "!="):
+            out.append(("in place", None, None, line))
+        elif op.startswith("LOAD_") and isinstance(x.argval, (str, tuple)) and "CONST" not in op:
+            out += [("load", n, None, line) for n in ((x.argval,) if type(x.argval) is str else x.argval)]
+    return out
+
+
+def _base(given, i):
+    """The last part of the chain that ends at an instruction: a name, an attribute, the text of an item."""
+    if i < 0:
+        return None
+    x = given[i]
+    if x.opname in ("BINARY_SUBSCR",) or x.opname == "BINARY_OP" and x.argrepr == "[]":
+        return repr(given[i - 1].argval) if given[i - 1].opname == "LOAD_CONST" else None
+    named = x.opname.startswith("LOAD_") and "CONST" not in x.opname
+    return (x.argval[-1] if isinstance(x.argval, tuple) else x.argval) if named else None
+
+
+def _last(text):
+    """The last part of a text of a place: log of self.log, 'a' of config['a']."""
+    if text.endswith("]"):
+        return text[text.rindex("[") + 1 : -1]
+    return text.rpartition(".")[2]
+
+
+def _rank(change, site):
+    """How well a place in the code explains a change; 0: not at all."""
+    kind, name, base, _ = site
+    note, style = change.note, change.note.kind
+    last = _last(note.text)
+    if style is _NAME:
+        wanted = _last(change.text)
+        return 9 if kind in ("name", "attribute") and name == wanted else 0
+    if style in (_OBJECT, _CLASS, _FUNCTION):
+        if kind == "attribute" and name == change.key:
+            return 9 if base in (None, last, "self") else 8
+        return 5 if kind == "load" and name in ("setattr", "delattr", "__dict__", "vars") else 0
+    if style in (_RANDOM, _ITERATOR):
+        return 9 if kind == "load" and last in (base, name) else 0
+    exact = base == last
+    if kind == "item":
+        return (9 if exact else 4) + (_same(name, change.key) if style is _DICT else 0)
+    if kind == "method":
+        return 8 if exact else 3
+    if kind == "in place":
+        return 2
+    return 1 if kind == "load" and name == last else 0
+
+
+def _line(change, codes):
+    """file:line where code makes a change, "" when that is not known."""
+    found = [(_rank(change, site), site[3], code) for code in codes for site in _sites(code)]
+    best = builtins.max([rank for rank, _, _ in found], default=0)
+    lines = {(code.co_filename, line): None for rank, line, code in found if rank == best}
+    if not best or len(lines) > 1 and best < 5:
+        return ""
+    file, line = next(iter(lines))
+    return f"{file}:{line}"
+
+
+def _is_read(change, codes):
+    """Whether code reads what it fills, as caches do: the name stands there more often than it is written."""
+    name = change.key if change.note.kind in (_OBJECT, _CLASS, _FUNCTION) else _last(change.note.text)
+    reads = 0
+    for code in codes:
+        for kind, which, base, _ in _sites(code):
+            if kind == "load" and which == name:
+                reads += 1
+            elif kind in ("item", "method") and base == name:
+                reads -= which != "setdefault"
+    return reads > 0
+
+
+# ---- checks ----
+
+
+class Filled(Exception):
+    """A body has filled something that it reads: it is captured again, and must not change it again."""
+
+
+class _Active(threading.local):
+    """notes: of the bodies at work, outermost first. filled: for each operator at work the bodies that have
+    filled something. abandoned: the error about effects of a capture that ended with an exception."""
+
+    def __init__(self):
+        self.notes, self.filled, self.abandoned = [], [], None
+
+
+_active = _Active()
+
+
+def begin():
+    """A capture begins that may be abandoned for another one."""
+    _active.abandoned = None
+
+
+def check_abandoned():
+    """A capture was abandoned: an error about its effects."""
+    if _active.abandoned is not None:
+        raise _active.abandoned from None
+
+
+def settled(run):
+    """run(), which captures bodies; again where one has filled what it reads."""
+    _active.filled.append(set())
+    try:
+        while True:
+            try:
+                return run()
+            except Filled:
+                pass
+    finally:
+        _active.filled.pop()
+
+
+class watching:
+    """with watching(fun, …): the function runs. Its effects are an error."""
+
+    def __init__(self, fun, given=None, own=(), what=None, jit=False):
+        """what: who has the effect, as messages begin, else the operator that is called and its body. jit:
+        the function is one under jit."""
+        self._how = (fun, given, own)
+        self._what, self._jit = what, jit
+
+    def __enter__(self):
+        self.notes = Notes(*self._how)
+        _active.notes.append(self.notes)
+
+    def __exit__(self, kind, error, trace):
+        _active.notes.pop()
+        if kind is None or issubclass(kind, Retried):
+            self.check()
+        elif self.notes.list and _active.abandoned is None:
+            _active.abandoned = self._left_behind()
+
+    def _left_behind(self):
+        """The error about effects of a function that ended with an exception, should it be run again."""
+        self._what = "the function, which is captured once more because of its control flow,"
+        for change in self.notes.changes():
+            if not self._is_filling(change):
+                return self._error(change, "that would happen twice")
+        return None
+
+    def _is_filling(self, change):
+        return change.is_filling and not _traced_in(change.now) and _is_read(change, self.notes.codes)
+
+    def check(self):
+        found = self.notes.changes() if self.notes.list else None
+        if not found:
+            return
+        if self._jit:
+            wrong = [c for c in found if self._is_wrong_for_jit(c)]
+            if not wrong:
+                things = {id(c.note.thing) for c in found if c.note.kind is not _ITERATOR}
+                for outer in _active.notes:
+                    outer.renew(things)
+                return
+            raise self._error(wrong[0]) from None
+        body = id(self.notes.fun)
+        if builtins.all(map(self._is_filling, found)):
+            filled = _active.filled[-1] if _active.filled else None
+            if filled is not None and body not in filled:
+                filled.add(body)
+                raise Filled
+        raise self._error(found[0]) from None
+
+    def _is_wrong_for_jit(self, change):
+        kind = change.note.kind
+        if kind is _BUFFER:
+            return _is_read(change, self.notes.codes)
+        if kind is _ITERATOR:  # inside of another capture it is captured at every call
+            return not _active.notes
+        return kind is _RANDOM or _traced_in(change.now)
+
+    def _error(self, change, why=None):
+        kind, codes = change.note.kind, self.notes.codes
+        at = _line(change, codes)
+        where = f" ({at})" if at else ""
+        operator = str(_arguments.here("")).removesuffix(": ")
+        operator = _OPERATORS.get(operator, operator) or "jit"
+        name = change.text
+        if self._what is None:
+            from ._trace import called
+
+            who = f"{operator}: {called('the function', self.notes.fun)}"
+        else:
+            who = self._what
+        verb = kind.verb
+        if self._jit and not kind.opaque and not why:
+            return InvalidError(
+                f"{place()}{who} puts a traced value into {name}{where}: it means nothing outside of the "
+                "captured function: return it"
+            )
+        if kind in (_ITERATOR, _RANDOM):
+            advice = _TAKE if kind is _ITERATOR else _DRAW
+        else:
+            advice = f"assign to a variable instead, or make {name} an array"
+            if self._what is None:
+                advice = f"{_ADVICE.get(operator, 'return it')}, or hand it to hop.debug_callback, which "
+                advice += "calls a function of the host whenever the program gets there"
+        return InvalidError(f"{place()}{who} {verb} {name}{where}: {why or _WHY}; {advice}")
+
+
+_UNWATCHED = "_hop_unwatched"
+
+
+def unwatched(fun):
+    """fun, a function of the package whose effects are its own affair."""
+    setattr(fun, _UNWATCHED, True)
+    return fun
+
+
+class Retried(Exception):
+    """What is raised to capture a body again: its effects count all the same."""
+
+
+def _traced_in(x):
+    from ._trace import traced_inside
+
+    return x is not MISSING and traced_inside(x, lambda a: a._traced) is not None
+
+
+_WHY = "that happens while the program is captured, not when it runs"
+_DRAW = "draw with hop.random, from a key that is an argument"
+_TAKE = "take the items before, and give them as arguments"
+_OPERATORS = {
+    "gradient": "grad", "value_and_gradient": "value_and_grad", "batched": "vmap", "vectorized": "vectorize",
+    "checkpointed": "checkpoint",
+}  # fmt: skip
+_ADVICE = {
+    "cond": "return it from both branches", "switch": "return it from every branch",
+    "while_loop": "carry it", "fori_loop": "carry it", "scan": "carry it, or give it as a y",
+    "grad": "return it (has_aux=True)", "value_and_grad": "return it (has_aux=True)",
+}  # fmt: skip
