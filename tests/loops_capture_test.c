@@ -1,6 +1,6 @@
 /* map, fori and associative_scan from C: what bodies close over, numbers as bounds and carries, axes, stacks,
- * assignments to arrays outside, keys. Each program is captured and run by every back end and eagerly
- * (captured.h); then gradients, and what must fail. */
+ * assignments to arrays outside, also to values that become assignable in a body, keys. Each program is
+ * captured and run by every back end and eagerly (captured.h); then gradients, and what must fail. */
 #include "captured.h"
 
 /* ---- map ---- */
@@ -427,6 +427,66 @@ BODY(map_of_scalar)
            hop_map(out, 1, &(hop_map_spec){ .body = repeated, .xs = (hop_val[]){ hop_int(1) }, .n_xs = 1 });
 }
 
+/* ---- values that bodies inside assign to ---- */
+
+struct held {
+    hop_val y;
+    uint64_t number; /* of the function's own body */
+};
+BODY(assign_held)
+{
+    struct held *h = env;
+    CLAIM(hop_body_number() != h->number && hop_body_is_open(h->number), "the numbers of bodies");
+    h->y = hop_assignable(h->y);
+    hop_val first = hop_slice(h->y, "0");
+    hop_add_to(h->y, hop_mul(in[1], first));
+    out[0] = hop_add(in[0], first);
+    return 0;
+}
+static int around(void *env, const hop_val *in, hop_val *out)
+{
+    struct held *h = env;
+    hop_val now = hop_current(hop_assignable(h->y));
+    CLAIM(!hop_failed() && hop_body_is_open(h->number), "the value of a capture around: %s", hop_message());
+    out[0] = hop_add(in[0], hop_parameter_like(now));
+    return 0;
+}
+BODY(assignables)
+{
+    (void)env;
+    struct held h = { hop_add(in[0], hop_int(0)), hop_body_number() };
+    hop_val zero = hop_number("f32", 0), same = hop_assignable(h.y);
+    hop_fn *f = NULL;
+    CLAIM(same.scope == h.y.scope && same.id == h.y.id, "a value is assignable as it is where it was made");
+    hop_scan(out, 1,
+             &(hop_scan_spec){
+                 .step = assign_held, .env = &h, .carry = &zero, .n_carry = 1, .xs = &in[1], .n_xs = 1 });
+    hop_capture(&f, "x: f32[2]", 1, around, &h);
+    hop_val now = hop_current(h.y);
+    hop_call_fn(&out[1], 1, f, (hop_val[]){ in[0], now }, 2);
+    out[2] = h.y;
+    hop_fn_free(f);
+    return 0;
+}
+static void check_assignables(void)
+{
+    static const float want[3][2] = { { 9 }, { 25, 43 }, { 24, 33 } };
+    float x[] = { 1, 10 }, xs[] = { 1, 2, 3 };
+    hop_fn *f = NULL;
+    hop_tensor *in[2] = { NULL, NULL }, *out[3] = { NULL, NULL, NULL };
+    int failed = hop_capture(&f, "x: f32[2], xs: f32[T]", 3, assignables, NULL) ||
+                 hop_tensor_borrow(&in[0], "f32[2]", x, NULL, NULL) ||
+                 hop_tensor_borrow(&in[1], "f32[3]", xs, NULL, NULL) || hop_interpret(f, in, 2, out, 3);
+    CLAIM(!failed, "values that bodies assign to: %s", hop_message());
+    for (int i = 0; i < 3 && !failed; i++)
+        CLAIM(!memcmp(hop_data(out[i]), want[i], i ? 8 : 4), "values that bodies assign to: result %d", i);
+    CLAIM(!hop_body_number() && !hop_body_is_open(1), "there are no bodies outside of captures");
+    for (int i = 0; i < 3; i++) hop_tensor_free(out[i]);
+    hop_tensor_free(in[0]);
+    hop_tensor_free(in[1]);
+    hop_fn_free(f);
+}
+
 static void refuse(const char *name, hop_body body, const char *message)
 {
     hop_fn *f = NULL;
@@ -441,6 +501,7 @@ int main(void)
     for (size_t i = 0; i < HOP_COUNT(programs); i++) check_program(&programs[i]);
     check_gradient();
     check_rows();
+    check_assignables();
     refuse("a combine function that prints", combine_prints, "the combine function has effects beyond check");
     refuse("a combine function that assigns", combine_writes, "the combine function of associative_scan");
     refuse("a combine function of another type", combine_widens, "expected f32[3], found f64[3]");

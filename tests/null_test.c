@@ -603,6 +603,9 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_call_at, (AT, RESULTS, COUNT, CALL_SPEC)) \
     CALL(STATUS, hop_call_fn_at, (AT, RESULTS, COUNT, FN, VALUES, COUNT)) \
     CALL(MADE, hop_variable_at, (AT, VALUE)) \
+    CALL(MADE, hop_assignable_at, (AT, VALUE)) \
+    CALL(INTEGER, hop_body_number, ()) \
+    CALL(INTEGER, hop_body_is_open, ((uint64_t)INT)) \
     CALL(MADE, hop_view_at, (AT, VALUE, TEXT)) \
     CALL(MADE, hop_view_index_at, (AT, VALUE, VALUE, INT)) \
     CALL(MADE, hop_view_reshape_at, (AT, VALUE, TEXT)) \

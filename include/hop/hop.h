@@ -824,6 +824,15 @@ int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *
  * not. */
 
 hop_val hop_variable_at(hop_place at, hop_val initial);
+/* For front ends whose arrays may all be assigned to. A value as a body inside of the one that made it may
+ * assign to it: in that one itself, and where it is a variable, the value as it is; else a variable of the
+ * body that made it, which holds it. Also for values of captures around this one. To be used in its place
+ * from the first time on that a body inside reads it, so that a loop reads what its last trip assigned. */
+hop_val hop_assignable_at(hop_place at, hop_val v);
+/* The body at work: a number that no other body or function being captured has, 0 outside of captures; and
+ * whether the body of that number is at work, or one inside of it. */
+uint64_t hop_body_number(void);
+int hop_body_is_open(uint64_t number);
 /* Views: other names for the array or a part of it. Reading one reads what the array holds then, assigning to
  * one assigns to the array. Views of views work. A broadcast view can be read only: several of its elements
  * are one. */
@@ -837,8 +846,9 @@ hop_val hop_view_expand_at(hop_place at, hop_val variable, int axis);
 hop_val hop_view_squeeze_at(hop_place at, hop_val variable, const char *axes);
 hop_val hop_view_broadcast_at(hop_place at, hop_val variable, const char *dims);
 int hop_assign_at(hop_place at, hop_val variable,
-                  hop_val value);                       /* cast and broadcast to the variable's type */
-hop_val hop_current_at(hop_place at, hop_val variable); /* what it holds now, as a plain value */
+                  hop_val value); /* cast and broadcast to the variable's type */
+/* What it holds now, as a plain value; of a variable of a capture around, a value of that capture. */
+hop_val hop_current_at(hop_place at, hop_val variable);
 int hop_assign_where_at(hop_place at, hop_val variable, hop_val mask,
                         hop_val value); /* where the mask holds; both broadcast */
 /* variable = op(variable, rest…): any operator of the table with one result, as in hop_apply. */
@@ -852,6 +862,7 @@ int hop_update_at(hop_place at, hop_val variable, const char *op, const hop_val 
 HOP_IN_PLACE_OPERATORS(HOP_DECLARE)
 #undef HOP_DECLARE
 #define hop_variable(...) hop_variable_at(HOP_HERE, __VA_ARGS__)
+#define hop_assignable(...) hop_assignable_at(HOP_HERE, __VA_ARGS__)
 #define hop_view(...) hop_view_at(HOP_HERE, __VA_ARGS__)
 #define hop_view_index(...) hop_view_index_at(HOP_HERE, __VA_ARGS__)
 #define hop_view_reshape(...) hop_view_reshape_at(HOP_HERE, __VA_ARGS__)

@@ -45,6 +45,7 @@ from ._errors import (  # noqa: E402
     InvalidError,
     TracerError,
     UnavailableError,
+    WriteError,
 )
 from ._files import *  # noqa: E402, F403
 from ._function import *  # noqa: E402, F403
@@ -74,7 +75,7 @@ __all__ = [
     *_show.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
     "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError",
-    "InternalError",
+    "InternalError", "WriteError",
 ]  # fmt: skip
 
 _entries.install(_sys.modules["hop"])

@@ -3,6 +3,7 @@ was expected and what was found."""
 
 import builtins
 import operator
+import sys
 import threading
 
 from . import _core, _shapes
@@ -14,6 +15,20 @@ _LARGEST = (1 << 63) - 1
 def place():
     at = _core.place()
     return f"{at[0]}:{at[1]}: " if at[0] else ""
+
+
+def name_of(x):
+    """What the user's code at work calls an object; None: nothing."""
+    frame = sys._getframe(1)
+    while frame is not None and _core.is_package_code(frame.f_code):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    for names in (frame.f_locals, frame.f_globals):
+        for name, held in list(names.items()):
+            if held is x and name.isidentifier():
+                return name
+    return None
 
 
 def here(argument):

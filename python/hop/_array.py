@@ -1,9 +1,11 @@
 """hop.Array and hop.Tracer: arrays, and values of a program being captured. One class serves both; what an
 operator does is decided in C."""
 
+from sys import getrefcount
+
 from . import _core, _dtypes, _names, _printing
 from ._errors import TracerError
-from ._index import IndexUpdate, getitem, setitem
+from ._index import UNNAMED, IndexUpdate, check_named, getitem, setitem
 
 
 class Array(_core.ArrayBase):
@@ -11,7 +13,7 @@ class Array(_core.ArrayBase):
 
     Arrays come from hop.asarray, hop.zeros, … and from operators. Their names are those of the array-API
     standard. An array is a value: x.at[i].set(y) gives a new one, and x[i] = y makes x hold that new one,
-    whatever else refers to the old elements.
+    whatever else refers to the old elements; so does a slice, z = x[0:2], which is a value of its own.
 
     >>> x = hop.asarray([[1, 2], [3, 4]])
     >>> x.shape, x.dtype, x[0, 1].item()
@@ -132,6 +134,8 @@ class Array(_core.ArrayBase):
         return getitem(self, key)
 
     def __setitem__(self, key, value, /):
+        if getrefcount(self) == UNNAMED:
+            check_named(self)
         setitem(self, key, value)
 
     # -- exchange --

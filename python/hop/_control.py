@@ -13,7 +13,7 @@ from ._ops.creation import _strong
 from ._transforms import vmap
 from ._trace import (
     arrays_of, arrays_of_results, body_leaves, body_of, check_same_tree, called, given_leaves, is_weak,
-    marked, raise_differences, raw_leaves, raw_result, run_or_record, type_text,
+    marked, raise_differences, raw_leaves, raw_result, recorded, run_or_record, type_text,
 )  # fmt: skip
 
 
@@ -52,6 +52,13 @@ def _operands(what, operands, operand):
     if operands:
         raise InvalidError(f"{place()}{what}: there are operands, and one given as operand=: expected either")
     return (operand,)
+
+
+def _own(operands):
+    """Operands as a body gets them that runs at once: what it writes to them is its own, as in a program."""
+    if not operands:
+        return operands
+    return tree.map(lambda x: x._alias() if isinstance(x, _core.ArrayBase) else x, operands)
 
 
 # ---- dtypes of leaves that come from several places: branches, a loop's beginning and its body ----
@@ -100,10 +107,13 @@ def _until_settled(attempt, kinds):
     """attempt(kinds), again with wider kinds until nothing widens them. Each time one at least goes up,
     and there are few above each."""
     while True:
+        again, mark = False, _core.watch_writes()
         try:
             return attempt(kinds)
-        except _Again as again:
-            kinds = again.kinds
+        except _Again as widened:
+            kinds, again = widened.kinds, True
+        finally:
+            _core.unwatch_writes(mark, again)
 
 
 # ---- branches ----
@@ -142,7 +152,7 @@ def _branches(what, names, index, funs, operands):
         out = _core.switch(index, bodies, leaves)
         return out, [is_weak(x) for x in seen[0][2]] if kinds is None else [w for _, w in kinds]
 
-    out, weak_out = _until_settled(lambda kinds: _effects.settled(lambda: attempt(kinds)), None)
+    out, weak_out = _until_settled(lambda kinds: recorded(lambda: attempt(kinds)), None)
     return tree.unflatten(out_tree, marked(out, weak_out))
 
 
@@ -208,7 +218,7 @@ def _joined_results(what, names, seen):
 def _chosen(what, names, k, funs, operands):
     """Branch k, at once. Where it gives weak leaves the others are captured for their types alone: what
     they give decides the dtype, as in a captured program."""
-    given = funs[k](*operands)
+    given = funs[k](*_own(operands))
     found, out_tree = arrays_of_results(given)
     if not builtins.any(is_weak(x) for x in found):
         return given
@@ -277,7 +287,7 @@ def cond(pred, true_fun, false_fun, *operands, operand=_NOTHING):
         return called(("false_fun", "true_fun")[k], funs[k])
 
     if not isinstance(pred, _core.ArrayBase):
-        return (true_fun if pred else false_fun)(*operands)
+        return (true_fun if pred else false_fun)(*_own(operands))
     if not _core.tracing():
         return _chosen("cond", names, builtins.bool(pred.item()), funs, operands)
     pred = pred if pred.dtype is _dtypes.bool else pred != 0
@@ -311,7 +321,7 @@ def switch(index, branches, *operands, operand=_NOTHING):
         return (
             _chosen("switch", names, k, branches, operands)
             if array
-            else branches[k](*operands)
+            else branches[k](*_own(operands))
         )
     return _branches("switch", names, index, branches, operands)
 
@@ -567,7 +577,7 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
         return run_or_record(build, given, "scan"), kinds
 
     out, kinds = _until_settled(attempt, carry.kinds)
-    ys_tree, weak_ys = seen[0]
+    ys_tree, weak_ys = seen[-1]
     return carry.end(out[:k], kinds), tree.unflatten(ys_tree, marked(out[k:], weak_ys, False))
 
 
@@ -653,7 +663,7 @@ def map(f, xs, *, batch_size=None, sequential=False):
         out = _plain.scan(body, [], leaves, n, False)
     else:
         out = run_or_record(lambda *v: _core.map(body_of(body, f), v, None, sequential), leaves, "map")
-    out_tree, weak_out = seen[0]
+    out_tree, weak_out = seen[-1]
     return tree.unflatten(out_tree, marked(out, weak_out, False))
 
 

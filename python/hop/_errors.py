@@ -23,6 +23,22 @@ class InvalidError(Error, ValueError, TypeError):
     """
 
 
+class WriteError(InvalidError):
+    """A function that is captured writes to an array from outside of it, x[i] = y. The array is `array`.
+
+    >>> total = hop.zeros(3)
+    >>> try:
+    ...     hop.jit(lambda x: total.__setitem__(0, x))(1.0)
+    ... except hop.WriteError as error:
+    ...     print("mut" in str(error))
+    True
+    """
+
+    def __init__(self, message, array=None):
+        super().__init__(message)
+        self.array = array
+
+
 class CheckError(Error, AssertionError):
     """A hop.check failed while the program ran. The message is the check's, with the place in the user's
     program and the values shown. An AssertionError.

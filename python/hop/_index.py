@@ -6,10 +6,16 @@ one gather over the axes that have arrays. Indices beyond the end are brought in
 left out when writing, unless x.at[…] is given another mode; negative ones count from the end.
 """
 
+import ast
 import builtins
+import dis
+import itertools
+import linecache
 import operator
+import sys
 
 from . import _arguments, _core, _dtypes, _shapes
+from ._errors import InvalidError, WriteError
 
 _CODE = _core.codes
 _call = _core.call
@@ -300,8 +306,81 @@ def _as_index(k):
     return _core.full(_dtypes.int64.code, (), k) if isinstance(k, int) else k
 
 
+# ---- x[i] = y ----
+
+
+class _Counted:
+    """How often an object is referred to inside of its __setitem__."""
+
+    def __setitem__(self, key, value, /):
+        value.append(sys.getrefcount(self))
+
+
+def _unnamed_count():
+    """The count of an object that nothing refers to but the expression x[i] = y; None: where names make no
+    difference."""
+    seen, named = [], _Counted()
+    _Counted()[0] = seen
+    named[0] = seen
+    return seen[0] if seen[0] != seen[1] else None
+
+
+UNNAMED = _unnamed_count()
+
+
+def check_named(x):
+    """An error where a statement x[i] = y of the caller's caller writes to an array that nothing else refers
+    to, as the part y[0:2] in y[0:2][0] = 9: nobody could ever see it."""
+    frame = sys._getframe(2)
+    if not dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("STORE_S"):
+        return
+    target, whole = _target(frame)
+    raise InvalidError(
+        f"{_arguments.place()}{target} = …: {whole} is an array of its own that nothing refers to, so that "
+        "nobody would see what is written: index once, as in y[0, i] = v instead of y[0][i] = v, or give the "
+        "part a name; y.at[…].set(v) is another array with the elements replaced"
+    )
+
+
+def _target(frame):
+    """What a statement x[i] = y writes to and its x, as texts."""
+    at = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    if at[0] is not None and at[0] == at[1] and at[2] is not None:
+        line = linecache.getline(frame.f_code.co_filename, at[0]).encode()
+        text = line[at[2] : at[3]].decode(errors="replace")
+        try:
+            found = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError):
+            found = None
+        if isinstance(found, ast.Subscript):
+            return text, ast.unparse(found.value)
+    return "x[…]", "x"
+
+
 def setitem(x, key, value):
-    x._become(IndexUpdate(x, key).set(value))
+    why = x._become(IndexUpdate(x, key).set(value))
+    if why:
+        raise _core.unknown(_refused(x, why))
+
+
+# Why an array cannot be written: as in src/array.c.
+_OF_ANOTHER_CAPTURE, _FROM_OUTSIDE, _OF_A_BODY_AROUND, _OF_A_BODY_THAT_ENDED = range(1, 5)
+
+
+def _refused(x, why):
+    name, at = _arguments.name_of(x) or "x", _arguments.place()
+    begun = "{}:{}".format(*_core.capture_place())
+    if why == _OF_A_BODY_THAT_ENDED:
+        said = "was made in a body that has ended: give it as a result of that"
+    elif why == _OF_A_BODY_AROUND:
+        said = "was made outside of the body being captured"
+    else:
+        made = "{}:{}".format(*x._made) if why == _OF_ANOTHER_CAPTURE else ""
+        said = (
+            f"{f'was made at {made}, ' if made else 'is an array from '}outside of the function captured at "
+            f"{begun}, which cannot change it: give it as an argument and return what it becomes"
+        )
+    return WriteError(f"{at}{name}[…] = …: {name} {said}", x)
 
 
 # ---- indices that are out of range ----

@@ -10,7 +10,7 @@ import time
 import types
 
 from . import _arguments, _core, _export, _guards, _reuse, _sizes, tree
-from ._errors import InvalidError
+from ._errors import InvalidError, WriteError
 from ._function import Function
 from ._keys import value_key
 from ._trace import (
@@ -25,6 +25,7 @@ from ._trace import (
     given_leaves,
     marked,
     place,
+    recorded,
     STATIC,
 )
 
@@ -369,8 +370,14 @@ class Compiled(_core.JitBase):
             return self._inline(dynamic, static, named_dynamic, named_static, len(args))
         program, operands = self._program(dynamic, static, named_dynamic, named_static, len(args))
         out = program.exe.run(operands)
-        self._remember(args, named, program.exe, program.guards, program.unflatten)
-        return tree.unflatten(program.traced.out_tree, out)
+        updates = program.traced.updates
+        if not updates:
+            self._remember(args, named, program.exe, program.guards, program.unflatten)
+            return tree.unflatten(program.traced.out_tree, out)
+        n, given = len(out) - len(updates), len(program.traced.names)
+        for i, now in zip(updates, out[n:]):
+            operands[given + i]._become(now)
+        return tree.unflatten(program.traced.out_tree, out[:n])
 
     def _split(self, args, named):
         n = len(args)
@@ -411,10 +418,10 @@ class Compiled(_core.JitBase):
                     f"argument {name} is {_arguments.found(value)}{advice}"
                 ) from None
 
-    def _captured(self, static, named_static, n, *how):
+    def _captured(self, static, named_static, n, *how, may_write=False):
         """The function, captured (how: the further arguments of capture)."""
         with self._mode():
-            return capture(self._whole(static, named_static, n), *how, jit=True)
+            return capture(self._whole(static, named_static, n), *how, jit=True, may_write=may_write)
 
     def _mode(self):
         """Within this, the function is captured."""
@@ -447,9 +454,13 @@ class Compiled(_core.JitBase):
             return self._put_in_place(fun, leaves, weak, treedef)
         key = self._body_key(static, named_static, _reuse.kinds(leaves, weak, treedef))
         given = self._given(static, named_static, n)
-        with self._mode():
-            how = (dynamic, named, leaves, weak)
-            t = _reuse.traced(self._bodies, key, self._fun, given, fun, *how, jit=True)
+        try:
+            with self._mode():
+                how = (dynamic, named, leaves, weak)
+                t = _reuse.traced(self._bodies, key, self._fun, given, fun, *how, jit=True)
+        except WriteError as error:  # an array of the program around
+            _core.known(error)
+            return self._put_in_place(fun, leaves, weak, treedef)
         out = t.function.call(t.operands())
         return tree.unflatten(t.out_tree, marked(out, t.weak_out, False))
 
@@ -458,7 +469,8 @@ class Compiled(_core.JitBase):
         return (self._static, self._static_names, self._control, *fixed, kinds)
 
     def _put_in_place(self, fun, leaves, weak, treedef):
-        """Inside of another program whose sizes are symbols: they mean something there alone."""
+        """Inside of another program whose sizes are symbols, which mean something there alone, or whose
+        arrays the function writes to."""
         seen = []
 
         def flat(*values):
@@ -469,8 +481,9 @@ class Compiled(_core.JitBase):
             return found
 
         with self._mode():
-            out = _core.invoke(body_of(flat, self._fun, getattr(fun, "_given", None), True), leaves, False)
-        out_tree, weak_out = seen[0]
+            body = body_of(flat, self._fun, getattr(fun, "_given", None), True)
+            out = recorded(lambda: _core.invoke(body, leaves, False))
+        out_tree, weak_out = seen[-1]
         return tree.unflatten(out_tree, marked(out, weak_out, False))
 
     def _given(self, static, named_static, n):
@@ -561,7 +574,7 @@ class Compiled(_core.JitBase):
 
             def captured():
                 how = (dynamic, named, leaves, types, weak, declared, hints)
-                return self._captured(static, named_static, n, *how)
+                return self._captured(static, named_static, n, *how, may_write=True)
 
             try:
                 traced, p.guards, watch = _guards.watched(captured, self._fun, given, numbers)
@@ -577,7 +590,7 @@ class Compiled(_core.JitBase):
         p.traced.leaves = p.traced.hidden = None
         options = {"donate": self._donated(dynamic, static, named), **self._options}
         if any(p.traced.weak_out):
-            options["weak"] = bytes(p.traced.weak_out)
+            options["weak"] = bytes([*p.traced.weak_out, *[False] * len(p.traced.updates)])
         p.exe = _compile(p.traced.function, p.name, since, options, why)
         out_tree = p.traced.out_tree
         p.unflatten = (

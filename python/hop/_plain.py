@@ -22,13 +22,18 @@ def _stacked(rows, like, n=None):
     return out
 
 
+def _own(arrays):
+    """Arrays as a body gets them: what it writes to them is its own, as in a program."""
+    return [x._alias() if isinstance(x, _core.ArrayBase) else x for x in arrays]
+
+
 def while_loop(test, step, carry, limit, has_rows):
     k, rows = len(carry), []
     values, trips = list(carry), 0
-    while bool(test(*values)[0]):
+    while bool(test(*_own(values))[0]):
         if trips == limit:
             raise CheckError(f"while_loop: more than max_trips trips ({limit})")
-        out = step(*values)
+        out = step(*_own(values))
         values, trips = out[:k], trips + 1
         rows.append(out[k:])
     return [*values, asarray(trips), *_stacked(rows, values, limit)] if has_rows else values
@@ -37,16 +42,16 @@ def while_loop(test, step, carry, limit, has_rows):
 def fori_loop(step, lower, upper, carry):
     values = list(carry)
     for i in range(int(lower), int(upper)):
-        values = step(asarray(i), *values)
+        values = step(asarray(i), *_own(values))
     return values
 
 
 def scan(step, carry, xs, n, reverse):
     """There is one step at least."""
     k, rows = len(carry), [None] * n
-    values = list(carry)
+    values, xs = list(carry), _own(xs)
     for i in reversed(range(n)) if reverse else range(n):
-        out = step(*values, *[x[i] for x in xs])
+        out = step(*_own(values), *[x[i] for x in xs])
         values, rows[i] = out[:k], [asarray(y) for y in out[k:]]
     return [*values, *_stacked(rows, rows[0])]
 

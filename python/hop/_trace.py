@@ -9,7 +9,7 @@ import types
 from . import _core, _dtypes, _effects, tree
 from ._arguments import found as _found, place, twins
 from ._dtypes import is_number
-from ._errors import InvalidError, TracerError
+from ._errors import InvalidError, TracerError, WriteError
 from ._ops import asarray
 from ._ops.creation import _strong
 
@@ -203,15 +203,16 @@ def parameter_names(args, named, roots):
 
 class Traced:
     """A captured function: its program, what it uses from outside, the structure of its results, and which
-    leaves of arguments and results are weak. constraints: what the sizes of arguments must satisfy."""
+    leaves of arguments and results are weak. constraints: what the sizes of arguments must satisfy. updates:
+    which arrays from outside it writes to, by number; what they become are results behind the others."""
 
     __slots__ = (
         "function", "hidden", "constraints", "out_tree", "names", "leaves", "in_tree", "weak", "weak_out",
-        "_made",
+        "updates", "_made",
     )  # fmt: skip
 
     def __init__(self):
-        self._made = {}
+        self.updates, self._made = (), {}
 
     def operands(self):
         return [*self.leaves, *self.hidden]
@@ -238,11 +239,15 @@ class Traced:
         return self._made[key]
 
 
-def capture(fun, args, named=None, leaves=None, types=None, weak=None, sizes="", hints=None, jit=False):
+def capture(
+    fun, args, named=None, leaves=None, types=None, weak=None, sizes="", hints=None, jit=False,
+    may_write=False,
+):  # fmt: skip
     """fun on traced values with the types of these arguments. leaves and weak: what arguments_of gave. types:
     one per leaf, a text, an array that has the type, or such an array and the axis that it is without.
     sizes: declarations of sizes, "[T in 1..9]"; hints: those of the call at hand, by name. jit: the function
-    is one under jit."""
+    is one under jit. may_write: arrays of numbers from outside that it writes to are updated by those who run
+    it."""
     named = named or {}
     roots = call_names(fun, len(args))
     t = Traced()
@@ -265,13 +270,25 @@ def capture(fun, args, named=None, leaves=None, types=None, weak=None, sizes="",
         seen.append((out_tree, weak_out))
         return found
 
-    types = leaves if types is None else types
-    name = function_name(fun) + sizes
-    t.function, t.hidden, t.constraints = controlled(
-        lambda: _core.capture(flat, name, t.names, list(types), hints), fun
-    )
+    name, types = function_name(fun) + sizes, list(leaves if types is None else types)
+    made, written = controlled(lambda: _capture_writing(flat, name, t.names, types, hints, may_write), fun)
+    t.function, t.hidden, t.constraints = made
     t.out_tree, t.weak_out = seen[-1]
+    t.updates = tuple([next(i for i, x in enumerate(t.hidden) if x._origin is y) for y in written])
     return t
+
+
+def _capture_writing(fun, name, names, types, hints, may_write):
+    """(what _core.capture gives, the arrays of numbers from outside that fun writes to: what they become are
+    results behind the others)"""
+    written = []
+    while True:
+        try:
+            return _core.capture(fun, name, names, types, hints, written), written
+        except WriteError as error:
+            if not may_write or error.array._traced or any(error.array is x for x in written):
+                raise
+            written.append(error.array)
 
 
 def controlled(capture, fun=None):
@@ -386,10 +403,27 @@ def run_or_record(build, leaves, name):
     """build(*values) -> values, which records operators that take functions: in the program at work, or in
     one that is run at once."""
     if _core.tracing():
-        return _effects.settled(lambda: build(*leaves))
+        return recorded(lambda: build(*leaves))
     names = [f"x{i}" for i in range(len(leaves))]
-    function, hidden, _ = controlled(lambda: _core.capture(build, name, names, list(leaves)))
-    return function.compile().run([*leaves, *hidden])
+    made, written = controlled(lambda: _capture_writing(build, name, names, list(leaves), None, True))
+    function, hidden, _ = made
+    out = function.compile().run([*leaves, *hidden])
+    n = len(out) - len(written)
+    for x, now in zip(written, out[n:]):
+        x._become(now)
+    return out[:n]
+
+
+def recorded(build):
+    """What build() gives, which records an operator that takes functions. An array of numbers known now that
+    one of these writes to is made a value of the program, and they are captured again."""
+    while True:
+        try:
+            return _effects.settled(build)
+        except WriteError as error:
+            if not _core.trace_here(error.array):
+                raise
+            _core.known(error)
 
 
 def raise_differences(what, lines):

@@ -9,10 +9,10 @@ __all__ = [
 import functools
 import re
 
-from . import _arguments, _core, _effects, _reuse, _shapes, tree
+from . import _arguments, _core, _reuse, _shapes, tree
 from ._arguments import place
 from ._dtypes import float32
-from ._errors import InvalidError
+from ._errors import InvalidError, WriteError
 from ._keys import value_key
 from ._reuse import captured, transform_of
 from ._ops import asarray, astype, broadcast_shapes, broadcast_to, expand_dims, zeros, zeros_like
@@ -27,6 +27,7 @@ from ._trace import (
     body_of,
     marked,
     named as named_body,
+    recorded,
     run_or_record,
 )
 
@@ -766,8 +767,8 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
             return found
 
         body = body_of(flat, fun)
-        out = _effects.settled(lambda: _core.invoke(body, leaves, True))
-        out_tree, weak_out = seen[0]
+        out = recorded(lambda: _core.invoke(body, leaves, True))
+        out_tree, weak_out = seen[-1]
         return tree.unflatten(out_tree, marked(out, weak_out))
 
     return checkpointed
@@ -784,7 +785,11 @@ def _checkpoint_body(bodies, fun, whole, fixed, dynamic, named, leaves, weak, tr
         return None
     names = argument_names(fun, len(dynamic) + len(fixed))
     given = {names[i]: x for i, x in fixed.items() if i < len(names)}
-    t = _reuse.traced(bodies, key, fun, given, whole, dynamic, named, leaves, weak)
+    try:
+        t = _reuse.traced(bodies, key, fun, given, whole, dynamic, named, leaves, weak)
+    except WriteError as error:  # an array of the program around
+        _core.known(error)
+        return None
     return None if any(t.weak_out) else t
 
 

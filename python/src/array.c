@@ -77,6 +77,7 @@ PyObject *array_of_tensor(hop_tensor *t)
     a->dtype = (int16_t)dtype_named(hop_tensor_dtype(t));
     a->rank = (int16_t)hop_tensor_rank(t);
     a->born = frame_outermost();
+    a->body = a->born ? hop_body_number() : 0;
     return (PyObject *)a;
 }
 
@@ -865,6 +866,10 @@ static PyObject *method_alias(PyObject *self, PyObject *unused)
     if (!b) return NULL;
     b->capture = a->capture;
     b->value = a->value;
+    if (frame_alive(a->capture) && array_now(a, user_place(), &b->value)) {
+        Py_DECREF(b);
+        return NULL;
+    }
     b->made = a->made;
     b->dtype = a->dtype;
     b->rank = a->rank;
@@ -906,39 +911,99 @@ static PyObject *method_marked(PyObject *self, PyObject *number)
     return b;
 }
 
-/* What x[i] = y does: this array holds what the other one holds. */
+/* ---- writing ---- */
+
+int array_here(array_object *a, hop_place at, hop_val *out)
+{
+    hop_val v = a->variable ? a->value : hop_assignable_at(at, a->value);
+    *out = v;
+    if (!v.scope) {
+        raise_status(hop_failed());
+        return -1;
+    }
+    if (v.scope == a->value.scope && v.id == a->value.id) return 0;
+    if (journal_variable(a)) return -1;
+    a->value = v;
+    a->variable = true;
+    return 0;
+}
+
+int array_now(array_object *a, hop_place at, hop_val *out)
+{
+    if (array_here(a, at, out)) return -1;
+    if (a->variable) *out = hop_current_at(at, *out);
+    if (out->scope) return 0;
+    raise_status(hop_failed());
+    return -1;
+}
+
+/* A traced array of the capture at work holds another value. */
+static int assign(array_object *a, PyObject *other)
+{
+    const array_object *b = as_array(other);
+    struct operand given = { .array = other };
+    hop_place at = user_place();
+    hop_val here, v;
+    if (operand_value(&given, at, &v) || array_here(a, at, &here)) return -1;
+    v = hop_current_at(at, v);
+    if (v.scope && !a->variable) {
+        a->value = v;
+        a->made = at;
+        a->weak = b->weak;
+        a->number = b->number;
+        return 0;
+    }
+    if (v.scope && !hop_assign_at(at, here, v)) return 0;
+    raise_status(hop_failed());
+    return -1;
+}
+
+/* Why an array cannot be written here. */
+enum refusal { WRITTEN, OF_ANOTHER_CAPTURE, FROM_OUTSIDE, OF_A_BODY_AROUND, OF_A_BODY_THAT_ENDED };
+static enum refusal refusal_of(const array_object *a)
+{
+    const struct frame *f = frame_top();
+    if (a->capture) return f && a->capture == f->serial ? WRITTEN : OF_ANOTHER_CAPTURE;
+    if (!f || a->body == hop_body_number()) return WRITTEN;
+    if (!a->body || a->born != frame_outermost()) return FROM_OUTSIDE;
+    return hop_body_is_open(a->body) ? OF_A_BODY_AROUND : OF_A_BODY_THAT_ENDED;
+}
+
+/* _become(other): this array holds what the other one holds; what x[i] = y does. Gives 0, or why it cannot
+ * (enum refusal). */
 static PyObject *method_become(PyObject *self, PyObject *other)
 {
     array_object *a = as_array(self), *b = is_array(other) ? as_array(other) : NULL;
-    if (b && a->capture != b->capture) {
-        hop_place at = user_place();
-        if (a->capture)
-            return raise_tracer("%s:%d: x[i] = y: x was made at %s:%d, in another function that is being "
-                                "captured: give it to this one as an argument, and return x.at[i].set(y)",
-                                at.file, at.line, a->made.file, a->made.line);
-        return raise_tracer(
-            "%s:%d: x[i] = y: x is an array from outside of the function that is being captured, which "
-            "cannot change it: give it as an argument, and return x.at[i].set(y)",
-            at.file, at.line);
-    }
     if (!b || a->dtype != b->dtype || a->rank != b->rank) {
         PyErr_SetString(PyExc_ValueError, "an array can only become one of its own type");
         return NULL;
     }
+    if (a->capture && check_alive(a, user_place())) return NULL;
+    enum refusal why = refusal_of(a);
+    if (why != WRITTEN) return PyLong_FromLong(why);
+    if (b->capture && !a->capture && array_trace(self, user_place())) return NULL;
+    if (a->capture) return assign(a, other) ? NULL : PyLong_FromLong(WRITTEN);
+    hop_tensor *now = concrete_tensor(b), *old = concrete_tensor(a);
+    if (!now || !old || journal_elements(a)) return NULL;
     a->weak = b->weak;
-    if (a->capture) {
-        a->value = b->value;
-        a->made = b->made;
-        a->number = b->number;
-    } else {
-        hop_tensor *old = a->tensor;
-        a->tensor = hop_tensor_ref(b->tensor);
-        a->memory = b->memory = (uint8_t)seen_twice(b);
-        Py_CLEAR(a->origin);
-        Py_CLEAR(a->base);
-        hop_tensor_free(old);
-    }
-    Py_RETURN_NONE;
+    a->tensor = hop_tensor_ref(now);
+    a->memory = b->memory = (uint8_t)seen_twice(b);
+    Py_CLEAR(a->origin);
+    Py_CLEAR(a->base);
+    Py_CLEAR(a->slices);
+    hop_tensor_free(old);
+    return PyLong_FromLong(WRITTEN);
+}
+
+/* trace_here(array): whether a concrete array that the body at work has made has become a value of it, so
+ * that bodies inside may write to it */
+static PyObject *trace_here(PyObject *self, PyObject *array)
+{
+    (void)self;
+    const array_object *a = is_array(array) ? as_array(array) : NULL;
+    bool ours = a && !a->capture && frame_top() && a->body == hop_body_number();
+    if (ours && array_trace(array, user_place())) return NULL;
+    return PyBool_FromLong(ours);
 }
 
 /* ---- signs ---- */
@@ -1013,7 +1078,7 @@ static PyMethodDef array_methods[] = {
     { "_marked", method_marked, METH_O,
       "_marked(number): the same value, weak; one that stands for a Python number" },
     { "_alias", method_alias, METH_NOARGS, "another array with the same elements, in the same memory" },
-    { "_become", method_become, METH_O, "holds what the other array holds from now on" },
+    { "_become", method_become, METH_O, "holds what the other array holds from now on; 0, or why it cannot" },
     { "_to_dlpack", array_to_dlpack, METH_VARARGS, "_to_dlpack(versioned, copied): a DLPack capsule" },
     { NULL, NULL, 0, NULL },
 };
@@ -1067,6 +1132,8 @@ static PyObject *number_of(PyObject *self, PyObject *x)
 static PyMethodDef functions[] = {
     { "note_reads", note_reads, METH_O,
       "note_reads(list or None): where arrays are noted whose elements Python reads; gives the one before" },
+    { "trace_here", trace_here, METH_O,
+      "trace_here(array): whether a concrete array of the body at work became a value of it" },
     { "number", number_of, METH_O, "number(x): an array that behaves as the Python number does" },
     { "full", make_full, METH_VARARGS, "full(code, dims, number)" },
     { "from_numbers", from_numbers, METH_VARARGS, "from_numbers(code, dims, list)" },

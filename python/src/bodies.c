@@ -18,11 +18,13 @@ const char *body_name(PyObject *fun)
 static int set_results(const struct body *b, PyObject *given, hop_val *out)
 {
     PyObject *list = PySequence_List(given);
-    Py_ssize_t n = list ? PyList_Size(list) : 0;
     int failed = list ? 0 : BODY_RAISED;
+    for (Py_ssize_t i = 0; b->written && i < PyList_Size(b->written) && !failed; i++)
+        failed = PyList_Append(list, PyList_GetItem(b->written, i)) ? BODY_RAISED : 0;
+    Py_ssize_t n = list ? PyList_Size(list) : 0;
     hop_val *values = out;
     hop_place at = user_place();
-    if (list && b->n_out >= 0 && n != b->n_out) {
+    if (!failed && b->n_out >= 0 && n != b->n_out) {
         PyErr_Format(PyExc_TypeError, "a body gives %zd results, expected %d", n, b->n_out);
         failed = BODY_RAISED;
     }
@@ -52,6 +54,8 @@ int run_body(void *env, const hop_val *in, hop_val *out)
         PyObject *a = array_of_value(in[i], at);
         if (!a || PyTuple_SetItem(args, i, a)) Py_CLEAR(args);
     }
+    for (Py_ssize_t i = 0; args && b->written && i < PyList_Size(b->written); i++)
+        if (array_trace(PyList_GetItem(b->written, i), at)) Py_CLEAR(args);
     PyObject *given = args ? PyObject_Call(b->fun, args, NULL) : NULL;
     Py_XDECREF(args);
     int failed = given ? set_results(b, given, out) : BODY_RAISED;
@@ -72,7 +76,12 @@ int read_values(PyObject *o, hop_place at, struct values *out)
     out->data = PyMem_Calloc((size_t)out->n + 1, sizeof *out->data);
     int failed = out->data ? 0 : -1;
     if (failed) PyErr_NoMemory();
-    for (int i = 0; i < out->n && !failed; i++) failed = value_of(PyList_GetItem(list, i), at, &out->data[i]);
+    for (int i = 0; i < out->n && !failed; i++) {
+        PyObject *x = PyList_GetItem(list, i);
+        failed = value_of(x, at, &out->data[i]);
+        /* operands are values, whatever becomes of the array meanwhile */
+        if (!failed && is_array(x) && as_array(x)->variable) out->data[i] = hop_current_at(at, out->data[i]);
+    }
     Py_DECREF(list);
     return failed;
 }
@@ -87,6 +96,7 @@ int operation_begin(struct operation *o)
 bool operation_ready(struct operation *o, int n)
 {
     o->hidden = PyList_Size(frame_top()->hidden);
+    o->journal = journal_mark();
     o->n = n;
     if (n != HOP_ANY && !(o->results = PyMem_Calloc((size_t)n + 1, sizeof *o->results))) {
         PyErr_NoMemory();
@@ -104,6 +114,7 @@ PyObject *operation_end(struct operation *o, int status)
         PyObject *hidden = frame_top()->hidden;
         PyList_SetSlice(hidden, o->hidden, PyList_Size(hidden), NULL);
         PyErr_Restore(type, value, trace);
+        journal_undo(o->journal);
     } else {
         int n = o->n;
         const hop_val *results = o->results ? o->results : hop_given(&n);

@@ -7,7 +7,8 @@
 
 struct body {
     PyObject *fun;
-    int n_in, n_out; /* n_out < 0: as many as it gives */
+    int n_in, n_out;   /* n_out < 0: as many as it gives */
+    PyObject *written; /* list: concrete arrays that are values while it runs, and results behind; or NULL */
 };
 /* What the user calls a body (its attribute _name), NULL: nothing. The text lives as long as fun. */
 const char *body_name(PyObject *fun);
@@ -24,6 +25,7 @@ int read_values(PyObject *o, hop_place at, struct values *out); /* -1 and an exc
 struct operation {
     hop_place at;
     Py_ssize_t hidden;
+    size_t journal;
     hop_val *results; /* NULL: hop_given says what there is */
     int n;
 };

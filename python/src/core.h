@@ -59,7 +59,9 @@ typedef struct array_object {
     uint8_t
         weak;    /* made of Python numbers alone: WEAK_REAL (shown as f32) or WEAK_INT (i64); else NOT_WEAK */
     bool number; /* weak and traced: stands for a Python number; a real one is a value of f64 */
+    bool variable;    /* traced: the value is a variable of the library's, which bodies may assign to */
     uint64_t born;    /* concrete: the serial of the outermost capture that it was made in; 0: in none */
+    uint64_t body;    /* the same: the number of the body, hop_body_number */
     PyObject *origin; /* what it is another look at: an array, or an object with a buffer; NULL: nothing */
     PyObject *base, *slices; /* a part of an array from outside, taken inside of a capture; NULL: it is not */
 } array_object;
@@ -93,7 +95,23 @@ void array_set_origin(PyObject *made, PyObject *source); /* either may be NULL *
 PyObject *array_without_elements(PyObject *self);        /* an array that has nothing but a type */
 /* The elements are about to be known to Python code, which a capture may make part of its program. */
 void array_note_read(array_object *a);
+/* The value of a traced array whose capture is alive, as the body at work there sees it: that may be a
+ * variable. -1 and an exception. */
+int array_here(array_object *a, hop_place at, hop_val *out);
+int array_now(array_object *a, hop_place at, hop_val *out); /* what it holds at the moment, no variable */
 int array_init(PyObject *module);
+
+/* ---- the journal (journal.c): what writes changed about arrays, to be taken back ---- */
+
+int array_trace(PyObject *array, hop_place at); /* a concrete array becomes a value of the body at work */
+int journal_variable(array_object *a);          /* before its value becomes a variable */
+int journal_elements(array_object *a); /* before a concrete array holds others, while somebody may ask */
+size_t journal_mark(void);
+void journal_undo(size_t mark); /* everything since then, the last one first */
+/* A capture has ended well: what concerns arrays from outside is kept while another one is at work, arrays
+ * of the list are again what they were. */
+void journal_end(size_t mark, uint64_t capture, PyObject *written);
+int journal_init(PyObject *module);
 
 /* ---- sizes that are no numbers ---- */
 

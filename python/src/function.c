@@ -67,6 +67,15 @@ static PyObject *tracing(PyObject *self, PyObject *unused)
     return PyBool_FromLong(top != NULL);
 }
 
+/* capture_place(): (file, line) at which the innermost capture was begun */
+static PyObject *capture_place(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    hop_place at = top ? top->at : (hop_place){ "", 0 };
+    return Py_BuildValue("(si)", at.file ? at.file : "", at.line);
+}
+
 /* traced_here(array): whether it is a value of the innermost capture */
 static PyObject *traced_here(PyObject *self, PyObject *o)
 {
@@ -189,7 +198,7 @@ static int read_parameter(PyObject *given, hop_param *p, PyObject **kept, hop_pl
         return *kept && (p->type = PyUnicode_AsUTF8AndSize(*kept, NULL)) ? 0 : -1;
     }
     if (check_alive(a, at)) return -1;
-    p->like = a->value;
+    if (array_now(a, at, &p->like)) return -1;
     if (axis < 0) return 0;
     *kept = PyUnicode_FromFormat("%ld", axis);
     return *kept && (p->without = PyUnicode_AsUTF8AndSize(*kept, NULL)) ? 0 : -1;
@@ -234,10 +243,11 @@ static PyObject *captured(struct frame *f, hop_fn *fn, int status)
     return all;
 }
 
-/* capture(fun, name, names, types, hints=None): fun on traced values of these types -> (Function, arrays it
- * uses from outside, which are further arguments, texts about the sizes that it was made for). types: lists
- * of texts, of arrays whose types they are, of (array, axis that is left out). hints: a dict, sizes of
- * symbols of the parameters in the call at hand. */
+/* capture(fun, name, names, types, hints=None, written=None): fun on traced values of these types ->
+ * (Function, arrays it uses from outside, which are further arguments, texts about the sizes that it was made
+ * for). types: lists of texts, of arrays whose types they are, of (array, axis that is left out). hints: a
+ * dict, sizes of symbols of the parameters in the call at hand. written: a list of concrete arrays from
+ * outside that fun may write to: what they become are results behind the others. */
 PyObject *function_capture(PyObject *self, PyObject *args)
 {
     const char *name;
@@ -245,8 +255,8 @@ PyObject *function_capture(PyObject *self, PyObject *args)
     PyObject *names, *types, *hints = Py_None;
     struct parameters params = { 0 };
     (void)self;
-    if (!PyArg_ParseTuple(args, "OsO!O!|O", &b.fun, &name, &PyList_Type, &names, &PyList_Type, &types,
-                          &hints))
+    if (!PyArg_ParseTuple(args, "OsO!O!|OO!", &b.fun, &name, &PyList_Type, &names, &PyList_Type, &types,
+                          &hints, &PyList_Type, &b.written))
         return NULL;
     if (hints != Py_None && !PyDict_Check(hints)) {
         PyErr_SetString(PyExc_TypeError, "hints: expected a dict");
@@ -255,6 +265,7 @@ PyObject *function_capture(PyObject *self, PyObject *args)
     struct frame f = { .outer = top, .at = user_place(), .hints = hints == Py_None ? NULL : hints };
     hop_fn *fn = NULL;
     PyObject *all = NULL;
+    size_t journal = journal_mark();
     f.hidden = PyList_New(0);
     f.constraints = PyList_New(0);
     if (f.hidden && f.constraints && !read_parameters(names, types, f.at, &params)) {
@@ -264,6 +275,8 @@ PyObject *function_capture(PyObject *self, PyObject *args)
         int status = hop_capture_params_at(f.at, &fn, name, params.list, b.n_in, HOP_ANY, run_body, &b);
         top = f.outer;
         all = captured(&f, fn, status);
+        if (all) journal_end(journal, f.serial, b.written);
+        else journal_undo(journal);
     }
     parameters_drop(&params);
     frame_drop(&f);
@@ -998,11 +1011,12 @@ static PyType_Spec exe_spec = { "hop._core.Executable", sizeof(exe_object), 0,
 
 static PyMethodDef functions[] = {
     { "tracing", tracing, METH_NOARGS, "whether this thread is in a capture" },
+    { "capture_place", capture_place, METH_NOARGS, "where the innermost capture was begun" },
     { "traced_here", traced_here, METH_O,
       "traced_here(array): whether it is a value of the innermost capture" },
     { "capture", function_capture, METH_VARARGS,
-      "capture(fun, name, names, types, hints=None) -> (Function, arrays used from outside, texts about "
-      "sizes)" },
+      "capture(fun, name, names, types, hints=None, written=None) -> (Function, arrays used from outside, "
+      "texts about sizes)" },
     { "read", read_function, METH_VARARGS, "read(text, name=None) -> Function" },
     { NULL, NULL, 0, NULL },
 };

@@ -64,7 +64,7 @@ PyObject *raise_tracer(const char *format, ...)
 static _Thread_local long n_unknown;
 static void keep_unknown(PyObject *exception)
 {
-    n_unknown++;
+    n_unknown += PyObject_IsInstance(exception, error_class(ERROR_TRACER)) == 1;
     for (struct frame *f = frame_top(); f; f = f->outer)
         if (!f->unknown) f->unknown = Py_NewRef(exception);
 }
@@ -96,6 +96,15 @@ static PyObject *unknowns(PyObject *self, PyObject *unused)
     (void)self;
     (void)unused;
     return PyLong_FromLong(n_unknown);
+}
+
+/* known(exception): the captures at work may go on after it */
+static PyObject *forget_unknown(PyObject *self, PyObject *exception)
+{
+    (void)self;
+    for (struct frame *f = frame_top(); f; f = f->outer)
+        if (f->unknown == exception) Py_CLEAR(f->unknown);
+    Py_RETURN_NONE;
 }
 
 const char *text_or_null(PyObject *o)
@@ -317,6 +326,13 @@ PyObject *raise_invalid(const char *format, ...)
     return NULL;
 }
 
+/* is_package_code(code): whether it is hop's own */
+static PyObject *is_package_code(PyObject *self, PyObject *code)
+{
+    (void)self;
+    return PyBool_FromLong(code_of_package(code));
+}
+
 static PyObject *place(PyObject *self, PyObject *unused)
 {
     (void)self;
@@ -402,8 +418,10 @@ static PyMethodDef methods[] = {
     { "setup", setup, METH_VARARGS,
       "setup(Array, Tracer, dtypes, errors, folder, main thread): what the package defines" },
     { "place", place, METH_NOARGS, "the innermost line of the program that is not hop's own" },
+    { "is_package_code", is_package_code, METH_O, "is_package_code(code): whether it is hop's own" },
     { "call_place", call_place, METH_NOARGS,
       "that line and the function of the package that was called there, as messages begin" },
+    { "known", forget_unknown, METH_O, "known(exception): the captures at work may go on after it" },
     { "unknown", unknown, METH_O,
       "unknown(exception): the exception, which the captures at work will raise at their end" },
     { "unknowns", unknowns, METH_NOARGS,
@@ -424,8 +442,8 @@ PyMODINIT_FUNC PyInit__core(void)
     PyObject *m = PyModule_Create(&definition);
     if (!m) return NULL;
     if (array_init(m) || size_init(m) || exchange_init(m) || ops_init(m) || function_init(m) ||
-        bodies_init(m) || jit_init(m) || guards_init(m) || callback_init(m) || entry_init(m) ||
-        PyModule_AddStringConstant(m, "version", hop_version())) {
+        bodies_init(m) || jit_init(m) || guards_init(m) || callback_init(m) || journal_init(m) ||
+        entry_init(m) || PyModule_AddStringConstant(m, "version", hop_version())) {
         Py_DECREF(m);
         return NULL;
     }

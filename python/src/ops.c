@@ -368,10 +368,13 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
     raw.dtype = (int16_t)array_raw_dtype(a);
     PyObject *source = array_source(a);
     bool of_others = source && !is_array(source); /* who may be asked for it several times */
+    hop_val now = { 0, 0 };
+    if (a->capture && array_now(a, at, &now)) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
         array_object *seen = as_array(PyList_GetItem(f->hidden, i));
-        bool same_value = seen->value.scope == a->value.scope && seen->value.id == a->value.id;
-        bool same = seen->capture == a->capture && (a->capture ? same_value : seen->tensor == a->tensor);
+        bool same_value = seen->value.scope == now.scope && seen->value.id == now.id;
+        bool same_tensor = seen->tensor == a->tensor && (!source || seen->origin == source);
+        bool same = seen->capture == a->capture && (a->capture ? same_value : same_tensor);
         bool again = of_others && seen->origin == source && seen->dtype == raw.dtype;
         if (same || again) {
             *out = f->values[i];
@@ -389,7 +392,7 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
         f->room = room;
     }
     array_type_text(&raw, type);
-    hop_val v = a->capture ? hop_parameter_like_at(at, a->value) : hop_parameter_at(at, type);
+    hop_val v = a->capture ? hop_parameter_like_at(at, now) : hop_parameter_at(at, type);
     if (!v.scope) {
         raise_status(hop_failed());
         return -1;
@@ -431,10 +434,7 @@ int operand_value(const struct operand *o, hop_place at, hop_val *out)
         *out = number_value(o);
         return 0;
     }
-    if (a->capture && a->capture == frame_top()->serial) {
-        *out = a->value;
-        return 0;
-    }
+    if (a->capture && a->capture == frame_top()->serial) return array_here(a, at, out);
     if (check_alive(a, at)) return -1;
     if (!a->capture && !concrete_tensor(a)) return -1;
     if (!a->base) return lifted(a, at, out);

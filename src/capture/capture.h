@@ -188,6 +188,9 @@ struct scope *scope_root(struct capture *c);
 val scope_parameter(struct scope *s, type_id type);
 val lift_value(struct scope *s, val outer);
 bool in_scope(struct scope *s, uint64_t serial);
+/* The scope with that serial that is open, in captures around this one too; NULL: none. */
+struct scope *scope_with(struct scope *s, uint64_t serial);
+hop_place value_place(const struct scope *s, val v); /* where it was made */
 /* The scope around a body; around the function of a capture inside of another one the innermost scope of
  * that, whose module is another. NULL: none. */
 struct scope *scope_around(const struct scope *s);

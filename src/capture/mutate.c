@@ -131,8 +131,9 @@ val variable_read(struct scope *s, uint32_t variable)
 static _Noreturn void predicate_writes(struct capture *c, const struct variable *v,
                                        const struct scope *predicate)
 {
-    capture_throw("%s (%s) may not assign to arrays from outside of it: '%s' made at %s", predicate->what,
-                  capture_place_text(&c->arena, predicate->at), v->name,
+    const char *quote = *v->name ? "'" : "";
+    capture_throw("%s (%s) may not assign to arrays from outside of it: %s%s%s made at %s", predicate->what,
+                  capture_place_text(&c->arena, predicate->at), quote, *v->name ? v->name : "an array", quote,
                   capture_place_text(&c->arena, v->at));
 }
 
@@ -222,6 +223,36 @@ hop_val hop_variable_at(hop_place at, hop_val initial)
 {
     struct variable_args a = { .value = initial };
     return capture_edge(at, "variable", make_variable, &a) ? (hop_val){ 0, 0 } : a.out;
+}
+
+static void make_assignable(struct capture *c, void *args)
+{
+    struct variable_args *a = args;
+    struct scope *owner = scope_with(c->innermost, a->value.scope);
+    if (!owner || a->value.id >= owner->b.values.len) resolve(c->innermost, a->value); /* says why not */
+    if (!owner || owner == owner->capture->innermost) return;
+    uint32_t name = owner->b.values.data[a->value.id].name;
+    a->out = variable_new(owner, (val)a->value.id, name ? module_text(owner->capture->m, name) : "");
+    owner->capture->variables.data[a->out.id & ~VARIABLE_BIT].at = value_place(owner, (val)a->value.id);
+}
+hop_val hop_assignable_at(hop_place at, hop_val v)
+{
+    const struct capture *c = capture_current();
+    bool plain = v.scope < FIRST_SERIAL || is_variable(v) || !c || c->eager;
+    if (plain || (c->innermost && v.scope == c->innermost->serial)) return v;
+    struct variable_args a = { .value = v, .out = v };
+    return capture_edge(at, "assignable", make_assignable, &a) ? (hop_val){ 0, 0 } : a.out;
+}
+
+uint64_t hop_body_number(void)
+{
+    const struct capture *c = capture_current();
+    return c && c->innermost ? c->innermost->serial : 0;
+}
+int hop_body_is_open(uint64_t number)
+{
+    struct capture *c = capture_current();
+    return c && scope_with(c->innermost, number) != NULL;
 }
 
 static void read_newest(struct capture *c, void *args)
@@ -327,9 +358,20 @@ int hop_assign_at(hop_place at, hop_val variable, hop_val value)
 }
 
 static void rule_current(struct emission *e) { e->out[0] = operand_value(e->b, &e->in[0]); }
+/* In a capture around. */
+static void read_around(struct capture *c, void *args)
+{
+    struct variable_args *a = args;
+    struct capture *of = scope_with(c->innermost, a->variable.scope)->capture;
+    a->out = value_handle(of->innermost, variable_read(of->innermost, variable_index(of, a->variable)));
+}
 hop_val hop_current_at(hop_place at, hop_val variable)
 {
-    return capture_emit1(at, "current", rule_current, NULL, &variable, 1);
+    const struct capture *c = capture_current();
+    const struct scope *owner = c && is_variable(variable) ? scope_with(c->innermost, variable.scope) : NULL;
+    if (!owner || owner->capture == c) return capture_emit1(at, "current", rule_current, NULL, &variable, 1);
+    struct variable_args a = { .variable = variable };
+    return capture_edge(at, "current", read_around, &a) ? (hop_val){ 0, 0 } : a.out;
 }
 
 int hop_assign_where_at(hop_place at, hop_val variable, hop_val mask, hop_val value)

@@ -315,8 +315,7 @@ static struct scope *owner_of(struct scope *s, uint64_t serial)
     return s;
 }
 
-/* The same, in captures around this one too. */
-static struct scope *owner_around(struct scope *s, uint64_t serial)
+struct scope *scope_with(struct scope *s, uint64_t serial)
 {
     while (s && s->serial != serial) s = scope_around(s);
     return s;
@@ -364,7 +363,7 @@ dim checked_dim(const struct scope *owner, hop_dim d)
 dim resolve_dim(struct scope *s, hop_dim d)
 {
     if (d.scope == HANDLE_NUMBER_DIM) return dim_const(s->capture->m, (int64_t)d.id);
-    struct scope *owner = owner_around(s, d.scope);
+    struct scope *owner = scope_with(s, d.scope);
     if (!owner) capture_throw("a size was used outside of the capture or body in which it was made");
     return lift_from(s, owner, checked_dim(owner, d));
 }
@@ -418,7 +417,7 @@ struct late_param variable_entry(struct scope *s, uint32_t variable)
     return s->late.data[s->late.len - 1];
 }
 
-static hop_place value_place(const struct scope *s, val v)
+hop_place value_place(const struct scope *s, val v)
 {
     uint32_t n = v < s->b.values.len ? s->b.values.data[v].node : NODE_NONE;
     if (n == NODE_NONE) return s->at;
@@ -434,6 +433,8 @@ static _Noreturn void out_of_scope(struct capture *c, hop_val v)
         if (e->serial != v.scope) continue;
         bool known = !(v.id & VARIABLE_BIT) && v.id < e->n_values && e->lines[v.id];
         hop_place made = known ? (hop_place){ c->m->files.data[e->files[v.id]], (int)e->lines[v.id] } : e->at;
+        uint64_t variable = v.id & ~VARIABLE_BIT;
+        if (is_variable(v) && variable < c->variables.len) made = c->variables.data[variable].at;
         capture_throw("a value made at %s inside %s (%s) is used after that has ended; return it as a result",
                       capture_place_text(&c->arena, made), e->what, capture_place_text(&c->arena, e->at));
     }
@@ -504,7 +505,7 @@ type_id resolve_type(struct scope *s, hop_val v)
 {
     struct scope *eager = v.scope < FIRST_SERIAL || is_variable(v) ? NULL : eager_owner(s, v.scope);
     if (eager) return tensor_type(s->capture->m, eager_tensor(eager, v));
-    struct scope *owner = v.scope < FIRST_SERIAL ? NULL : owner_around(s, v.scope);
+    struct scope *owner = v.scope < FIRST_SERIAL ? NULL : scope_with(s, v.scope);
     if (!owner || is_variable(v) || v.id >= owner->b.values.len)
         capture_throw("expected a value of this capture or of one around it, to take its type");
     return lift_type_from(s, owner, builder_type(&owner->b, (val)v.id));
