@@ -16,7 +16,7 @@ import copy
 import linecache
 import random
 
-FEATURES = set()
+FEATURES = {"writes"}
 KINDS = ("int", "whole", "real")
 LENGTHS = (3, 10)  # of v: taken apart, and a loop
 
@@ -80,9 +80,13 @@ class Program:
         if self.kind == "int":
             self._numbers.append("b")
         one = self._literal()
+        # a second name of w: w is not bound anew then, which could make it one of two arrays
+        self._alias = self._chance(0.3)
         self._inside(f"x, y, z = a, {self._mixed('a', one)}, {one}", "m = b % 7", "w = v + 0", "box = Box(x)")
+        self._inside("u = w" if self._alias else "u = v * 2")
         self._inside("table = {'p': x, 'q': y}", f"row = [x, {self._literal()}]", "count = 0")
         self._inside("def near(p):", f"    return {self._closure()}")
+        self._inside("def fill(t, i, p):", "    if p > x:", "        t[i] = p", "    else:", "        t[0] += 1")
         self._inside("def note(p):", "    nonlocal count", "    count += 1", "    return p")
         self._returned = self._one("{}", "({}, w)", "{{'number': {}, 'vector': w}}", "[{}, count]")
         self._items = True
@@ -138,7 +142,7 @@ class Program:
         if name == "helper":
             return f"helper({argument}, {self._number(inner)})"
         if name == "w":
-            return f"{self._one('w', 'v')}[{self._index()}]"
+            return f"{self._one('w', 'v', 'u')}[{self._index()}]"
         if name == "table":
             return f"table[{self._one(repr('p'), repr('q'))}]"
         if name == "row":
@@ -223,12 +227,14 @@ class Program:
             self._emit(f"{variable} {self._one('=', '=', '+=', '-=')} {number}")
         elif kind < 0.55:
             self._emit(f"x, y = {self._one('y, x', f'{number}, x', f'y, {number}')}")
-        elif kind < 0.68:
-            self._emit(f"w[{self._index()}] {self._one('=', '+=')} {number}")
+        elif kind < 0.66 or kind < 0.8 and self._alias:
+            self._emit(f"{self._one('w', 'w', 'u')}[{self._index()}] {self._one('=', '+=')} {number}")
+        elif kind < 0.7:
+            self._emit(f"fill({self._one('w', 'u')}, {self._index()}, {number})")
         elif kind < 0.74:
-            self._emit(f"w {self._one('+=', '-=')} {number}" if self.kind == "int" else f"w = w + {number}")
+            self._emit(f"w = w + {number}")
         elif kind < 0.8:
-            self._emit(f"w = {self._one('w[::-1]', 'v + w', 'w - v', f'w * {self._literal()}')}")
+            self._emit(f"w = {self._one('w[::-1] + 0', 'v + w', 'w - u', f'w * {self._literal()}')}")
             self._emit("w = np.sin(w)" if self.kind == "real" else "w = w % 23")
         elif kind < 0.86:
             self._emit(f"table[{self._one(repr('p'), repr('q'))}] = {number}")

@@ -13,8 +13,8 @@ PENDING = {
     "nested_branches", "match_numbers", "match_structure", "membership", "walrus", "for_with_else",
     "none_first",
     "nonlocal_counter", "methods", "attribute_of_a_local_object", "append_in_a_loop", "items_of_a_dict",
-    "swap_in_a_list", "item_written_in_a_branch", "insertion_sort", "try_and_finally", "bound_by_a_loop",
-    "exception_that_is_caught", "generator_that_branches", "global_in_a_branch",
+    "swap_in_a_list", "try_and_finally", "bound_by_a_loop",
+    "exception_that_is_caught", "generator_that_branches",
 }  # fmt: skip
 
 
