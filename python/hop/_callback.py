@@ -6,7 +6,7 @@ import heapq
 import threading
 import weakref
 
-from . import _core, tree
+from . import _core, _effects, tree
 from ._ops import asarray
 from ._trace import function_name
 
@@ -57,7 +57,8 @@ class Callback(_core.CallbackBase):
         for i, (is_static, x) in enumerate(leaves):
             leaves[i] = x if is_static else next(arrays)
         args, named = tree.unflatten(self.treedef, leaves)
-        self.fun(*args, **named)
+        with _effects.of_the_host():
+            self.fun(*args, **named)
 
     def __del__(self, give=_names.give):
         self._unregister()  # first, so that nobody has the name then

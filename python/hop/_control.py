@@ -12,8 +12,8 @@ from ._ops import asarray, astype, ceil, concat, maximum, moveaxis
 from ._ops.creation import _strong
 from ._transforms import vmap
 from ._trace import (
-    arrays_of, arrays_of_results, body_leaves, body_of, check_same_tree, called, given_leaves, is_weak,
-    marked, raise_differences, raw_leaves, raw_result, recorded, run_or_record, type_text,
+    arrays_of, arrays_of_results, body_leaves, body_of, check_same_tree, called, given_leaves, given_to,
+    is_weak, marked, raise_differences, raw_leaves, raw_result, recorded, run_or_record, type_text,
 )  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def _branches(what, names, index, funs, operands):
                         raise _Again(joined)
                 return body_leaves(found)[0]
 
-            return body_of(flat, funs[k])
+            return body_of(flat, funs[k], given_to(funs[k], operands, treedef))
 
         bodies = tuple([body(k) for k in range(len(funs))])
         out = _core.switch(index, bodies, leaves)
@@ -234,7 +234,7 @@ def _chosen(what, names, k, funs, operands):
             _check_branches(what, names, seen[0], seen[-1])
             return []
 
-        return body_of(flat, funs[other])
+        return body_of(flat, funs[other], given_to(funs[other], operands, treedef))
 
     try:
         for other in builtins.range(len(funs)):
@@ -346,7 +346,7 @@ class _Carry:
     weak."""
 
     def __init__(self, what, init, body):
-        self.what, self.body = what, body
+        self.what, self.init, self.whose = what, init, body
         self.first = arrays_of_results(init)[0]
         self.leaves, self.weak, self.treedef = raw_leaves(init, "carry", constants=True)
         self.kinds = [(x.dtype, w) for x, w in zip(self.leaves, self.weak)]
@@ -354,6 +354,11 @@ class _Carry:
             self.kinds = [
                 (_dtypes.float32, w) if w and d is _dtypes.float64 else (d, w) for d, w in self.kinds
             ]
+
+    def body(self, flat, fun, before=0):
+        """A body that takes the carry behind so many other arguments."""
+        operands = (*(None,) * before, self.init)
+        return body_of(flat, fun, given_to(fun, operands, self.treedef))
 
     def begin(self, kinds):
         return [x if x.dtype is d else astype(x, d) for x, (d, _) in zip(self.leaves, kinds)]
@@ -370,9 +375,9 @@ class _Carry:
             if not _shapes.shapes_differ(x.shape, _shape(y)) and _fits(kinds[i], _kind(y)):
                 return None
             began = type_text(self.first[i]) if self.weak[i] else x._type
-            return f"{self.body} gives {type_text(y)}, the loop began with {began}{_why(x, y)}"
+            return f"{self.whose} gives {type_text(y)}, the loop began with {began}{_why(x, y)}"
 
-        check_same_tree(self.what, self.treedef, out_tree, self.body, "carry", differ)
+        check_same_tree(self.what, self.treedef, out_tree, self.whose, "carry", differ)
         wider = [_join(kind, _kind(y)) if kind[1] else kind for y, kind in zip(after, kinds)]
         if wider != kinds:
             raise _Again(wider)
@@ -435,7 +440,7 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, s
         steps = None if limit is None else _shapes.text(limit)
         return run_or_record(
             lambda *v: _core.while_loop(
-                body_of(test, cond_fun), body_of(step, body_fun), v, steps, schedule, stack
+                carry.body(test, cond_fun), carry.body(step, body_fun), v, steps, schedule, stack
             ),
             carry.begin(kinds),
             "while_loop",
@@ -501,7 +506,7 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
         def build(*v):
             given = list(v[: len(arrays)])
             ends = [b if isinstance(b, int) else given.pop(0) for b in bounds]
-            return _core.fori(body_of(step, body_fun), ends[0], ends[1], v[len(arrays) :], schedule)
+            return _core.fori(carry.body(step, body_fun, 1), ends[0], ends[1], v[len(arrays) :], schedule)
 
         return run_or_record(build, [*arrays, *carry.begin(kinds)], "fori_loop"), kinds
 
@@ -572,7 +577,7 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
 
         def build(*v):
             rows = [moveaxis(x, dim, 0) if dim else x for x in v[k:]]
-            return _core.scan(body_of(step, f), v[:k], rows, steps, reverse, schedule)
+            return _core.scan(carry.body(step, f), v[:k], rows, steps, reverse, schedule)
 
         return run_or_record(build, given, "scan"), kinds
 

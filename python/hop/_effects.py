@@ -25,7 +25,8 @@ from ._objects import MISSING, SIMPLE, is_buffer, is_foreign, namespace, nbytes,
 _MOST_ITEMS, _MOST_BYTES = 100_000, 1 << 16
 
 _PLAIN = frozenset((types.NoneType, bool, *SIMPLE))
-_HARMLESS = frozenset((*_PLAIN, range, slice, types.EllipsisType))
+_HARMLESS = {*_PLAIN, range, slice, types.EllipsisType}  # and arrays
+_SUBSCRIPT = ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE")
 
 
 # ---- what is inside of things ----
@@ -146,6 +147,9 @@ def _random_class(x):
     return None
 
 
+# Methods of C's.
+_BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
+
 _DICT = _Kind(_dict_items, "changes", lambda text, k: f"{text}[{k!r}]")
 _ROW, _SET = _Kind(_row), _Kind(_elements)
 _OBJECT, _CLASS, _FUNCTION = (
@@ -229,7 +233,10 @@ def _same(a, b):
 
 def _changes(note):
     """What is different in a thing."""
-    before, now = note.before, note.read(note.thing)
+    return _differ(note, note.before, note.read(note.thing))
+
+
+def _differ(note, before, now):
     if note.kind.opaque or type(before) is int or type(now) is int:
         return [] if before == now else [_Change(note, MISSING, before, now)]
     if isinstance(before, dict):
@@ -246,14 +253,27 @@ class Notes:
     variables that it may set."""
 
     def __init__(self, fun, given=None, own=()):
-        self.fun, self.list, self.codes, self._watch = fun, [], [], None
-        if not getattr(fun, _UNWATCHED, False) and (given or not _is_harmless(fun)):
+        self.fun, self.list, self.codes, self.quiet = fun, [], [], ()
+        given = {text: x for text, x in given.items() if type(x) not in _HARMLESS} if given else {}
+        if given or not self._is_harmless(own):
             self._look(given, own)
+
+    def _is_harmless(self, own):
+        """Whether there is nothing to note, as a quick look tells."""
+        code = getattr(self.fun, "__code__", None)
+        if _is_own(self.fun) or builtins.any(code in outer.quiet for outer in _active.notes):
+            return True
+        look = _Quick(self.fun, own)
+        harmless = look.is_harmless()
+        if harmless and not look.changes:
+            self.quiet = look.codes  # and so are functions that it makes, or calls
+        return harmless
 
     def _look(self, given, own):
         from ._guards import Watch  # which is made of what _arguments gives
 
-        watch = Watch(self.fun, (), given)
+        watch = Watch(self.fun)
+        watch.also(given)
         self.codes, seen = watch.codes, set()
         for p in watch.places:
             if p.is_cell and _plain_text(p.text) not in own:
@@ -269,8 +289,8 @@ class Notes:
             self._globals(code, space, seen, own)
 
     def _add(self, text, x, seen):
-        if isinstance(x, types.BuiltinFunctionType) and not isinstance(x.__self__, types.ModuleType):
-            text, x = text.rpartition(".")[0] or text, x.__self__
+        if isinstance(x, _BOUND) and not isinstance(x.__self__, types.ModuleType):
+            text, x = f"the {type(x.__self__).__name__} of {text}", x.__self__
         if x is None or x is MISSING or id(x) in seen:
             return
         seen.add(id(x))
@@ -347,9 +367,10 @@ def _plain_text(text):
 
 
 class _Outline:
-    """What code has: names, globals and attributes that it stores, modules that it imports."""
+    """What code has: names; globals, attributes and variables from outside that it stores; modules that it
+    imports; whether it has anything else that may change what exists; itself and the code in it."""
 
-    __slots__ = ("names", "globals", "attributes", "imports", "writes_cells")
+    __slots__ = ("names", "globals", "attributes", "cells", "imports", "changes", "codes")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -357,16 +378,18 @@ def _outline(code):
     """Of a code object and those of functions made in it."""
     out = _Outline()
     out.names, out.globals, out.attributes, out.imports = {*code.co_names}, set(), set(), set()
-    out.writes_cells = False
+    out.cells, out.changes, out.codes = set(), builtins.bool(out.names & _CHANGING), {code}
     for i in dis.get_instructions(code):
         if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             out.globals.add(i.argval)
+        elif i.opname in _SUBSCRIPT or i.opname == "BINARY_OP" and _is_in_place(i):
+            out.changes = True
         elif i.opname in ("STORE_ATTR", "DELETE_ATTR"):
             out.attributes.add(i.argval)
         elif i.opname == "IMPORT_NAME":
             out.imports.add(i.argval)
         elif i.opname in ("STORE_DEREF", "DELETE_DEREF") and i.argval in code.co_freevars:
-            out.writes_cells = True
+            out.cells.add(i.argval)
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
             more = _outline(inner)
@@ -374,38 +397,10 @@ def _outline(code):
             out.globals |= more.globals
             out.attributes |= more.attributes
             out.imports |= more.imports
-            out.writes_cells |= more.writes_cells
+            out.cells |= more.cells & {*code.co_freevars}
+            out.changes |= more.changes
+            out.codes |= more.codes
     return out
-
-
-def _is_harmless(fun, depth=8):
-    """Whether a function cannot have an effect, as can be told quickly: nothing that it reaches changes."""
-    if type(fun) is not types.FunctionType or not depth:
-        return isinstance(fun, types.BuiltinFunctionType) and isinstance(fun.__self__, types.ModuleType)
-    outline = _outline(fun.__code__)
-    if outline.globals or outline.attributes or outline.writes_cells or fun.__kwdefaults__:
-        return False
-    for cell in fun.__closure__ or ():
-        x = _in_cell(cell)[None]
-        if x is not MISSING and not _cannot_change(x, outline, depth):
-            return False
-    space = fun.__globals__
-    known = [space[n] for n in outline.names if n in space]
-    if outline.names & NAMESPACES or outline.imports:
-        return False
-    return builtins.all(_cannot_change(x, outline, depth) for x in (*known, *(fun.__defaults__ or ())))
-
-
-def _cannot_change(x, outline, depth):
-    if type(x) in _HARMLESS or isinstance(x, (_core.ArrayBase, _core.Size)):
-        return True
-    if isinstance(x, types.ModuleType):
-        return is_foreign(x.__dict__.get("__name__")) and not _draws(x, outline)
-    if isinstance(x, type):
-        return is_foreign(x.__module__)
-    if type(x) is types.FunctionType and is_foreign(x.__module__):
-        return not x.__closure__
-    return _is_harmless(x, depth - 1)
 
 
 _CHANGING = frozenset(
@@ -414,7 +409,150 @@ _CHANGING = frozenset(
      "difference_update", "intersection_update", "symmetric_difference_update", "move_to_end",
      "__setitem__", "__delitem__", "__setattr__", "__iadd__", "subtract", "itemset", "frombytes")
 )  # fmt: skip
-_SUBSCRIPT = ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE")
+# Builtins that change what they are given, or give what can be changed.
+_DOUBTFUL = NAMESPACES | {"setattr", "delattr", "next", "vars", "__dict__", "__import__"}
+
+
+class _Quick:
+    """A first look, at code and at values by their types alone: whether a function cannot have an effect,
+    because nothing that it reaches can change, or no code that it reaches changes anything."""
+
+    def __init__(self, fun, own=()):
+        """own: names of variables that it may set."""
+        self._todo, self._seen, self._left, self._own = [fun], set(), _MOST_VALUES, own
+        self._names, self._classes, self.codes = set(), [], set()
+        self.changes = self._can_change = False
+
+    def is_harmless(self):
+        try:
+            self._walk()
+            while self._methods():
+                self._walk()
+        except _Doubtful:
+            return False
+        return not (self.changes and self._can_change)
+
+    def _walk(self):
+        todo, seen = self._todo, self._seen
+        while todo:
+            x = todo.pop()
+            cls = type(x)
+            if cls in _HARMLESS or id(x) in seen:
+                continue
+            seen.add(id(x))
+            if cls is list or cls is dict:
+                self._can_change = True
+                self._values(x if cls is list else x.values())
+            else:
+                self._value(x, cls)
+
+    def _value(self, x, cls):
+        if cls is types.FunctionType:
+            self._function(x)
+        elif isinstance(x, (_core.ArrayBase, _core.Size)):
+            if str(cls.__module__).partition(".")[0] == "hop":
+                _HARMLESS.add(cls)
+        elif isinstance(x, (dict, list, tuple, set, frozenset, collections.deque)):
+            self._can_change |= not isinstance(x, (tuple, frozenset))
+            self._values(x.values() if isinstance(x, dict) else x)
+            if not is_foreign(cls.__module__):
+                self._object(x, cls)
+        elif isinstance(x, types.ModuleType):
+            if not is_foreign(x.__dict__.get("__name__")):
+                raise _Doubtful
+        elif isinstance(x, type):
+            if not is_foreign(x.__module__):
+                raise _Doubtful
+        elif cls is types.MethodType:
+            self._todo += [x.__func__, x.__self__]
+        elif isinstance(x, _core.JitBase):
+            self._todo.append(x.__dict__["_fun"])
+        elif isinstance(x, _core.Entry):
+            self._todo.append(x.__wrapped__)
+        elif cls is types.BuiltinFunctionType:
+            if type(x.__self__) is not types.ModuleType or x.__module__ not in _SAFE:
+                raise _Doubtful
+        elif is_buffer(x):
+            self._can_change = True
+        elif str(cls.__module__).partition(".")[0] == "hop":
+            pass
+        elif is_foreign(cls.__module__):
+            raise _Doubtful
+        else:
+            self._object(x, cls)
+
+    def _values(self, many):
+        self._left -= len(many)
+        if self._left < 0:
+            raise _Doubtful
+        if not _HARMLESS.issuperset(map(type, many)):
+            self._todo += [y for y in many if type(y) not in _HARMLESS]
+
+    def _object(self, x, cls):
+        self._can_change = True
+        self._values(_attributes(x).values())
+        if cls not in self._classes:
+            self._classes.append(cls)
+
+    def _function(self, fun):
+        if is_foreign(fun.__globals__.get("__name__")):
+            if str(fun.__globals__["__name__"]).partition(".")[0] != "hop":
+                raise _Doubtful
+        else:
+            outline, space = _outline(fun.__code__), fun.__globals__
+            stored = outline.attributes or (outline.globals | outline.cells).difference(self._own)
+            if stored or outline.imports or outline.names & _DOUBTFUL:
+                raise _Doubtful
+            self.changes |= outline.changes
+            self.codes |= outline.codes
+            self._names |= outline.names
+            for name in outline.names:
+                x = space.get(name)
+                if type(x) is types.ModuleType:
+                    self._module(x, outline)
+                else:
+                    self._todo.append(x)
+        self._todo += [_in_cell(cell)[None] for cell in fun.__closure__ or ()]
+        self._todo += fun.__defaults__ or ()
+        self._values((fun.__kwdefaults__ or {}).values())
+
+    def _module(self, module, outline):
+        name = str(module.__dict__.get("__name__"))
+        if is_foreign(name):
+            first = name.partition(".")[0]
+            if first != "numpy" and first not in _SAFE or _draws(module, outline):
+                raise _Doubtful
+            self.changes |= first == "numpy"
+            return
+        self._values([module.__dict__[n] for n in outline.names if n in module.__dict__])
+
+    def _methods(self):
+        """Methods whose names code has, and those that Python itself calls, are to be looked at."""
+        before = len(self._todo)
+        for cls in self._classes:
+            for base in type.__dict__["__mro__"].__get__(cls):
+                if is_foreign(base.__module__):
+                    continue
+                for name, x in base.__dict__.items():
+                    called = name[:2] == "__" and name not in ("__init__", "__new__")
+                    x = x.fget if type(x) is property else x
+                    x = x.__func__ if type(x) in (staticmethod, classmethod) else x
+                    if id(x) in self._seen or type(x) in _HARMLESS:
+                        continue
+                    if name in self._names or called and type(x) is types.FunctionType:
+                        self._todo.append(x)
+        return len(self._todo) > before
+
+
+class _Doubtful(Exception):
+    pass
+
+
+_MOST_VALUES = 20_000
+# Modules whose functions change nothing that they are given.
+_SAFE = frozenset(
+    ("hop", "math", "cmath", "builtins", "functools", "itertools", "typing", "dataclasses", "enum")
+)  # fmt: skip
 
 
 @functools.lru_cache(maxsize=1024)
@@ -434,11 +572,15 @@ def _sites(code):
         elif op in ("LOAD_ATTR", "LOAD_METHOD"):
             kind = "method" if x.argval in _CHANGING else "load"
             out.append((kind, x.argval, _base(given, i - 1), line))
-        elif op == "BINARY_OP" and x.argrepr.endswith("=") and x.argrepr not in ("==", "<=", ">=", "!="):
+        elif op == "BINARY_OP" and _is_in_place(x):
             out.append(("in place", None, None, line))
         elif op.startswith("LOAD_") and isinstance(x.argval, (str, tuple)) and "CONST" not in op:
             out += [("load", n, None, line) for n in ((x.argval,) if type(x.argval) is str else x.argval)]
     return out
+
+
+def _is_in_place(instruction):
+    return instruction.argrepr.endswith("=")
 
 
 def _base(given, i):
@@ -571,10 +713,14 @@ class watching:
 
     def _left_behind(self):
         """The error about effects of a function that ended with an exception, should it be run again."""
-        self._what = "the function, which is captured once more because of its control flow,"
         for change in self.notes.changes():
             if not self._is_filling(change):
-                return self._error(change, "that would happen twice")
+                text = change.note.kind.verb, f"{change.text}{self._at(change)}"
+                return InvalidError(
+                    f"{place()}{_called(self.notes.fun)} {' '.join(text)} before its control flow meets a "
+                    "value that only a run knows: it is captured once more then, and that would happen twice; "
+                    "return what is to be kept"
+                )
         return None
 
     def _is_filling(self, change):
@@ -608,36 +754,38 @@ class watching:
             return not _active.notes
         return kind is _RANDOM or _traced_in(change.now)
 
-    def _error(self, change, why=None):
-        kind, codes = change.note.kind, self.notes.codes
-        at = _line(change, codes)
-        where = f" ({at})" if at else ""
-        operator = str(_arguments.here("")).removesuffix(": ")
-        operator = _OPERATORS.get(operator, operator) or "jit"
-        name = change.text
-        if self._what is None:
-            from ._trace import called
+    def _at(self, change):
+        at = _line(change, self.notes.codes)
+        return f" ({at})" if at else ""
 
-            who = f"{operator}: {called('the function', self.notes.fun)}"
-        else:
-            who = self._what
-        verb = kind.verb
-        if self._jit and not kind.opaque and not why:
+    def _error(self, change):
+        kind, name, where = change.note.kind, change.text, self._at(change)
+        operator = str(_arguments.here("")).removesuffix(": ")
+        operator, who = _OPERATORS.get(operator, operator) or "jit", self._what
+        if operator in _FLOW:
+            who = f"{_FLOW[operator]}, of which only a run knows what it takes,"
+        elif who is None:
+            who = f"{operator}: {_called(self.notes.fun)}"
+        if self._jit and not kind.opaque:
             return InvalidError(
                 f"{place()}{who} puts a traced value into {name}{where}: it means nothing outside of the "
                 "captured function: return it"
             )
         if kind in (_ITERATOR, _RANDOM):
             advice = _TAKE if kind is _ITERATOR else _DRAW
-        else:
+        elif self._what or operator in _FLOW:
             advice = f"assign to a variable instead, or make {name} an array"
-            if self._what is None:
-                advice = f"{_ADVICE.get(operator, 'return it')}, or hand it to hop.debug_callback, which "
-                advice += "calls a function of the host whenever the program gets there"
-        return InvalidError(f"{place()}{who} {verb} {name}{where}: {why or _WHY}; {advice}")
+        else:
+            advice = f"{_ADVICE.get(operator, 'return it')}, or hand it to hop.debug_callback, which "
+            advice += "calls a function of the host whenever the program gets there"
+        return InvalidError(f"{place()}{who} {kind.verb} {name}{where}: {_WHY}; {advice}")
 
 
 _UNWATCHED = "_hop_unwatched"
+
+
+def _is_own(fun):
+    return type(fun) is types.FunctionType and _UNWATCHED in fun.__dict__
 
 
 def unwatched(fun):
@@ -646,8 +794,27 @@ def unwatched(fun):
     return fun
 
 
+class of_the_host:
+    """Within this a program runs that calls back: what that changes is not what a body at work does."""
+
+    def __enter__(self):
+        self._before = [[n.read(n.thing) for n in notes.list] for notes in _active.notes]
+
+    def __exit__(self, *exception):
+        for notes, contents in zip(_active.notes, self._before):
+            for note, content in zip(notes.list, contents):
+                if _differ(note, content, note.read(note.thing)):
+                    note.before = note.read(note.thing)
+
+
 class Retried(Exception):
     """What is raised to capture a body again: its effects count all the same."""
+
+
+def _called(fun):
+    from ._trace import called
+
+    return called("the function", fun)
 
 
 def _traced_in(x):
@@ -662,6 +829,11 @@ _TAKE = "take the items before, and give them as arguments"
 _OPERATORS = {
     "gradient": "grad", "value_and_gradient": "value_and_grad", "batched": "vmap", "vectorized": "vectorize",
     "checkpointed": "checkpoint",
+}  # fmt: skip
+# Plain Python that is captured as operators.
+_FLOW = {
+    "choose": "the conditional expression", "and_": "and", "or_": "or", "both": "and", "either": "or",
+    "compare": "the chain of comparisons", "any": "any", "all": "all",
 }  # fmt: skip
 _ADVICE = {
     "cond": "return it from both branches", "switch": "return it from every branch",

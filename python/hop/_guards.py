@@ -87,6 +87,13 @@ class Watch:
         except _TooMany:
             self._unwatched(self.root, f"what is found behind the first {_MOST_PLACES} values")
 
+    def also(self, given):
+        """Watches values with these texts, too."""
+        for text, x in given.items():
+            self._whole(self._constant(x, text))
+        if given:
+            self._methods()
+
     # -- making places --
 
     def _place(self, parent, step, name, index, value, text):

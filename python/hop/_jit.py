@@ -442,7 +442,7 @@ class Compiled(_core.JitBase):
             return _arguments.twins.of(fun)(*every, **named, **more)
 
         partly.__name__, partly.__wrapped__ = getattr(fun, "__name__", "f"), fun
-        partly._partly, partly._given = fun, self._given(static, named_static, n)
+        partly._partly = fun, self._given(static, named_static, n)
         partly._argument_names = [x for i, x in enumerate(call_names(fun, n)) if i not in fixed]
         return partly
 
@@ -481,7 +481,7 @@ class Compiled(_core.JitBase):
             return found
 
         with self._mode():
-            body = body_of(flat, self._fun, getattr(fun, "_given", None), True)
+            body = body_of(flat, *getattr(fun, "_partly", (fun, None)), jit=True)
             out = recorded(lambda: _core.invoke(body, leaves, False))
         out_tree, weak_out = seen[-1]
         return tree.unflatten(out_tree, marked(out, weak_out, False))

@@ -163,6 +163,21 @@ def body_of(flat, fun, given=None, jit=False):
     return named(body, fun)
 
 
+def given_to(fun, operands, treedef):
+    """What a body is given that is no array, by texts: constants of the structure of its operands."""
+    out = {}
+    if tree.constants(treedef):
+        for (path, x), root in zip(tree.leaves_with_path(operands), _roots(fun, operands)):
+            if not (isinstance(x, (_core.ArrayBase, str, bytes, type)) or is_number(x)):
+                out[tree.path_text(path[1:], root)] = x
+    return out
+
+
+def _roots(fun, operands):
+    names = call_names(fun, len(operands))
+    return [names[path[0]] for path, _ in tree.leaves_with_path(operands)]
+
+
 def called(what, fun):
     """the function 'step', for messages."""
     name = label(fun)
@@ -258,7 +273,7 @@ def capture(
     t.leaves, t.weak = leaves, weak
     t.names = parameter_names(args, named, roots)
     in_tree, seen = t.in_tree, []
-    watching = _effects.watching(getattr(fun, "_partly", fun), getattr(fun, "_given", None), jit=jit)
+    watching = _effects.watching(*getattr(fun, "_partly", (fun, None)), jit=jit)
 
     def flat(*values):
         a, k = tree.unflatten(in_tree, marked(values, weak))
