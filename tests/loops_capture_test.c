@@ -487,6 +487,34 @@ static void check_assignables(void)
     hop_fn_free(f);
 }
 
+/* A parameter that comes late stands behind those that are mut, and is none. */
+BODY(late_beside_mut)
+{
+    (void)env;
+    hop_val late = hop_parameter("f32[]");
+    hop_add_to(in[1], hop_mul(in[0], late));
+    out[0] = hop_sum(in[1], "all");
+    return 0;
+}
+static void check_late_parameters(void)
+{
+    float x[] = { 1, 2 }, y[] = { 10, 20 }, late[] = { 3 };
+    hop_fn *f = NULL;
+    hop_tensor *in[3] = { NULL, NULL, NULL }, *out[1] = { NULL };
+    int failed = hop_capture(&f, "x: f32[2], y: mut f32[2]", 1, late_beside_mut, NULL) ||
+                 hop_tensor_borrow(&in[0], "f32[2]", x, NULL, NULL) ||
+                 hop_tensor_borrow(&in[1], "f32[2]", y, NULL, NULL) ||
+                 hop_tensor_borrow(&in[2], "f32[]", late, NULL, NULL);
+    CLAIM(!failed && hop_fn_results(f) == 1 && hop_fn_param_is_mut(f, 1) && !hop_fn_param_is_mut(f, 2),
+          "a late parameter beside one that is mut: %s", hop_message());
+    failed = failed || hop_interpret(f, in, 3, out, 1);
+    CLAIM(!failed && y[0] == 13 && y[1] == 26 && *(const float *)hop_data(out[0]) == 39,
+          "a late parameter beside one that is mut: %s, %g %g", hop_message(), y[0], y[1]);
+    hop_tensor_free(out[0]);
+    for (int i = 0; i < 3; i++) hop_tensor_free(in[i]);
+    hop_fn_free(f);
+}
+
 static void refuse(const char *name, hop_body body, const char *message)
 {
     hop_fn *f = NULL;
@@ -502,6 +530,7 @@ int main(void)
     check_gradient();
     check_rows();
     check_assignables();
+    check_late_parameters();
     refuse("a combine function that prints", combine_prints, "the combine function has effects beyond check");
     refuse("a combine function that assigns", combine_writes, "the combine function of associative_scan");
     refuse("a combine function of another type", combine_widens, "expected f32[3], found f64[3]");

@@ -475,6 +475,7 @@ static void keep_value(hop_val v)
     CALL(INTEGER, hop_tensor_stride, (TENSOR, INT)) \
     CALL(INTEGER, hop_tensor_count, (TENSOR)) \
     CALL(INTEGER, hop_tensor_is_contiguous, (TENSOR)) \
+    CALL(INTEGER, hop_tensor_is_shared, (TENSOR)) \
     CALL(OWN_CHARS, hop_tensor_text, (TENSOR)) \
     CALL(NOTHING, hop_text_free, (NULL)) \
     CALL(NOTHING, hop_debug_track, (INT)) \

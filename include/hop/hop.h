@@ -74,6 +74,7 @@ int64_t hop_tensor_dim(const hop_tensor *t,
 int64_t hop_tensor_stride(const hop_tensor *t, int axis); /* in elements */
 int64_t hop_tensor_count(const hop_tensor *t);
 int hop_tensor_is_contiguous(const hop_tensor *t);
+int hop_tensor_is_shared(const hop_tensor *t); /* are there other references, views of it among them? */
 /* "[[1, 2], [3, 4]]" in decimals that read back to the same bits; released with hop_text_free. NULL when
  * memory is out. */
 char *hop_tensor_text(const hop_tensor *t);

@@ -17,14 +17,17 @@ def place():
     return f"{at[0]}:{at[1]}: " if at[0] else ""
 
 
-def name_of(x):
-    """What the user's code at work calls an object; None: nothing."""
+def user_frame():
+    """The innermost frame of code that is not hop's own; None: there is none."""
     frame = sys._getframe(1)
     while frame is not None and _core.is_package_code(frame.f_code):
         frame = frame.f_back
-    if frame is None:
-        return None
-    for names in (frame.f_locals, frame.f_globals):
+    return frame
+
+
+def name_of(x, frame):
+    """What the code of a frame calls an object; None: nothing."""
+    for names in (frame.f_locals, frame.f_globals) if frame is not None else ():
         for name, held in list(names.items()):
             if held is x and name.isidentifier():
                 return name

@@ -135,7 +135,7 @@ class Array(_core.ArrayBase):
 
     def __setitem__(self, key, value, /):
         if getrefcount(self) == UNNAMED:
-            check_named(self)
+            check_named()
         setitem(self, key, value)
 
     # -- exchange --

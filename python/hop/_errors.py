@@ -112,6 +112,7 @@ class InternalError(Error, RuntimeError):
 # They are known by the names that users write.
 for _class in (
     Error, InvalidError, CheckError, GradientError, TracerError, UnavailableError, FileError, InternalError,
+    WriteError,
 ):
     _class.__module__ = "hop"
 del _class

@@ -144,8 +144,11 @@ def export(lowered, folder, name, weights):
     n_params = len(program.traced.names) + (len(hidden) if by_file else 0)
     signature = Signature(header, len(program.fit.symbols), n_params, len(lowered.out_types))
     given = [*program.traced.leaves, *(hidden if by_file else [])]
-    expected = lowered.compile().run([*program.traced.leaves, *hidden])
-    driver = _Driver(lowered, signature, given, expected, len(hidden) if by_file else 0)
+    updated = program.traced.function.updated
+    leaves = [x._copy() if i in updated else x for i, x in enumerate(program.traced.leaves)]
+    expected = lowered.compile().run([*leaves, *hidden])
+    after = {i: leaves[i] for i in updated}
+    driver = _Driver(lowered, signature, given, expected, after, len(hidden) if by_file else 0)
     files = {
         f"{signature.name}.c": lowered.emit(
             "c", name=name, header=f"{signature.name}.h", weights="arguments" if by_file else "constants"
@@ -195,10 +198,10 @@ def _is_ours(path):
 
 
 class _Driver:
-    """main.c, and the data that is too long for it."""
+    """main.c, and the data that is too long for it. after: what the parameters that are updated become."""
 
-    def __init__(self, lowered, signature, given, expected, n_weights):
-        self.signature, self.given, self.expected = signature, given, expected
+    def __init__(self, lowered, signature, given, expected, after, n_weights):
+        self.signature, self.given, self.expected, self.after = signature, given, expected, after
         self.strict = lowered._options["strict"]
         self.in_types = lowered.in_types[: len(given)]
         self.out_types = lowered.out_types
@@ -207,18 +210,21 @@ class _Driver:
         self.symbols = {identifier(name): n for name, n in sizes.items()}
         self.first_weight = len(given) - n_weights
         inputs = given[: self.first_weight]
-        self.literal = sum(x.size for x in [*inputs, *expected]) <= _MOST_LITERAL
+        self.checked = [*expected, *after.values()]
+        self.literal = sum(x.size for x in [*inputs, *self.checked]) <= _MOST_LITERAL
         self.data = {}
         if n_weights:
             self.data[f"{signature.name}_weights.bin"] = b"".join(
                 _bytes(x) for x in given[self.first_weight :]
             )
         if not self.literal:
-            self.data[f"{signature.name}_example.bin"] = b"".join(_bytes(x) for x in [*inputs, *expected])
+            self.data[f"{signature.name}_example.bin"] = b"".join(
+                _bytes(x) for x in [*inputs, *self.checked]
+            )
 
     def text(self):
         s = self.signature
-        kinds = sorted({_kind(t) for t in self.out_types})
+        kinds = sorted({_kind(x._type) for x in self.checked})
         out = [
             f"/* {_MARK}: calls {s.name} with the arguments of an example and compares what it gives with "
             f"what hop gave.\n"
@@ -234,10 +240,10 @@ class _Driver:
             out.append(_RESIZE)
         out.append("int main(void)\n{")
         out += [
-            self._array("in_" + n, x, not self._from_file(i))
+            self._array("in_" + n, x, not self._from_file(i), "" if i in self.after else "const ")
             for i, (n, x) in enumerate(zip(s.params, self.given))
         ]
-        out += [self._array("expected_" + n, x, self.literal) for n, x in zip(s.results, self.expected)]
+        out += [self._array("expected_" + n, x, self.literal) for n, x in zip(self._names(), self.checked)]
         for name, x, grows in zip(s.results, self.expected, s.grows):
             kind = _TYPES[_kind(x._type)][0]
             out.append(
@@ -252,13 +258,17 @@ class _Driver:
     def _from_file(self, i):
         return not self.literal or i >= self.first_weight
 
-    def _array(self, name, x, literal):
+    def _names(self):
+        """Of everything that is compared: the results, and the parameters that are updated."""
+        return [*self.signature.results, *[self.signature.params[i] for i in self.after]]
+
+    def _array(self, name, x, literal, const="const "):
         kind, code, _ = _TYPES[_kind(x._type)]
         if not literal:
             return f"    static {kind} {name}[{max(x.size, 1)}];"
         values = struct.unpack(f"={x.size}{code}", _bytes(x))
         lines = _lines([_literal(v, _kind(x._type)) for v in values] or ["0"])
-        return f"    static const {kind} {name}[{max(x.size, 1)}] = {{\n{lines}\n    }};"
+        return f"    static {const}{kind} {name}[{max(x.size, 1)}] = {{\n{lines}\n    }};"
 
     def _calls(self):
         s, out = self.signature, []
@@ -279,7 +289,10 @@ class _Driver:
                 f"    void *workspace = malloc({s.name}_workspace({sizes}));\n    if (!workspace) return 2;"
             )
         arguments = [str(self.symbols[n]) for n in s.symbols]
-        arguments += [("in_" + n if "[]" not in t else f"in_{n}[0]") for n, t in zip(s.params, self.in_types)]
+        arguments += [
+            f"in_{n}[0]" if "[]" in t and i not in self.after else "in_" + n
+            for i, (n, t) in enumerate(zip(s.params, self.in_types))
+        ]
         arguments += [("&found_" if g else "found_") + n for n, g in zip(s.results, s.grows)]
         arguments += ["&size_" + n for n in s.sizes] + ["workspace"] * s.workspace + ["&context"] * s.context
         out.append(f"    const int status = {s.name}({', '.join(arguments)});")
@@ -299,10 +312,10 @@ class _Driver:
                 f'    if (size_{name} != {size}) {{\n        printf("{name}: expected {size}, found '
                 f'%lld\\n", (long long)size_{name});\n        return 1;\n    }}'
             )
-        for name, x in zip(s.results, self.expected):
+        found = [*["found_" + n for n in s.results], *["in_" + s.params[i] for i in self.after]]
+        for name, array, x in zip(self._names(), found, self.checked):
             out.append(
-                f'    differing += compare_{_kind(x._type)}("{name}", found_{name}, expected_{name}, '
-                f"{x.size});"
+                f'    differing += compare_{_kind(x._type)}("{name}", {array}, expected_{name}, {x.size});'
             )
         out += [f"    free(found_{n});" for n, grows in zip(s.results, s.grows) if grows] + [
             "    free(workspace);"
@@ -317,7 +330,7 @@ class _Driver:
         """(word of the file's name, arrays in it)"""
         inputs = ["in_" + n for n in self.signature.params]
         example = [n for n, x in zip(inputs, self.given[: self.first_weight]) if x.size]
-        example += ["expected_" + n for n, x in zip(self.signature.results, self.expected) if x.size]
+        example += ["expected_" + n for n, x in zip(self._names(), self.checked) if x.size]
         weights = [n for n, x in zip(inputs[self.first_weight :], self.given[self.first_weight :]) if x.size]
         return [("weights", weights)] * bool(weights) + [("example", example)] * (not self.literal)
 

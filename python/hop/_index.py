@@ -328,13 +328,13 @@ def _unnamed_count():
 UNNAMED = _unnamed_count()
 
 
-def check_named(x):
+def check_named():
     """An error where a statement x[i] = y of the caller's caller writes to an array that nothing else refers
     to, as the part y[0:2] in y[0:2][0] = 9: nobody could ever see it."""
     frame = sys._getframe(2)
-    if not dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("STORE_S"):
+    if not _stores(frame):
         return
-    target, whole = _target(frame)
+    target, whole = _target(frame) or ("x[…]", "x")
     raise InvalidError(
         f"{_arguments.place()}{target} = …: {whole} is an array of its own that nothing refers to, so that "
         "nobody would see what is written: index once, as in y[0, i] = v instead of y[0][i] = v, or give the "
@@ -342,8 +342,13 @@ def check_named(x):
     )
 
 
+def _stores(frame):
+    """Whether a statement x[i] = y is at work there."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]] in ("STORE_SUBSCR", "STORE_SLICE")
+
+
 def _target(frame):
-    """What a statement x[i] = y writes to and its x, as texts."""
+    """What a statement x[i] = y writes to and its x, as texts; None: its source cannot be had."""
     at = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
     if at[0] is not None and at[0] == at[1] and at[2] is not None:
         line = linecache.getline(frame.f_code.co_filename, at[0]).encode()
@@ -354,11 +359,16 @@ def _target(frame):
             found = None
         if isinstance(found, ast.Subscript):
             return text, ast.unparse(found.value)
-    return "x[…]", "x"
+    return None
 
 
 def setitem(x, key, value):
-    why = x._become(IndexUpdate(x, key).set(value))
+    write(x, IndexUpdate(x, key).set(value))
+
+
+def write(x, value):
+    """x holds the elements of value, an array of its type."""
+    why = x._become(value)
     if why:
         raise _core.unknown(_refused(x, why))
 
@@ -368,7 +378,9 @@ _OF_ANOTHER_CAPTURE, _FROM_OUTSIDE, _OF_A_BODY_AROUND, _OF_A_BODY_THAT_ENDED = r
 
 
 def _refused(x, why):
-    name, at = _arguments.name_of(x) or "x", _arguments.place()
+    frame = _arguments.user_frame()
+    target = _target(frame) if frame is not None and _stores(frame) else None
+    name, at = target[1] if target else _arguments.name_of(x, frame) or "x", _arguments.place()
     begun = "{}:{}".format(*_core.capture_place())
     if why == _OF_A_BODY_THAT_ENDED:
         said = "was made in a body that has ended: give it as a result of that"

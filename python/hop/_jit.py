@@ -9,9 +9,10 @@ import sys
 import time
 import types
 
-from . import _arguments, _core, _export, _guards, _reuse, _sizes, tree
+from . import _arguments, _core, _export, _guards, _mut, _reuse, _sizes, tree
 from ._errors import InvalidError, WriteError
 from ._function import Function
+from ._index import write
 from ._keys import value_key
 from ._trace import (
     argument_names,
@@ -42,6 +43,7 @@ def jit(
     static_argnames=(),
     donate_argnums=(),
     donate_argnames=(),
+    mut=(),
     dims=None,
     dynamic=True,
     control=True,
@@ -53,10 +55,13 @@ def jit(
 
     static_argnums, static_argnames: arguments that are Python values, part of the program; they must be
     hashable. 1, 1.0 and True are different ones, as are 0.0 and -0.0. donate_argnums, donate_argnames:
-    arguments whose memory the call may use for its results; they must not be used afterwards. strict:
-    results are bit for bit those of the interpreter. What the function gives besides arrays and numbers
-    (texts, objects, functions, None) comes back as it is. It is captured again when the types or the
-    structure of its arguments, static arguments, or something that it reads from outside has changed:
+    arguments whose memory the call may use for its results; they must not be used afterwards. mut: numbers or
+    names of arguments that a call updates: what the function writes to their arrays (y[i] = v, whole trees of
+    them) the caller's arrays, hop's and NumPy's, hold afterwards; without it arguments are values, and writes
+    are the function's own. strict: results are bit for bit those of the interpreter. What the function gives
+    besides arrays and numbers (texts, objects, functions, None) comes back as it is. It is captured again
+    when the types or the structure of its arguments, static arguments, or something that it reads from
+    outside has changed:
     globals, what its closure refers to, attributes, items, defaults, in the functions that it calls, too
     (jit(f).guards() lists them). Arrays among that are arguments, read at every call. HOP_LOG=compile in the
     environment asks for a line on stderr about each program made, and why.
@@ -80,6 +85,12 @@ def jit(
     Array(8., dtype=float32)
     >>> hop.jit(lambda x: hop.mean(x, axis=0), dims={"x": "T, 2"}).lower(hop.ones((5, 2))).in_types
     ('f32[T, 2]',)
+    >>> @hop.jit(mut="counts")
+    ... def count(counts, i):
+    ...     counts[i] += 1
+    >>> counts = hop.zeros(3)
+    >>> count(counts, 1), count(counts, 1), counts
+    (None, None, Array([0., 2., 0.], dtype=float32))
     >>> def collatz(n):
     ...     steps = 0
     ...     while n != 1:
@@ -92,8 +103,8 @@ def jit(
     if fun is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames,
-            donate_argnums=donate_argnums, donate_argnames=donate_argnames, dims=dims, dynamic=dynamic,
-            control=control, strict=strict, threads=threads, portable=portable,
+            donate_argnums=donate_argnums, donate_argnames=donate_argnames, mut=mut, dims=dims,
+            dynamic=dynamic, control=control, strict=strict, threads=threads, portable=portable,
         )  # fmt: skip
     if isinstance(fun, _core.Entry):
         fun = fun.__wrapped__
@@ -105,7 +116,7 @@ def jit(
     sizes = (_arguments.flag("jit: dynamic", dynamic), None if dims is None else _sizes.Declared(dims, fun))
     control = _arguments.flag("jit: control", control)
     return Compiled(
-        fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options, sizes, control
+        fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options, sizes, control, mut
     )
 
 
@@ -172,6 +183,42 @@ def _compile(function, name, since, options, why=""):
 def _log(name, text):
     if _logs("compile"):
         print(f"hop: {name}: {text}", file=sys.stderr, flush=True)
+
+
+def _leaf_numbers(numbers, names, dynamic, static, named):
+    """The leaves of the arguments with these numbers and names, by number."""
+    if not numbers and not names:
+        return []
+    total, fixed = len(dynamic) + len(static), {i for i, _ in static}
+    chosen = {p % total for p in numbers if -total <= p < total}
+    arguments = [(i in chosen, x) for i, x in zip([i for i in range(total) if i not in fixed], dynamic)]
+    arguments += [(name in names, named[name]) for name in sorted(named)]
+    found, at = [], 0
+    for is_chosen, x in arguments:
+        n = tree.structure(x).num_leaves
+        if is_chosen:
+            found.extend(range(at, at + n))
+        at += n
+    return found
+
+
+def _may_fail(function):
+    """Whether a run ends with an error for some values of its arguments."""
+    text = function.text()
+    return any(f"{name} " in text or f"{name}(" in text for name in ("check", "callback"))
+
+
+def _mutable(types, leaves, updated):
+    """Types of parameters, those with these numbers as ones that a run updates."""
+    if not updated:
+        return types
+    texts = [x._type for x in leaves] if types is None else types
+    return [f"mut {text}" if i in updated else text for i, text in enumerate(texts)]
+
+
+def _own(x):
+    """A tree with arrays of its own: what is written to them is seen by nobody else."""
+    return tree.map(lambda leaf: leaf._alias() if isinstance(leaf, _core.ArrayBase) else leaf, x)
 
 
 class _Programs(dict):
@@ -305,7 +352,7 @@ class Compiled(_core.JitBase):
 
     def __init__(
         self, fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options,
-        sizes=(True, None), control=True,
+        sizes=(True, None), control=True, mut=(),
     ):  # fmt: skip
         self._fun, self._control = fun, control
         self._dynamic, self._declared = sizes
@@ -338,6 +385,9 @@ class Compiled(_core.JitBase):
                 f"{place()}jit: argument {both[0]!r} is static, "
                 "so there is no memory to donate (donate_argnums, donate_argnames)"
             )
+        self._mut = _mut.Mut(mut, fun)
+        self._mut.differs_from(self._static, self._static_names, "static")
+        self._mut.differs_from(self._donate, self._donate_names, "donated")
         self._signature = _arguments.signature(fun)
         functools.update_wrapper(self, fun, updated=())
         self._set(fun, self._static, self._static_names)
@@ -350,7 +400,7 @@ class Compiled(_core.JitBase):
         self._bodies = _reuse.Bodies(bodies)
         self._identity = (
             self._static, self._static_names, self._donate, self._donate_names, tuple(options.items()),
-            self._dynamic, self._declared and self._declared.key, control,
+            self._dynamic, self._declared and self._declared.key, control, self._mut.key,
         )  # fmt: skip
         self._own, self._latest, self._changes = {}, None, {}
         if type(fun) is types.FunctionType:  # another jit of the same function finds them there
@@ -448,8 +498,10 @@ class Compiled(_core.JitBase):
 
     def _inline(self, dynamic, static, named, named_static, n):
         """Inside of another program: a call of what was captured once."""
-        leaves, weak, treedef = arguments_of(self._fun, dynamic, named, STATIC)
         fun = self._whole(static, named_static, n)
+        if self._mut:
+            return self._update_in_place(fun, dynamic, static, named)
+        leaves, weak, treedef = arguments_of(self._fun, dynamic, named, STATIC)
         if not _reuse.fixed_sizes(leaves):
             return self._put_in_place(fun, leaves, weak, treedef)
         key = self._body_key(static, named_static, _reuse.kinds(leaves, weak, treedef))
@@ -468,7 +520,21 @@ class Compiled(_core.JitBase):
         fixed = value_key(static), value_key(named_static)
         return (self._static, self._static_names, self._control, *fixed, kinds)
 
-    def _put_in_place(self, fun, leaves, weak, treedef):
+    def _update_in_place(self, fun, dynamic, static, named):
+        """Inside of another program, whose arrays among the arguments the function updates."""
+        updated = _leaf_numbers(self._mut.numbers, self._mut.names, dynamic, static, named)
+        given = tree.leaves((dynamic, named))
+        for i in updated:
+            if not isinstance(given[i], _core.ArrayBase):
+                raise InvalidError(
+                    f"{place()}jit: an argument is updated (mut): expected an array of hop, "
+                    f"found {_arguments.found(given[i])}"
+                )
+        leaves, weak, treedef = arguments_of(self._fun, dynamic, named, STATIC)
+        weak = [w and i not in updated for i, w in enumerate(weak)]
+        return self._put_in_place(fun, leaves, weak, treedef, given, updated)
+
+    def _put_in_place(self, fun, leaves, weak, treedef, given=(), updated=()):
         """Inside of another program whose sizes are symbols, which mean something there alone, or whose
         arrays the function writes to."""
         seen = []
@@ -478,13 +544,16 @@ class Compiled(_core.JitBase):
             found, out_tree = arrays_of_results(_arguments.twins.of(fun)(*a, **k))
             found, weak_out = given_leaves(found)
             seen.append((out_tree, weak_out))
-            return found
+            return [*found, *[values[i] for i in updated]]
 
         with self._mode():
             body = body_of(flat, *getattr(fun, "_partly", (fun, None)), jit=True)
             out = recorded(lambda: _core.invoke(body, leaves, False))
         out_tree, weak_out = seen[-1]
-        return tree.unflatten(out_tree, marked(out, weak_out, False))
+        results, now = out[: out_tree.num_leaves], out[out_tree.num_leaves :]
+        for i, x in zip(updated, now):
+            write(given[i], x)
+        return tree.unflatten(out_tree, marked(results, weak_out, False))
 
     def _given(self, static, named_static, n):
         """Static arguments by name."""
@@ -493,7 +562,7 @@ class Compiled(_core.JitBase):
 
     def _program(self, dynamic, static, named, named_static, n):
         """(a program for these arguments, what it is run with)"""
-        leaves, weak, treedef = arguments_of(self._fun, dynamic, named, STATIC)
+        leaves, weak, treedef, updated = self._leaves_of(dynamic, static, named)
         try:
             shapes = [x.shape for x in leaves]
             kinds = tuple([(x.dtype.text, x.ndim if self._dynamic else x.shape) for x in leaves])
@@ -513,7 +582,7 @@ class Compiled(_core.JitBase):
         types = tuple([x._type for x in leaves])
         for _ in range(_MOST_TRIES):
             why = self._why(known, key, types, shapes)
-            p = self._make(dynamic, static, named, named_static, n, leaves, weak, key, why, sizes)
+            p = self._make(dynamic, static, named, named_static, n, leaves, weak, key, why, sizes, updated)
             hidden = p.guards.arguments(self._fun)
             if hidden is not None:
                 self._keep(key, p)
@@ -561,7 +630,7 @@ class Compiled(_core.JitBase):
         self._changes[key, text] = None if count is None else count + 1
         return f"{text} was {before!r}, is {_arguments.found(now)}"
 
-    def _make(self, dynamic, static, named, named_static, n, leaves, weak, key, why, sizes):
+    def _make(self, dynamic, static, named, named_static, n, leaves, weak, key, why, sizes, updated):
         p, since = _Program(), time.perf_counter()
         p.name = getattr(self._fun, "__name__", type(self._fun).__name__)
         given = self._given(static, named_static, n)
@@ -573,7 +642,7 @@ class Compiled(_core.JitBase):
             nonlocal watch
 
             def captured():
-                how = (dynamic, named, leaves, types, weak, declared, hints)
+                how = (dynamic, named, leaves, _mutable(types, leaves, updated), weak, declared, hints)
                 return self._captured(static, named_static, n, *how, may_write=True)
 
             try:
@@ -589,6 +658,8 @@ class Compiled(_core.JitBase):
         p.types = tuple([x._type for x in leaves])
         p.traced.leaves = p.traced.hidden = None
         options = {"donate": self._donated(dynamic, static, named), **self._options}
+        if p.traced.function.updated:
+            options["keep"] = _may_fail(p.traced.function)
         if any(p.traced.weak_out):
             options["weak"] = bytes([*p.traced.weak_out, *[False] * len(p.traced.updates)])
         p.exe = _compile(p.traced.function, p.name, since, options, why)
@@ -602,19 +673,24 @@ class Compiled(_core.JitBase):
 
     def _donated(self, dynamic, static, named):
         """Which of the program's arguments are donated."""
-        if not self._donate and not self._donate_names:
-            return []
-        total, fixed = len(dynamic) + len(static), {i for i, _ in static}
-        donated = {p % total for p in self._donate if -total <= p < total}
-        arguments = [(i in donated, x) for i, x in zip([i for i in range(total) if i not in fixed], dynamic)]
-        arguments += [(name in self._donate_names, named[name]) for name in sorted(named)]
-        given, at = [], 0
-        for is_donated, x in arguments:
-            n = tree.structure(x).num_leaves
-            if is_donated:
-                given.extend(range(at, at + n))
-            at += n
-        return given
+        return _leaf_numbers(self._donate, self._donate_names, dynamic, static, named)
+
+    def _leaves_of(self, dynamic, static, named):
+        """As arguments_of, and which leaves a call updates."""
+        leaves, weak, treedef = arguments_of(self._fun, dynamic, named, STATIC)
+        if not self._mut:
+            return leaves, weak, treedef, []
+        updated = _leaf_numbers(self._mut.numbers, self._mut.names, dynamic, static, named)
+        roots = call_names(self._whole(static, (), len(dynamic) + len(static)), len(dynamic))
+        leaves, weak = _mut.lent(updated, leaves, weak, dynamic, named, roots)
+        return leaves, weak, treedef, updated
+
+    def _plainly(self, *args, **named):
+        """As plain Python, with arrays of its own but for those that it updates."""
+        total = len(args)
+        updated = {p % total for p in self._mut.numbers if -total <= p < total}
+        args = [x if i in updated else _own(x) for i, x in enumerate(args)]
+        return self._fun(*args, **{k: x if k in self._mut.names else _own(x) for k, x in named.items()})
 
     # -- looking inside --
 
@@ -623,13 +699,14 @@ class Compiled(_core.JitBase):
         dynamic, static, named_dynamic, named_static = self._split(args, named)
         p = _Program()
         p.name = getattr(self._fun, "__name__", type(self._fun).__name__)
-        leaves, weak, _ = arguments_of(self._fun, dynamic, named_dynamic, STATIC)
+        leaves, weak, _, updated = self._leaves_of(dynamic, static, named_dynamic)
         p.fun = self._whole(static, named_static, len(args))
         roots = call_names(p.fun, len(dynamic))
         sizes = _sizes.Sizes([*zip(roots, dynamic), *sorted(named_dynamic.items())], False, self._declared)
         sizes.check([x.shape for x in leaves])
 
         def once(types, declared, hints):
+            types = _mutable(types, leaves, updated)
             how = (dynamic, named_dynamic, leaves, types, weak, declared, hints)
             return self._captured(static, named_static, len(args), *how)
 

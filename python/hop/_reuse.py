@@ -9,6 +9,8 @@ import threading
 import weakref
 
 from . import _core, _guards, tree
+from ._arguments import place
+from ._errors import InvalidError
 from ._trace import arguments_of, capture, codes
 
 _MOST_BODIES, _MOST_CODES = 256, 512
@@ -139,9 +141,19 @@ def transform_of(g, fun):
     g._of_jit = Bodies() if reusable else None
 
 
+def check_pure(fun):
+    """An error for a function of jit that updates its arguments: those of a transform are values."""
+    if isinstance(fun, _core.JitBase) and fun._mut:
+        raise InvalidError(
+            f"{place()}{fun!r} updates arguments (mut), which a transform cannot: give the transform a "
+            "function that calls it and returns what they become"
+        )
+
+
 def captured(fun, args, named=None, leaves=None, types=None, weak=None):
     """As capture, of a function that a transform is given: one made by jit, and a transform of such a one, is
     captured once."""
+    check_pure(fun)
     bodies = bodies_of(fun)
     if bodies is None:
         return capture(fun, args, named, leaves, types, weak)

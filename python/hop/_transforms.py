@@ -728,7 +728,7 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
         return functools.partial(
             checkpoint, policy=policy, prevent_cse=prevent_cse, static_argnums=static_argnums
         )
-    _callable(fun, "checkpoint")
+    _reuse.check_pure(_callable(fun, "checkpoint"))
     if policy is not None:
         raise InvalidError(
             f"{place()}checkpoint: there are no policies: "

@@ -52,6 +52,8 @@ int run_body(void *env, const hop_val *in, hop_val *out)
     PyObject *args = PyTuple_New(b->n_in);
     for (int i = 0; args && i < b->n_in; i++) {
         PyObject *a = array_of_value(in[i], at);
+        const char *type = b->params ? b->params[i].type : NULL;
+        if (a) as_array(a)->variable = type && !strncmp(type, "mut ", 4);
         if (!a || PyTuple_SetItem(args, i, a)) Py_CLEAR(args);
     }
     for (Py_ssize_t i = 0; args && b->written && i < PyList_Size(b->written); i++)

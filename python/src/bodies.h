@@ -7,7 +7,8 @@
 
 struct body {
     PyObject *fun;
-    int n_in, n_out;   /* n_out < 0: as many as it gives */
+    int n_in, n_out;         /* n_out < 0: as many as it gives */
+    const hop_param *params; /* of a function: those that are mut become variables; or NULL */
     PyObject *written; /* list: concrete arrays that are values while it runs, and results behind; or NULL */
 };
 /* What the user calls a body (its attribute _name), NULL: nothing. The text lives as long as fun. */

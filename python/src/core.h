@@ -59,6 +59,7 @@ typedef struct array_object {
     uint8_t
         weak;    /* made of Python numbers alone: WEAK_REAL (shown as f32) or WEAK_INT (i64); else NOT_WEAK */
     bool number; /* weak and traced: stands for a Python number; a real one is a value of f64 */
+    bool lent;   /* concrete: made for a call, of a number or of memory of others */
     bool variable;    /* traced: the value is a variable of the library's, which bodies may assign to */
     uint64_t born;    /* concrete: the serial of the outermost capture that it was made in; 0: in none */
     uint64_t body;    /* the same: the number of the body, hop_body_number */
@@ -197,11 +198,16 @@ typedef struct {
     PyObject_HEAD hop_exe *exe;
     int n_in, n_out, n_dims;
     uint8_t *donated;    /* per parameter: a run takes its memory over; NULL: none */
+    uint8_t *updated;    /* per parameter: a run updates the array; NULL: none */
+    bool keep;           /* a run that fails leaves these as they were */
     PyObject *callbacks; /* of the function */
     uint8_t *weak;       /* per result, whether it is; NULL: none is */
 } exe_object;
 extern PyTypeObject *exe_type;
 int compile_once(hop_exe **exe, hop_fn *fn, hop_compile_options *o); /* a status */
+/* Before the tensors of these arguments are taken: arrays of hop's that are updated have memory of their own.
+ * 1: one of them cannot be updated; -1 and an exception. */
+int prepare_updates(const exe_object *e, PyObject **arrays);
 /* A list of the results, or the only one. arrays: those of the first parameters, of which donated ones are
  * among. */
 PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **arrays, bool always_list);

@@ -270,6 +270,7 @@ PyObject *function_capture(PyObject *self, PyObject *args)
     f.constraints = PyList_New(0);
     if (f.hidden && f.constraints && !read_parameters(names, types, f.at, &params)) {
         b.n_in = (int)params.n;
+        b.params = params.list;
         f.serial = ++serials;
         top = &f;
         int status = hop_capture_params_at(f.at, &fn, name, params.list, b.n_in, HOP_ANY, run_body, &b);
@@ -614,11 +615,24 @@ static char *donated_names(const hop_fn *fn, const uint8_t *donated, int n)
     return text;
 }
 
-/* compile(strict=0, threads=0, without=None, portable=0, donate=None, weak=None); donate: numbers of
- * parameters; weak: a byte per result, 1 where that is weak */
+/* Which parameters a run updates; NULL: none. */
+static int read_updated(const hop_fn *fn, int n_in, uint8_t **out)
+{
+    int n = 0;
+    for (int i = 0; i < n_in; i++) n += hop_fn_param_is_mut(fn, i);
+    *out = n ? PyMem_Calloc((size_t)n_in, 1) : NULL;
+    for (int i = 0; i < n_in && *out; i++) (*out)[i] = (uint8_t)hop_fn_param_is_mut(fn, i);
+    if (!n || *out) return 0;
+    PyErr_NoMemory();
+    return -1;
+}
+
+/* compile(strict=0, threads=0, without=None, portable=0, donate=None, weak=None, keep=0); donate: numbers of
+ * parameters; weak: a byte per result, 1 where that is weak; keep: a run that fails leaves what it updates as
+ * it was */
 static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *named)
 {
-    static char *names[] = { "strict", "threads", "without", "portable", "donate", "weak", NULL };
+    static char *names[] = { "strict", "threads", "without", "portable", "donate", "weak", "keep", NULL };
     hop_compile_options o = { 0 };
     hop_fn *fn = ((function_object *)self)->fn;
     hop_exe *exe = NULL;
@@ -628,9 +642,9 @@ static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *name
     char *text = NULL;
     const char *weak = NULL;
     Py_ssize_t n_weak = 0;
-    int status, n_in = hop_fn_params(fn);
-    if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpOy#", names, &o.strict, &o.threads, &o.without,
-                                     &o.portable, &donate, &weak, &n_weak))
+    int status, n_in = hop_fn_params(fn), keep = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpOy#p", names, &o.strict, &o.threads, &o.without,
+                                     &o.portable, &donate, &weak, &n_weak, &keep))
         return NULL;
     if (weak && n_weak != hop_fn_results(fn)) {
         PyErr_SetString(PyExc_ValueError, "weak has a byte per result");
@@ -657,8 +671,11 @@ static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *name
     e->n_dims = hop_fn_dims(fn);
     e->donated = donated;
     e->callbacks = Py_XNewRef(callbacks_of(self));
+    e->keep = keep != 0;
     exe = NULL; /* it is e's from here on, and so is what is donated */
     donated = NULL;
+    if (read_updated(fn, n_in, &e->updated)) Py_CLEAR(e);
+    if (!e) goto failed;
     if (weak && !(e->weak = PyMem_Malloc((size_t)n_weak + 1))) {
         PyErr_NoMemory();
         Py_DECREF(e);
@@ -691,6 +708,7 @@ static void exe_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     hop_exe_free(((exe_object *)self)->exe);
     PyMem_Free(((exe_object *)self)->donated);
+    PyMem_Free(((exe_object *)self)->updated);
     PyMem_Free(((exe_object *)self)->weak);
     exe_clear(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
@@ -715,12 +733,12 @@ static void print_line(void *ctx, const char *line, size_t length)
     PyGILState_Release(state);
 }
 
-static int run_once(hop_exe *exe, hop_tensor **in, int n_in, hop_tensor **out, int n_out, const int64_t *dims)
+static int run_once(const exe_object *e, hop_tensor **in, hop_tensor **out, const int64_t *dims)
 {
-    hop_run_options o = { .print = print_line, .dims = dims };
+    hop_run_options o = { .print = print_line, .dims = dims, .keep = e->keep };
     bool ours = signals_begin(&o.cancel, &o.confirm);
     int status;
-    Py_BEGIN_ALLOW_THREADS status = hop_run_with(exe, in, n_in, out, n_out, &o);
+    Py_BEGIN_ALLOW_THREADS status = hop_run_with(e->exe, in, e->n_in, out, e->n_out, &o);
     Py_END_ALLOW_THREADS signals_end(ours);
     return status;
 }
@@ -780,10 +798,12 @@ static PyObject *run_with_dims(const exe_object *e, hop_tensor **in, PyObject **
     }
     hold(in, arrays, e->donated, shared, e->n_in);
     memset(out, 0, (size_t)e->n_out * sizeof *out);
-    status = run_once(e->exe, in, e->n_in, out, e->n_out, dims);
+    status = run_once(e, in, out, dims);
     let_go(in, arrays, e->donated, shared, e->n_in, status);
     if (status) {
-        raise_status(status);
+        bool refused = status == HOP_INVALID && e->updated && !PyErr_Occurred();
+        if (refused) raise_invalid("%s", hop_message()); /* two arguments in the same memory */
+        else raise_status(status);
         goto done;
     }
     answer = e->n_out == 1 && !always_list ? result_array(e, out[0], 0) : PyList_New(e->n_out);
@@ -802,6 +822,42 @@ done:
 PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **arrays, bool always_list)
 {
     return run_with_dims(e, in, arrays, always_list, NULL);
+}
+
+/* Arrays are values: what others see of this one's memory must not change. */
+static int make_own(array_object *a)
+{
+    hop_tensor *t = concrete_tensor(a), *own = NULL;
+    if (!t) return -1;
+    if (a->memory == OWN && !hop_tensor_is_shared(t)) return 0;
+    int status = hop_tensor_copy(&own, t);
+    if (status) {
+        raise_status(status);
+        return -1;
+    }
+    a->tensor = own;
+    a->memory = OWN;
+    hop_tensor_free(t);
+    return 0;
+}
+
+int prepare_updates(const exe_object *e, PyObject **arrays)
+{
+    for (int i = 0; i < e->n_in; i++) {
+        array_object *a = e->updated[i] ? as_array(arrays[i]) : NULL;
+        if (a && a->lent && a->memory != SHARED) return 1;
+        if (a && !a->lent && make_own(a)) return -1;
+    }
+    return 0;
+}
+
+/* lend(buffer): an array for a call that updates it, in the memory of the buffer; None: there is none */
+static PyObject *lend(PyObject *self, PyObject *o)
+{
+    (void)self;
+    PyObject *a = array_from_buffer(o, -1);
+    if (a) as_array(a)->lent = true;
+    return a || PyErr_Occurred() ? a : Py_NewRef(Py_None);
 }
 
 /* Values of declared sizes from a tuple of integers; -1 and an exception. *out NULL: there are none. */
@@ -854,8 +910,13 @@ static PyObject *exe_run(PyObject *self, PyObject *args)
             PyErr_Format(PyExc_TypeError, "expected an array, found %R", Py_TYPE(arrays[i]));
             goto done;
         }
-        if (!(in[i] = concrete_tensor(as_array(arrays[i])))) goto done;
     }
+    if (e->updated && prepare_updates(e, arrays)) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "an argument cannot be updated");
+        goto done;
+    }
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (!(in[i] = concrete_tensor(as_array(arrays[i])))) goto done;
     answer = run_with_dims(e, in, arrays, true, dims);
 done:
     PyMem_Free(dims);
@@ -966,7 +1027,7 @@ static PyMethodDef function_methods[] = {
     { "transform", function_transform, METH_VARARGS, "transform(name, text=None, text2=None) -> Function" },
     { "halves", function_halves, METH_VARARGS, "halves(name, wrt) -> (Function, Function)" },
     { "compile", (PyCFunction)(void (*)(void))function_compile, METH_VARARGS | METH_KEYWORDS,
-      "compile(strict, threads, without, portable, donate, weak) -> Executable" },
+      "compile(strict, threads, without, portable, donate, weak, keep) -> Executable" },
     { "explain", (PyCFunction)(void (*)(void))function_explain, METH_VARARGS | METH_KEYWORDS,
       "explain(form, strict, threads, without, portable) -> str" },
     { "emit", (PyCFunction)(void (*)(void))function_emit, METH_VARARGS | METH_KEYWORDS,
@@ -1017,6 +1078,7 @@ static PyMethodDef functions[] = {
     { "capture", function_capture, METH_VARARGS,
       "capture(fun, name, names, types, hints=None, written=None) -> (Function, arrays used from outside, "
       "texts about sizes)" },
+    { "lend", lend, METH_O, "lend(buffer): an array in its memory, for a call that updates it; or None" },
     { "read", read_function, METH_VARARGS, "read(text, name=None) -> Function" },
     { NULL, NULL, 0, NULL },
 };

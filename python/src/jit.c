@@ -236,8 +236,9 @@ static bool flatten_leaf(struct flat *f, PyObject *o)
     if (is_array(o)) a = Py_NewRef(o);
     else a = number ? number_array(o) : array_from_buffer(o, -1);
     if (!a || !flat_leaf(f, a)) return false;
-    const array_object *array = as_array(a);
+    array_object *array = as_array(a);
     if (!array->tensor) return false;
+    if (a != o) array->lent = true;
     int64_t dims[MAX_RANK];
     int rank = array_dims(array, dims);
     int kind = array->dtype + (number || array->weak ? N_DTYPES : 0); /* weak ones make other programs */
@@ -428,7 +429,7 @@ static PyObject *call_attribute(PyObject *self, const char *name, PyObject *args
 static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
 {
     jit_object *j = (jit_object *)self;
-    if (is_plain()) return call_attribute(self, "_fun", args, named);
+    if (is_plain()) return call_attribute(self, "_plainly", args, named);
     if (!frame_top()) {
         PyObject *r = NULL;
         struct flat f;
@@ -440,7 +441,10 @@ static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
                 bool same_key = e->hash == hash && e->length == f.n && !memcmp(e->key, f.key, f.n);
                 if (same_key && guards_still_hold(e->guards, j->function)) break;
             }
-            if (e) r = run_entry(e, &f);
+            const exe_object *exe = e ? (exe_object *)e->exe : NULL;
+            int unfit = exe && exe->updated ? prepare_updates(exe, f.leaves) : 0;
+            if (unfit > 0) e = NULL; /* the slow way says why */
+            if (e && !unfit) r = run_entry(e, &f);
         } else {
             PyErr_Clear();
         }

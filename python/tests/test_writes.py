@@ -3,7 +3,6 @@ once, with derivatives and batches, against the same function written with x.at[
 and that a refused or abandoned body leaves everything as it was; random programs of nested bodies that write,
 against the same program over NumPy's arrays, with gradients against differences."""
 
-import copy
 import operator
 import random
 
@@ -397,3 +396,453 @@ class Table(Case):
         self.both(lambda f: hop.jit(hop.checkpoint(f)))
         self.both(lambda f: hop.jit(hop.jacrev(lambda x, xs: total(f)(x, xs))))
         self.both(lambda f: lambda x, xs: hop.jit(f, dims={"x": "N", "xs": "T"})(x, xs))
+
+
+# ---- what is written to from outside of programs ----
+
+
+class Outside(Case):
+    def test_loops_at_once_update_arrays(self):
+        y, n = hop.zeros(3), hop.zeros(2)
+        same, copy_of_it = y, +y
+
+        def step(c, i):
+            y[i] = c
+            hop.cond(c > 1, lambda: n.__setitem__(0, n[0] + c), lambda: None)
+            return c + 1, y[0]
+
+        hop.scan(step, 0.5, hop.arange(3))
+        self.equal(y, [0.5, 1.5, 2.5])
+        self.equal(same, [0.5, 1.5, 2.5])
+        self.equal(n, [4.0, 0.0])
+        self.equal(copy_of_it, [0.0, 0.0, 0.0])
+        hop.fori_loop(0, 3, lambda i, c: y.__setitem__(i, y[i] * 2), None)
+        self.equal(y, [1.0, 3.0, 5.0])
+        hop.while_loop(lambda i: y[0] < 8, lambda i: y.__setitem__(0, y[0] * 3) or i, 0)
+        self.equal(y, [9.0, 3.0, 5.0])
+        hop.map(lambda v: y.__setitem__(1, y[1] + v), hop.ones(4))
+        self.equal(y, [9.0, 7.0, 5.0])
+        self.assertIs(type(y), hop.Array)
+
+    def test_carries_and_slices_are_values(self):
+        y, rows = hop.ones(2), hop.zeros((2, 2))
+
+        def step(c, r):
+            c[0] += 1
+            r[1] = c[0]
+            return c, r
+
+        for plain in (False, True):
+            with hop.disable_jit(plain):
+                c, out = hop.scan(step, y, rows)
+                self.equal(c, [3.0, 1.0])
+                self.equal(out, [[0.0, 2.0], [0.0, 3.0]])
+                self.equal(y, [1.0, 1.0])
+                self.equal(rows, [[0.0, 0.0], [0.0, 0.0]])
+                for pred in (True, hop.asarray(True)):
+                    hop.cond(pred, lambda c: c.__setitem__(0, 9.0), lambda c: None, y)
+                hop.switch(1, [lambda c: None, lambda c: c.__setitem__(0, 9.0)], y)
+                hop.jit(lambda c: c.__setitem__(0, 9.0))(y)
+                self.equal(y, [1.0, 1.0])
+
+    def test_jit_updates_what_it_closes_over(self):
+        y, box = hop.zeros(3), {"n": hop.zeros(2)}
+        other = +y
+
+        @hop.jit
+        def f(x):
+            box["n"][0] += 1
+            y[0] += x
+            return y * other
+
+        for k in range(1, 4):
+            self.equal(f(2.0), [0.0, 0.0, 0.0])
+            self.equal(y, [2.0 * k, 0.0, 0.0])
+            self.equal(box["n"], [float(k), 0.0])
+        box["n"] = hop.ones(2)
+        other[0] = 2.0
+        self.equal(f(2.0), [16.0, 0.0, 0.0])
+        self.equal(box["n"], [2.0, 1.0])
+
+        @hop.jit
+        def outer(x):
+            return hop.sum(f(x)) + y[0]
+
+        self.assertEqual(outer(1.0).item(), 9.0 * 2 + 9.0)
+        self.equal(y, [9.0, 0.0, 0.0])
+        with self.assertRaisesRegex(hop.WriteError, "box\\['n'\\] is an array from outside"):
+            f.lower(1.0)
+
+    def test_transforms_refuse(self):
+        y = hop.zeros(3)
+
+        def f(x):
+            y[0] = x
+            return y[0] * x
+
+        for g in (
+            lambda: hop.grad(f)(1.0), lambda: hop.vmap(f)(hop.ones(2)), lambda: hop.vjp(f, 1.0),
+            lambda: hop.jvp(f, (1.0,), (1.0,)), lambda: hop.linearize(f, 1.0), lambda: hop.jacfwd(f)(1.0),
+        ):  # fmt: skip
+            with self.assertRaisesRegex(hop.WriteError, r"y\[…\] = …: y is an array from outside of the"):
+                g()
+        self.equal(y, [0.0, 0.0, 0.0])
+
+        def inside(x):
+            z = x * hop.ones(3)
+
+            def h(v):
+                z[0] = v
+                return v
+
+            return hop.vmap(h)(z)
+
+        line = inside.__code__.co_firstlineno
+        with self.assertRaises(hop.WriteError) as caught:
+            hop.jit(inside)(1.0)
+        wanted = f"test_writes.py:{line + 4}: z[…] = …", f"made at {__file__}:{line + 1}", f":{line + 7}"
+        for part in wanted:
+            self.assertIn(part, str(caught.exception))
+
+    def test_predicates_and_combine_functions_refuse(self):
+        def by_test(x):
+            y = x * 1
+
+            def test(i):
+                y[0] = 1.0
+                return i < 3
+
+            return hop.while_loop(test, lambda i: i + 1, 0)
+
+        def by_combine(x):
+            y = x * 1
+
+            def combine(a, b):
+                y[0] = 1.0
+                return a + b
+
+            return hop.associative_scan(combine, x)
+
+        for f, what in ((by_test, "the predicate of while"), (by_combine, "the combine function")):
+            with self.assertRaisesRegex(hop.InvalidError, what):
+                hop.jit(f)(hop.ones(3))
+
+    def test_abandoned_bodies_change_nothing(self):
+        log = []
+
+        @hop.jit
+        def f(x):
+            y, n = x * 1, hop.asarray([0.0, 0.0])
+
+            def fails(c, i):
+                y[0] = 7.0
+                n[0] += 1
+                raise KeyError("mine")
+
+            for _ in range(2):
+                try:
+                    hop.scan(fails, 0.0, hop.arange(2))
+                except KeyError:
+                    log.append("caught")
+            before = y[0] + n[0]
+
+            def widens(c, i):  # begun anew, because the carry becomes a float32
+                n[0] += 1
+                y[0] += 1
+                return c + y[1], None
+
+            hop.scan(widens, 0, hop.arange(2))
+            return before, y, n
+
+        before, y, n = f(hop.ones(2))
+        self.assertEqual(before.item(), 1.0)
+        self.equal(y, [3.0, 1.0])
+        self.equal(n, [2.0, 0.0])
+        for plain in (False, True):
+            z = hop.zeros(2)
+            with hop.disable_jit(plain):
+                hop.scan(lambda c, i: (z.__setitem__(0, z[0] + 1), (c + z[1], 0))[1], 0, hop.arange(3))
+            self.equal(z, [3.0, 0.0])
+
+            def raises(c, i):
+                z[1] = 5.0
+                raise KeyError
+
+            with self.assertRaises(KeyError), hop.disable_jit(plain):
+                hop.scan(raises, 0.0, hop.arange(3))
+            self.equal(z, [3.0, 5.0 if plain else 0.0])  # plain Python had begun
+        self.assertIs(type(z), hop.Array)
+
+    def test_used_after_its_body(self):
+        def f(x):
+            kept = hop.zeros(1)
+
+            def body(c, i):
+                nonlocal kept
+                z = x * c
+                hop.cond(c > 0, lambda: z.__setitem__(0, 1.0), lambda: None)
+                kept = z
+                return c, None
+
+            hop.scan(body, 1.0, hop.arange(2))
+            return kept * 2
+
+        with self.assertRaises(hop.Error):
+            hop.jit(f)(hop.ones(2))
+
+    def test_numpy_from_outside(self):
+        if np is None:
+            self.skipTest("NumPy is not installed")
+        n = np.zeros(3)
+
+        @hop.jit
+        def f(x):
+            n[0] = x
+            return n + x
+
+        with self.assertRaises((TypeError, ValueError)):
+            f(1.0)
+        self.assertEqual(n.tolist(), [0, 0, 0])
+
+
+class Parts(Case):
+    def test_slices_are_values(self):
+        def f(y):
+            z = y[0:2]
+            z[0] = 9.0
+            w = y
+            w[1] = 5.0
+            return y, z, w
+
+        for g in (f, hop.jit(f)):
+            y, z, w = g(hop.zeros(3))
+            self.equal(y, [0.0, 5.0, 0.0])
+            self.equal(z, [9.0, 0.0])
+            self.equal(w, [0.0, 5.0, 0.0])
+
+    def test_unnamed_parts(self):
+        def one(y):
+            y[0:2][0] = 9.0
+
+        def two(y):
+            y[0][1] += 9.0
+
+        def three(y):
+            (y + 1)[0:1] = 9.0
+
+        y = hop.zeros((3, 3))
+        said = r"y\[0:2\]\[0\] = …: y\[0:2\] is", r"y\[0\]\[1\]", r"y \+ 1"
+        for f, what in zip((one, two, three), said):
+            line = f.__code__.co_firstlineno + 1
+            for g in (f, hop.jit(f)):
+                with self.assertRaisesRegex(hop.InvalidError, f"test_writes.py:{line}: .*{what}"):
+                    g(y)
+        self.equal(y, [[0.0] * 3] * 3)
+
+    def test_what_somebody_holds(self):
+        y = hop.zeros((2, 2))
+        held, box = [y[0]], type("Box", (), {})()
+        box.part = y[1]
+        held[0][1] = 1.0
+        box.part[0] = 2.0
+        {"y": y}["y"][0, 0] = 3.0
+        for r in y:
+            r[0] = 50.0
+        operator.setitem(y[0], 0, 7.0)
+        self.equal(held[0], [0.0, 1.0])
+        self.equal(box.part, [2.0, 0.0])
+        self.equal(y, [[3.0, 0.0], [0.0, 0.0]])
+
+        def given(z):
+            z[0] = 4.0
+            return z
+
+        self.equal(given(y[0]), [4.0, 0.0])
+
+
+# ---- jit(f, mut=…) ----
+
+
+class Mut(Case):
+    def setUp(self):
+        def f(x, y):
+            y[0] += x
+            hop.cond(x > 2, lambda: y.__setitem__(1, 7.0), lambda: None)
+            return hop.sum(y)
+
+        self.f = f
+
+    def test_arrays_of_hop(self):
+        f = hop.jit(self.f, mut="y")
+        y = hop.zeros(3)
+        alias, part, same = +y, y[0:2], y
+        view = memoryview(y)
+        for k in range(1, 4):
+            self.assertEqual(f(2.0, y).item(), 2.0 * k)
+            self.equal(y, [2.0 * k, 0.0, 0.0])
+        self.assertEqual(f(3.0, y=y).item(), 16.0)
+        self.assertIs(same, y)
+        for x, want in ((y, [9.0, 7.0, 0.0]), (alias, [0.0] * 3), (part, [0.0] * 2)):
+            self.equal(x, want)
+        self.assertEqual(view.tolist(), [0.0] * 3)
+        own = hop.ones(3)
+        at = own._pointer
+        f(1.0, own)
+        self.assertEqual(own._pointer, at, "nobody else sees it: it is updated where it is")
+        kept = +own
+        f(1.0, own)
+        self.assertNotEqual(own._pointer, at)
+        self.equal(kept, [2.0, 1.0, 1.0])
+        self.equal(own, [3.0, 1.0, 1.0])
+
+    def test_without_mut_arguments_stay(self):
+        y = hop.zeros(3)
+        self.assertEqual(hop.jit(self.f)(3.0, y).item(), 10.0)
+        self.equal(y, [0.0] * 3)
+
+    def test_numpy(self):
+        if np is None:
+            self.skipTest("NumPy is not installed")
+        f = hop.jit(self.f, mut=1)
+        n = np.zeros(3, np.float32)
+        for _ in range(3):
+            f(3.0, n)
+        self.assertEqual(n.tolist(), [9.0, 7.0, 0.0])
+        m = np.zeros((3, 2), np.float32)
+        for _ in range(2):
+            f(3.0, m[:, 0])
+            f(3.0, m[::-1, 1])
+        self.assertEqual(m.tolist(), [[6.0, 0.0], [7.0, 7.0], [0.0, 6.0]])
+        n.flags.writeable = False
+        for _ in range(2):
+            with self.assertRaisesRegex(hop.InvalidError, r"y is updated \(mut\), but its memory is read"):
+                f(1.0, n)
+        for wrong in (1.0, np.float32(1), [1.0, 2.0]):
+            with self.assertRaisesRegex(hop.InvalidError, "expected an array of hop or NumPy"):
+                f(1.0, wrong)
+        with self.assertRaises(TypeError):
+            f(1.0, np.zeros(3, ">f4"))
+        shifted = hop.jit(lambda a, b: a.__setitem__(slice(1, None), b[:-1]), mut=0)
+        a = np.arange(5.0)
+        shifted(a, a)
+        self.assertEqual(a.tolist(), [0, 0, 1, 2, 3])
+        a = np.arange(5.0)
+        shifted(a[1:], a[:-1])
+        self.assertEqual(a.tolist(), [0, 1, 0, 1, 2])
+        both = hop.jit(lambda a, b: (a.__setitem__(0, 1.0), b.__setitem__(0, 2.0))[:0], mut=(0, 1))
+        for _ in range(2):
+            with self.assertRaisesRegex(hop.InvalidError, "the same memory"):
+                both(a[:3], a[1:])
+        self.assertEqual(a.tolist(), [0, 1, 0, 1, 2])
+
+    def test_trees_and_static_arguments(self):
+        def update(state, kind, g):
+            if kind == "momentum":
+                state["m"][...] = 0.5 * state["m"] + g
+            weights = state["w"]
+            weights[0][:] = weights[0] - state["m"]
+            return None
+
+        f = hop.jit(update, mut=0, static_argnums=1)
+        state = {"m": hop.ones(2), "w": [hop.zeros(2), hop.ones(1)]}
+        untouched = state["w"][1]
+        f(state, "momentum", 1.0)
+        f(state, "none", 1.0)
+        self.equal(state["m"], [1.5, 1.5])
+        self.equal(state["w"][0], [-3.0, -3.0])
+        self.assertIs(state["w"][1], untouched)
+
+    def test_sizes(self):
+        def record(log, xs):
+            def step(i, x):
+                log[i] += x
+                return i + 1, log[i]
+
+            return hop.scan(step, 0, xs)[1]
+
+        for f in (hop.jit(record, mut=0), hop.jit(record, mut="log", dims={"log": "T", "xs": "T"})):
+            for n in (3, 4, 5, 1, 0, 7):
+                log = hop.ones(n)
+                self.equal(f(log, hop.ones(n)), [2.0] * n)
+                self.equal(log, [2.0] * n)
+        text = f.text(hop.ones(3), hop.ones(3))
+        self.assertIn("%log: mut f32[T]", text)
+        self.assertIn("new %log", text)
+
+    def test_inside_of_other_programs(self):
+        f = hop.jit(self.f, mut="y")
+
+        def outer(x):
+            y = x * 1
+            s = f(x[0], y)
+            hop.scan(lambda c, v: (f(v, y=y), None), 0.0 * s, x)
+            return y, s
+
+        def functional(x):
+            y = x.at[0].add(x[0])
+            s = hop.sum(y)
+            return y.at[0].add(hop.sum(x)), s
+
+        x = hop.asarray([1.0, 0.5, 2.0])
+        for way in (hop.jit, lambda g: g, lambda g: lambda x: hop.vmap(g)(hop.stack([x, -x]))):
+            for a, b in zip(way(outer)(x), way(functional)(x), strict=True):
+                self.close(a, b)
+        grad = lambda g: hop.grad(lambda x: hop.sum(hop.sin(g(x)[0])))(x)  # noqa: E731
+        self.close(grad(outer), grad(functional))
+        with hop.disable_jit():
+            for a, b in zip(outer(x), functional(x), strict=True):
+                self.close(a, b)
+        self.equal(x, [1.0, 0.5, 2.0])
+        box = hop.zeros(3)
+        g = hop.jit(lambda v: f(v, box))
+        g(1.0)
+        g(3.0)
+        self.equal(box, [4.0, 7.0, 0.0])
+
+    def test_gradients_inside(self):
+        @hop.jit(mut="w")
+        def descend(w, x):
+            g = hop.grad(lambda w: hop.sum((w - x) ** 2))(w)
+            w[:] = w - 0.25 * g
+            return hop.sum(g * g)
+
+        w = hop.zeros(2)
+        for _ in range(3):
+            descend(w, hop.asarray([1.0, 2.0]))
+        self.close(w, [0.875, 1.75])
+
+    def test_failing_runs_leave_everything(self):
+        @hop.jit(mut=0)
+        def f(y, x):
+            y[0] = x
+            hop.check(x > 0, "not positive")
+            y[1] = x
+
+        arrays = [hop.zeros(2)] + ([np.zeros(2, np.float32)] if np else [])
+        for y in arrays:
+            f(y, 1.0)
+            for _ in range(2):
+                with self.assertRaises(hop.CheckError):
+                    f(y, -1.0)
+            self.assertEqual(y.tolist(), [1.0, 1.0])
+
+    def test_refused(self):
+        def f(y, x):
+            return x
+
+        for how, said in (
+            ({"mut": 0, "static_argnums": 0}, "argument 0 is static"),
+            ({"mut": "y", "donate_argnums": 0}, "is donated"),
+            ({"mut": "z"}, "there is no argument 'z'"),
+            ({"mut": 2}, "there is no argument 2"),
+            ({"mut": 1.5}, "numbers or names of arguments"),
+        ):
+            with self.assertRaisesRegex(hop.InvalidError, said):
+                hop.jit(f, **how)
+        g = hop.jit(self.f, mut="y")
+        for transform in (hop.grad, hop.vmap, hop.jacrev, hop.checkpoint):
+            with self.assertRaisesRegex(hop.InvalidError, "updates arguments"):
+                transform(g)(hop.ones(2), hop.ones(2))
+        same = hop.zeros(3)
+        self.assertEqual(hop.jit(f, mut=0)(same, 2.0).item(), 2.0)
+        self.equal(same, [0.0] * 3)

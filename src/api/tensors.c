@@ -243,6 +243,7 @@ int64_t hop_tensor_stride(const hop_tensor *t, int axis)
 }
 int64_t hop_tensor_count(const hop_tensor *t) { return t ? tensor_of(t)->count : 0; }
 int hop_tensor_is_contiguous(const hop_tensor *t) { return t && !tensor_of(t)->strides; }
+int hop_tensor_is_shared(const hop_tensor *t) { return t && tensor_of(t)->refs > 1; }
 
 struct text_args {
     const hop_tensor *t;

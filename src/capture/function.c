@@ -247,10 +247,12 @@ static void capture_body(struct capture *c, const struct capture_header *header,
         struct operand o = resolve(s, results[i]);
         ends[i] = operand_value(&s->b, &o);
     }
+    s->b.n_params = n_params; /* those that came late are parameters, too, none of them mut */
     for (uint32_t p = 0; p < h.params.len; p++) {
         order[p] = p;
         if (h.params.data[p].mut) builder_mut(&s->b, p, NEW_UNCHANGED);
     }
+    s->b.n_params = h.params.len;
     for (uint32_t k = 0; k < s->late.len; k++)
         order[h.params.len + k] = s->late.data[k].here; /* hop_parameter */
     for (uint32_t k = 0; k < n_updates; k++) {
