@@ -1,11 +1,18 @@
 """hop.Array and hop.Tracer: arrays, and values of a program being captured. One class serves both; what an
 operator does is decided in C."""
 
+import operator
 from sys import getrefcount
 
 from . import _core, _dtypes, _names, _printing
 from ._errors import TracerError
 from ._index import UNNAMED, IndexUpdate, check_named, getitem, setitem
+
+
+def _iterated(x):
+    from ._sources import iterated  # which takes arrays
+
+    iterated(x)
 
 
 class Array(_core.ArrayBase):
@@ -100,10 +107,26 @@ class Array(_core.ArrayBase):
     def __iter__(self):
         if self.ndim == 0:
             raise TypeError("an array without axes cannot be iterated over")
+        if self._traced:
+            _iterated(self)
         return (self[i] for i in range(len(self)))
 
     def __contains__(self, x):
         return bool(_ops.any(self == x))
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return other // self, other % self
+
+    def __round__(self, ndigits=None):
+        """As Python rounds numbers, halves to even."""
+        if ndigits is not None:
+            scale = 10.0 ** operator.index(ndigits)
+            return _ops.round(self * scale) / scale
+        x = _ops.astype(_ops.round(self), _dtypes.int64)
+        return x._marked(True) if self._traced else int(x)
 
     def __complex__(self):
         return complex(float(self))

@@ -9,6 +9,7 @@ from . import _arguments, _core, _effects, _flow, _objects, _rewrite
 from ._errors import TracerError
 
 _MOST_WRAPPED = 16
+_flow.complete()
 
 
 def twin(f):
@@ -22,8 +23,11 @@ def twin(f):
         return functools.partial(twin(f.func), *f.args, **f.keywords)
     if isinstance(f, type) and f.__init__ is not object.__init__:
         return _constructor(f)
-    if type(f) is types.BuiltinFunctionType or isinstance(f, type):
-        return _flow.BUILTINS.get(f, f)
+    if type(f) is types.BuiltinFunctionType:
+        other = _flow.builtin(f)
+        return _twin_of(other) if type(other) is types.FunctionType else other
+    if isinstance(f, type):
+        return _flow.builtin(f)
     call = _objects.static_of(type(f), "__call__")
     if type(call) is types.FunctionType and not isinstance(f, _core.JitBase):
         other = _twin_of(call)
@@ -35,7 +39,7 @@ def _constructor(cls):
     """What makes an object of a class whose __init__ is rewritten."""
     init = _objects.static_of(cls, "__init__")
     if type(cls) is not type or cls.__new__ is not object.__new__ or type(init) is not types.FunctionType:
-        return _flow.BUILTINS.get(cls, cls)
+        return _flow.builtin(cls)
     other = _twin_of(init)
     if other is init:
         return cls

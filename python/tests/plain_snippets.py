@@ -173,9 +173,9 @@ def bound_in_both_branches(x):
     return sign * size + sign
 
 
-@snippet(3.0, refused="y.*bound in one branch")
+@snippet(3.0, raises=[(-3.0, "'y'|y: it is bound in one branch")])
 def bound_in_one_branch(x):
-    if x > 0:  # here
+    if x > 0:
         y = x
     return y
 
@@ -351,9 +351,9 @@ def whole_becomes_real_in_a_loop(xs):
     return total
 
 
-@snippet(LONG, refused="last.*bound")
+@snippet(LONG, raises=[([200.0] * 12, "'last'|last: it is bound")])
 def bound_by_a_loop(xs):
-    for x in xs:  # here
+    for x in xs:
         if x > 100:
             break
         last = x
@@ -548,7 +548,7 @@ def recursion_over_a_structure(xs):
     return total((xs[0], (xs[1], (xs[2],)), xs[3]))
 
 
-@snippet(5, refused="factorial|nested more than")
+@snippet(5, refused="factorial calls itself")
 def recursion_of_unknown_depth(n):
     def factorial(k):
         return 1 if k <= 1 else k * factorial(k - 1)  # here

@@ -9,13 +9,7 @@ import plain_snippets
 from support import Case, numpy
 
 STEP = 1e-6
-PENDING = {
-    "nested_branches", "match_numbers", "match_structure", "membership", "walrus", "for_with_else",
-    "none_first",
-    "nonlocal_counter", "methods", "attribute_of_a_local_object", "append_in_a_loop", "items_of_a_dict",
-    "swap_in_a_list", "try_and_finally", "bound_by_a_loop",
-    "exception_that_is_caught", "generator_that_branches",
-}  # fmt: skip
+PENDING = set()
 
 
 def array(x):
