@@ -59,6 +59,8 @@ PAGES = {
     "hop._control": ("control", "Control flow",
         "Functions that take functions. Carries, inputs and results are trees; all of it can be "
         "differentiated, batched and nested in any order."),
+    "hop._sources": ("plain", "Plain loops",
+        "What a plain `for` goes over as a loop of the program ([control-flow.md](../control-flow.md))."),
     "hop._transforms": ("transforms", "Transforms",
         "Functions of functions, that nest in any order. Arguments and results are trees of "
         "arrays."),

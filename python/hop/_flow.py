@@ -9,6 +9,7 @@ leave there becomes results of a cond, what a round leaves is carried by a loop.
 
 import builtins
 import operator
+import sys
 import threading
 
 from . import _arguments, _control, _core, _dtypes, _effects, _holders, _ops, _shapes, tree
@@ -19,14 +20,30 @@ from ._trace import arrays_of_results
 
 _OWN = "_hop_"
 _DEEPEST = 24  # how often a piece may be within itself
+_CALLS = 6000  # of Python's, within each other, while pieces are captured
 
 
 class _Thread(threading.local):
-    """regions: the pieces being captured, outermost first. tries: what the handlers of try statements at work
-    catch. raised: exceptions of raise statements. learned: by code, what variables of pieces hold."""
+    """regions: the code of pieces being captured, outermost first. tries: what the handlers of try statements
+    at work catch. raised: exceptions of raise statements. learned: by code, what variables of pieces hold."""
 
     def __init__(self):
         self.regions, self.tries, self.raised, self.learned = [], [], [], {}
+        self._limit = None
+
+    def enter(self, code):
+        self.regions.append(code)
+        if len(self.regions) == 8:  # each takes some thirty calls of Python's
+            self._limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(builtins.max(self._limit, _CALLS))
+
+    def leave(self):
+        if len(self.regions) == 8:
+            sys.setrecursionlimit(self._limit)
+        self.regions.pop()
+        if not self.regions:
+            self.raised.clear()
+            self.learned.clear()
 
 
 _thread = _Thread()
@@ -379,13 +396,13 @@ class _Missing(_effects.Retried):
 def _goes_through(run, piece, line, what):
     """run(), which calls a piece. An exception that a statement of it raises, which becomes one of the
     program where that gets there, is given back."""
-    if [code for code, _ in _thread.regions].count(piece.__code__) >= _DEEPEST:
+    if _thread.regions.count(piece.__code__) >= _DEEPEST:
         name = piece.__code__.co_qualname.removesuffix(".<locals>.<lambda>").partition(".<locals>." + _OWN)[0]
         raise refused(
             f"{name.rpartition('.')[2]} calls itself under {what} in line {line} more than {_DEEPEST} times: "
             "how deep it goes is known only when the program runs: write it as a loop"
         )
-    _thread.regions.append((piece.__code__, line))
+    _thread.enter(piece.__code__)
     try:
         run()
         return None
@@ -403,9 +420,7 @@ def _goes_through(run, piece, line, what):
         _ops.check(_ops.asarray(False), _error_text(error))
         return error
     finally:
-        _thread.regions.pop()
-        if not _thread.regions:
-            _thread.raised.clear()
+        _thread.leave()
 
 
 # ---- the state of pieces ----
@@ -496,8 +511,8 @@ class State:
         return _holders.Same(x) if id(x) in self._things else x
 
     def spread(self, i, *values):
-        """Whether one of these values of a variable is a container of the state, of which what is inside counts
-        from now on: another branch or round has another one."""
+        """Whether one of these values of a variable is a container of the state, of which what is inside
+        counts from now on: another branch or round has another one."""
         same = builtins.any(isinstance(x, _holders.Same) for x in values)
         if not same or i in self._spread or self.is_inside(i):
             return False
@@ -770,7 +785,8 @@ class _Choice:
             yes, no = (second, first) if self.order == (1, 0) else (first, second)
             return Unbound(
                 name, f"{self.what} in line {self.line} makes it {yes} where its condition holds and {no} "
-                f"where it does not{where}, and only a run knows which: give it values of one type and structure"
+                f"where it does not{where}, and only a run knows which: give it values of one type and "
+                "structure"
             )  # fmt: skip
         if no.value is _ABSENT and yes.value is _ABSENT:
             return Unbound(name)
@@ -831,6 +847,6 @@ def _pick(held, then, other, behind=None):
 
 from ._flow_loops import append, comprehension, for_, generator, while_  # noqa: E402, F401 (they take these)
 from ._flow_builtins import (  # noqa: E402, F401
-    as_list, attribute, builtin, class_part, complete, is_mapping, is_of_class, is_sequence, item, twin,
-    without,
+    as_list, attribute, builtin, class_part, complete, is_mapping, is_of_class, is_sequence, item,
+    python_function, twin, without,
 )  # fmt: skip

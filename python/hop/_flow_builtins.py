@@ -1,6 +1,6 @@
 """Python's own functions as rewritten functions call them: those that ask for the truth of values, that go
-over items, that make numbers of them, and those that call functions of the user's. The Python source of a function
-of the standard library stands for the one in C."""
+over items, that make numbers of them, and those that call functions of the user's. The Python source of a
+function of the standard library stands for the one in C."""
 
 import builtins
 import functools
@@ -238,7 +238,7 @@ def _folded(source, total, f, what):
     over = source
     if at_least:
         over = Tail(source)
-    _flow.for_(over, body, read, write, (what,), _core.place()[1])
+    _flow.for_(over, body, read, write, ("total",), _core.place()[1])
     return total
 
 
@@ -468,8 +468,10 @@ def _python_module(name):
 _WITH_SOURCE = frozenset(("bisect", "heapq", "operator", "functools"))
 
 
-def _python_function(f):
-    """The function in Python of which f is the one in C."""
+def python_function(f):
+    """The function in Python of which f is the one in C; None where there is none."""
+    if type(f) is not types.BuiltinFunctionType:
+        return None
     module = str(f.__module__).removeprefix("_")
     if module not in _WITH_SOURCE or module not in sys.stdlib_module_names:
         return None
@@ -501,9 +503,7 @@ def builtin(f):
         found = BUILTINS.get(f)
     except TypeError:  # it cannot be hashed
         return f
-    if found is None and type(f) is types.BuiltinFunctionType:
-        found = _python_function(f)
-    return found or f
+    return found or python_function(f) or f
 
 
 def twin(f):

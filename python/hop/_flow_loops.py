@@ -2,6 +2,7 @@
 early exits is a scan or a fori_loop, others are a while_loop."""
 
 import builtins
+import functools
 import sys
 
 from . import _arguments, _control, _core, _effects, _flow, _ops, _shapes, _syntax, tree
@@ -209,7 +210,8 @@ def _while_loop(loop, test, run):
         return _flow._as_truth(_flow._quietly(test, piece, names, loop.line, loop.what))
 
     def drive(init, once):
-        return _control.while_loop(_effects.unwatched(going), _effects.unwatched(lambda c: once(c, run)), init), None
+        step = _effects.unwatched(lambda carry: once(carry, run))
+        return _control.while_loop(_effects.unwatched(going), step, init), None
 
     loop.run(drive)
 
@@ -295,7 +297,10 @@ def _for_count(loop, source, body):
 
 def _for_rows(loop, source, body, stacks):
     names = loop.state.names
-    active = [i for i, (_, j) in stacks.items() if _can_fill(loop.state.get()[j])]
+    pending = loop.state._get()
+    filled = [i for i in stacks if isinstance(pending[i], tuple)]  # by a loop around this one
+    del pending
+    active = [i for i, (_, j) in stacks.items() if i in filled or _can_fill(loop.state, j)]
     for i in active:
         loop.fixed[i] = ()
 
@@ -334,12 +339,27 @@ def _stacks(names):
     return out
 
 
-_REFERENCES = 3  # to a list of a variable: the variable, a name here and an argument
+def _references(state, i):
+    return sys.getrefcount(state._get()[i])
 
 
-def _can_fill(x):
+@functools.cache
+def _fewest_references():
+    """How many references to a list there are that a variable alone holds."""
+    out = []
+
+    def get():
+        return (out,)
+
+    return _references(_flow.State(get, None, ("out",), (get,)), 0)
+
+
+def _can_fill(state, i):
     """Whether a loop can fill a list: it is empty, and nothing but the variable sees it."""
-    return type(x) is list and not x and sys.getrefcount(x) <= _REFERENCES
+    x = state._get()[i]
+    fits = type(x) is list and not x
+    del x
+    return fits and _references(state, i) <= _fewest_references()
 
 
 def _appended(slot, name, loop):

@@ -45,8 +45,8 @@ class Holder:
 
 
 class Same:
-    """Stands for a container of a state where another one of it, or a variable, holds it: that one itself, not
-    what is inside."""
+    """Stands for a container of a state where another one of it, or a variable, holds it: that one itself,
+    not what is inside."""
 
     __slots__ = ("thing",)
 

@@ -406,7 +406,9 @@ class _Function(_Scope):
 
     def _value(self, name):
         """What a variable holds; one of another function may hold nothing."""
-        return load(name) if name not in self.outer else flow("outside", later(load(name)), ast.Constant(name))
+        if name in self.outer:
+            return flow("outside", later(load(name)), ast.Constant(name))
+        return load(name)
 
     def _if(self, s, rest):
         """(new statements, whether they exit, whether they contain the rest)"""
@@ -790,9 +792,9 @@ def check(code):
 
 def text(fun):
     """The rewritten source of a function; an InvalidError says why there is none."""
-    from ._flow import builtin  # which is made of this module's functions
+    from ._flow import python_function  # which is made of this module's functions
 
-    fun = builtin(fun)
+    fun = python_function(fun) or fun
     try:
         _code(getattr(fun, "__func__", fun).__code__)
     except (Unsupported, AttributeError) as error:

@@ -1,5 +1,5 @@
-"""Each construct of the language under jit where it meets traced values: what it gives is what Python gives, or
-it is refused with the variable, the line and the reason."""
+"""Each construct of the language under jit where it meets traced values: what it gives is what Python gives,
+or it is refused with the variable, the line and the reason."""
 
 import bisect
 import colorsys
@@ -792,7 +792,7 @@ class Exceptions(Language):
         def deep(x):
             def inner(v):
                 if v > 0:
-                    w = v * 2
+                    v = v * 2
                     raise ValueError("deep")
                 return v
 
@@ -810,7 +810,7 @@ class Exceptions(Language):
             return y
 
         for fun in (caught, deep, suppressed):
-            self.refused(fun, r"raises ValueError, of which only a run knows, and the try in line \d+ catches it")
+            self.refused(fun, r"raises ValueError, of which only a run knows, and the try in line \d+ catches")
 
         def swallowed(x):
             try:
