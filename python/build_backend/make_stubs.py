@@ -484,7 +484,8 @@ def stubs():
         if name in done:
             continue
         function = getattr(hop, name)
-        usual = "Any" if name in (*hop._control.__all__, *hop._sources.__all__, *hop._transforms.__all__) else "Array"
+        of_functions = (*hop._control.__all__, *hop._sources.__all__, *hop._transforms.__all__)
+        usual = "Any" if name in of_functions else "Array"
         result = "Callable[..., Any]" if name in FUNCTIONS else RESULTS.get(name) or usual
         out.append(f"def {name}({parameters(function)}) -> {result}: ...\n")
     options = (

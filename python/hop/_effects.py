@@ -255,7 +255,7 @@ class Notes:
     def __init__(self, fun, given=None, own=()):
         self.fun, self.list, self.codes, self.quiet = fun, [], [], ()
         given = {text: x for text, x in given.items() if type(x) not in _HARMLESS} if given else {}
-        if given or not self._is_harmless(own):
+        if not _is_own(fun) and (given or not self._is_harmless(own)):
             self._look(given, own)
 
     def _is_harmless(self, own):
