@@ -24,13 +24,14 @@ class InvalidError(Error, ValueError, TypeError):
 
 
 class WriteError(InvalidError):
-    """A function that is captured writes to an array from outside of it, x[i] = y. The array is `array`.
+    """A function that a transform captures writes to an array from outside of it, x[i] = y. The array is
+    `array`.
 
     >>> total = hop.zeros(3)
     >>> try:
-    ...     hop.jit(lambda x: total.__setitem__(0, x))(1.0)
+    ...     hop.grad(lambda x: total.__setitem__(0, x) or x)(1.0)
     ... except hop.WriteError as error:
-    ...     print("mut" in str(error))
+    ...     print(error.array is total)
     True
     """
 
