@@ -11,6 +11,7 @@ import collections
 import dis
 import functools
 import gc
+import io
 import sys
 import threading
 import types
@@ -20,9 +21,9 @@ from . import _arguments, _core
 from ._arguments import place
 from ._bytecode import NAMESPACES
 from ._errors import InvalidError
-from ._objects import MISSING, SIMPLE, is_buffer, is_foreign, namespace, nbytes, slots
+from ._objects import MISSING, SIMPLE, is_buffer, is_foreign, is_key, namespace, nbytes, slots
 
-_MOST_ITEMS, _MOST_BYTES = 100_000, 1 << 16
+_MOST_ITEMS, _MOST_BYTES, _MOST_LINES = 100_000, 1 << 16, 3
 
 _PLAIN = frozenset((types.NoneType, bool, *SIMPLE))
 _HARMLESS = {*_PLAIN, range, slice, types.EllipsisType}  # and arrays
@@ -41,7 +42,8 @@ class _Kind:
 
 
 def _dict_items(x):
-    return dict(dict.items(x)) if len(x) <= _MOST_ITEMS else len(x)
+    cls = collections.OrderedDict if isinstance(x, collections.OrderedDict) else dict
+    return dict(cls.items(x)) if len(x) <= _MOST_ITEMS else len(x)
 
 
 def _row(x):
@@ -86,18 +88,25 @@ def _of_iterator(x):
         if isinstance(it, types.GeneratorType):
             frame = it.gi_frame
             found.append(None if frame is None else (frame.f_lasti, _known(frame.f_locals.values())))
-            todo += [y for y in gc.get_referents(it) if _is_iterator(y)]
+            todo += _iterators_in(it)
             continue
         if hasattr(type(it), "__length_hint__"):
             found.append(it.__length_hint__())
         elif type(it).__module__ == "itertools" and hasattr(it, "__reduce__") and sys.version_info < (3, 14):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found.append(_known(it.__reduce__()[1:]))
+                found.append(_reduced(it.__reduce__()[1:]))
         elif type(it) is enumerate:
-            found.append(_known(it.__reduce__()[1][1:]))
-        todo += [y for y in gc.get_referents(it) if _is_iterator(y)]
+            found.append(_reduced(it.__reduce__()[1][1:]))
+        todo += _iterators_in(it)
     return found
+
+
+def _iterators_in(it):
+    """Those that an iterator goes on with."""
+    found = gc.get_referents(it)
+    found += [y for x in found if type(x) is tuple for y in x]
+    return [x for x in found if _is_iterator(x)]
 
 
 def _known(values):
@@ -106,6 +115,16 @@ def _known(values):
         _known(v) if type(v) is tuple else v if type(v) in _PLAIN else (type(v).__name__, id(v))
         for v in values
     )
+
+
+def _reduced(values):
+    """What an iterator says of itself, in which there may be others made for that."""
+    out = []
+    for v in values:
+        hint = hasattr(type(v), "__length_hint__")
+        plain = v if type(v) in _PLAIN else type(v).__name__
+        out.append(_reduced(v) if type(v) is tuple else v.__length_hint__() if hint else plain)
+    return out
 
 
 def _is_iterator(x):
@@ -150,16 +169,18 @@ def _random_class(x):
 # Methods of C's.
 _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 
-_DICT = _Kind(_dict_items, "changes", lambda text, k: f"{text}[{k!r}]")
+_DICT = _Kind(_dict_items, "changes", lambda text, k: f"{text}[{k!r}]" if is_key(k) else text)
 _ROW, _SET = _Kind(_row), _Kind(_elements)
 _OBJECT, _CLASS, _FUNCTION = (
     _Kind(content, "changes", lambda text, k: f"{text}.{k}")
     for content in (_attributes, _of_class, _of_function)
 )
 _BUFFER = _Kind(_bytes, opaque=True)
+_STREAM = _Kind(lambda x: x.closed or (x.tell(), x.getvalue()), "writes to or reads from", opaque=True)
 _ITERATOR = _Kind(_of_iterator, "advances the iterator", opaque=True)
 _RANDOM = _Kind(_state, "draws from the random generator", opaque=True)
 _NAME = _Kind(None, "changes", lambda text, k: text)
+_GLOBALS = _Kind(_dict_items, "changes", lambda text, k: str(k))
 
 
 def _kind_of(x):
@@ -170,9 +191,11 @@ def _kind_of(x):
     if isinstance(x, type):
         return () if is_foreign(cls.__module__) and is_foreign(x.__module__) else (_CLASS,)
     if cls is types.FunctionType:
-        return () if is_foreign(x.__module__) or not x.__dict__ else (_FUNCTION,)
-    if is_buffer(x):
+        return () if is_foreign(x.__module__) else (_FUNCTION,)
+    if is_buffer(x) or cls is memoryview:
         return (_BUFFER,) if nbytes(x) <= _MOST_BYTES else ()
+    if cls in (io.StringIO, io.BytesIO):
+        return (_STREAM,)
     out = []
     if isinstance(x, dict):
         out.append(_DICT)
@@ -187,6 +210,22 @@ def _kind_of(x):
     if not is_foreign(cls.__module__) or cls is types.SimpleNamespace:
         out.append(_OBJECT)
     return out
+
+
+# Containers of the standard library by the attribute that holds what is inside of them.
+_HOLDERS = {
+    "UserList": "data", "UserDict": "data", "ChainMap": "maps", "Queue": "queue", "LifoQueue": "queue",
+    "PriorityQueue": "queue", "WeakKeyDictionary": "data", "WeakValueDictionary": "data", "WeakSet": "data",
+}  # fmt: skip
+
+
+def _held(x):
+    """The containers that one of the standard library is made of."""
+    for cls in type.__dict__["__mro__"].__get__(type(x)):
+        if cls.__name__ in _HOLDERS and cls.__module__ in ("collections", "queue", "weakref", "_weakrefset"):
+            held = (namespace(x) or {}).get(_HOLDERS[cls.__name__], ())
+            return [held, *(held if type(held) is list and cls.__name__ == "ChainMap" else ())]
+    return ()
 
 
 # ---- notes of what a body can reach ----
@@ -221,6 +260,8 @@ class _Change:
         """Whether something is there that was not before."""
         if self.note.kind is _SET:
             return self.before is MISSING
+        if isinstance(self.note.thing, collections.defaultdict):
+            return False
         absent = self.before is MISSING or self.before is None
         return self.key is not MISSING and absent and self.now is not MISSING
 
@@ -239,6 +280,8 @@ def _changes(note):
 def _differ(note, before, now):
     if note.kind.opaque or type(before) is int or type(now) is int:
         return [] if before == now else [_Change(note, MISSING, before, now)]
+    if note.kind is _DICT and list(map(id, before)) != list(map(id, now)) and before.keys() == now.keys():
+        return [_Change(note, MISSING, before, now)]  # of the order alone
     if isinstance(before, dict):
         keys = [*before, *[k for k in now if k not in before]]
         pairs = [(k, before.get(k, MISSING), now.get(k, MISSING)) for k in keys]
@@ -289,7 +332,9 @@ class Notes:
             self._globals(code, space, seen, own)
 
     def _add(self, text, x, seen):
-        if isinstance(x, _BOUND) and not isinstance(x.__self__, types.ModuleType):
+        if type(x) is types.MethodType and is_foreign(type(x.__self__).__module__):
+            x = x.__self__
+        elif isinstance(x, _BOUND) and not isinstance(x.__self__, types.ModuleType):
             text, x = f"the {type(x.__self__).__name__} of {text}", x.__self__
         if x is None or x is MISSING or id(x) in seen:
             return
@@ -297,6 +342,8 @@ class Notes:
         for kind in _kind_of(x):
             self.list.append(_Note(text, x, kind))
         cls = type(x)
+        for inside in _held(x):
+            self._add(text, inside, seen)
         if not is_foreign(cls.__module__) and not isinstance(x, type):
             self._add(cls.__name__, cls, seen)
 
@@ -308,7 +355,7 @@ class Notes:
             self._module(module, stores, seen)
         if stores.names & NAMESPACES and id(space) not in seen:
             seen.add(id(space))
-            self.list.append(_Note("globals()", space, _DICT))
+            self.list.append(_Note("globals()", space, _GLOBALS))
 
     def _module(self, module, stores, seen):
         """A module that code names: the generator that its functions draw from, attributes that are set."""
@@ -453,6 +500,8 @@ class _Quick:
             if str(cls.__module__).partition(".")[0] == "hop":
                 _HARMLESS.add(cls)
         elif isinstance(x, (dict, list, tuple, set, frozenset, collections.deque)):
+            if isinstance(x, collections.defaultdict):  # reading it changes it
+                raise _Doubtful
             self._can_change |= not isinstance(x, (tuple, frozenset))
             self._values(x.values() if isinstance(x, dict) else x)
             if not is_foreign(cls.__module__):
@@ -569,6 +618,10 @@ def _sites(code):
         elif op in _SUBSCRIPT:
             constant = given[i - 1].opname == "LOAD_CONST"
             out.append(("item", given[i - 1].argval if constant else MISSING, _base(given, i - 2), line))
+        elif op == "CONTAINS_OP":
+            out.append(("lookup", None, _base(given, i - 1), line))
+        elif op == "BINARY_SUBSCR" or op == "BINARY_OP" and x.argrepr == "[]":
+            out.append(("lookup", None, _base(given, i - 2), line))
         elif op in ("LOAD_ATTR", "LOAD_METHOD"):
             kind = "method" if x.argval in _CHANGING else "load"
             out.append((kind, x.argval, _base(given, i - 1), line))
@@ -598,7 +651,7 @@ def _last(text):
     """The last part of a text of a place: log of self.log, 'a' of config['a']."""
     if text.endswith("]"):
         return text[text.rindex("[") + 1 : -1]
-    return text.rpartition(".")[2]
+    return text.rpartition(" ")[2].rpartition(".")[2]
 
 
 def _rank(change, site):
@@ -614,7 +667,9 @@ def _rank(change, site):
             return 9 if base in (None, last, "self") else 8
         return 5 if kind == "load" and name in ("setattr", "delattr", "__dict__", "vars") else 0
     if style in (_RANDOM, _ITERATOR):
-        return 9 if kind == "load" and last in (base, name) else 0
+        return 9 if kind == "load" and base == last else 8 if kind == "load" and name == last else 0
+    if style is _GLOBALS:
+        return 9 if kind == "item" and _same(name, change.key) else 5 if name in NAMESPACES else 0
     exact = base == last
     if kind == "item":
         return (9 if exact else 4) + (_same(name, change.key) if style is _DICT else 0)
@@ -629,24 +684,39 @@ def _line(change, codes):
     """file:line where code makes a change, "" when that is not known."""
     found = [(_rank(change, site), site[3], code) for code in codes for site in _sites(code)]
     best = builtins.max([rank for rank, _, _ in found], default=0)
-    lines = {(code.co_filename, line): None for rank, line, code in found if rank == best}
+    found = [f for f in found if f[0] == best]
+    found = [f for f in found if f[2].co_name != "__init__"] or found
+    lines = {(code.co_filename, line): None for _, line, code in found}
     if not best or len(lines) > 1 and best < 5:
         return ""
-    file, line = next(iter(lines))
-    return f"{file}:{line}"
+    return " or ".join(f"{file}:{line}" for file, line in [*lines][:_MOST_LINES])
 
 
 def _is_read(change, codes):
-    """Whether code reads what it fills, as caches do: the name stands there more often than it is written."""
-    name = change.key if change.note.kind in (_OBJECT, _CLASS, _FUNCTION) else _last(change.note.text)
-    reads = 0
-    for code in codes:
-        for kind, which, base, _ in _sites(code):
-            if kind == "load" and which == name:
-                reads += 1
-            elif kind in ("item", "method") and base == name:
-                reads -= which != "setdefault"
-    return reads > 0
+    """Whether code looks up what it fills, as caches do."""
+    found = [_reads_and_writes(change, _sites(code)) for code in codes]
+    if not builtins.any(writes for _, writes in found):  # by code that is not looked at
+        return builtins.any(reads for reads, _ in found)
+    return builtins.any(reads > 0 and writes for reads, writes in found)
+
+
+def _reads_and_writes(change, sites):
+    """How often code looks up, and writes, what is changed."""
+    style, last, reads, writes = change.note.kind, _last(change.note.text), 0, 0
+    for kind, name, base, _ in sites:
+        if style in (_OBJECT, _CLASS, _FUNCTION):
+            writes += kind == "attribute" and name == change.key
+            reads += kind == "load" and name in (change.key, "hasattr", "getattr")
+        elif style is _NAME:
+            writes += kind in ("name", "attribute") and name == last
+            reads += kind == "load" and name == last
+        elif style in (_DICT, _SET):
+            writes += kind in ("item", "method") and base == last
+            reads += base == last and (kind == "lookup" or name in ("get", "setdefault"))
+        else:
+            writes += kind in ("item", "method", "in place") and base == last
+            reads += (kind == "load" and name == last) - (kind in ("item", "method") and base == last)
+    return reads, writes
 
 
 # ---- checks ----
@@ -708,6 +778,8 @@ class watching:
         _active.notes.pop()
         if kind is None or issubclass(kind, Retried):
             self.check()
+        elif not self._jit and issubclass(kind, InvalidError) and not getattr(error, "effect", False):
+            self.check()  # what does not fit may come of an effect: Python's None of an append
         elif self.notes.list and _active.abandoned is None:
             _active.abandoned = self._left_behind()
 
@@ -718,8 +790,8 @@ class watching:
                 text = change.note.kind.verb, f"{change.text}{self._at(change)}"
                 return InvalidError(
                     f"{place()}{_called(self.notes.fun)} {' '.join(text)} before its control flow meets a "
-                    "value that only a run knows: it is captured once more then, and that would happen twice; "
-                    "return what is to be kept"
+                    "value that only a run knows: it is captured once more then, so that would happen "
+                    "twice; return what is to be kept"
                 )
         return None
 
@@ -744,7 +816,7 @@ class watching:
             if filled is not None and body not in filled:
                 filled.add(body)
                 raise Filled
-        raise self._error(found[0]) from None
+        raise self._error(next((c for c in found if not self._is_filling(c)), found[0])) from None
 
     def _is_wrong_for_jit(self, change):
         kind = change.note.kind
@@ -754,11 +826,16 @@ class watching:
             return not _active.notes
         return kind is _RANDOM or _traced_in(change.now)
 
+    def _error(self, change):
+        error = InvalidError(self._text(change))
+        error.effect = True
+        return error
+
     def _at(self, change):
         at = _line(change, self.notes.codes)
         return f" ({at})" if at else ""
 
-    def _error(self, change):
+    def _text(self, change):
         kind, name, where = change.note.kind, change.text, self._at(change)
         operator = str(_arguments.here("")).removesuffix(": ")
         operator, who = _OPERATORS.get(operator, operator) or "jit", self._what
@@ -767,7 +844,7 @@ class watching:
         elif who is None:
             who = f"{operator}: {_called(self.notes.fun)}"
         if self._jit and not kind.opaque:
-            return InvalidError(
+            return (
                 f"{place()}{who} puts a traced value into {name}{where}: it means nothing outside of the "
                 "captured function: return it"
             )
@@ -778,7 +855,7 @@ class watching:
         else:
             advice = f"{_ADVICE.get(operator, 'return it')}, or hand it to hop.debug_callback, which "
             advice += "calls a function of the host whenever the program gets there"
-        return InvalidError(f"{place()}{who} {kind.verb} {name}{where}: {_WHY}; {advice}")
+        return f"{place()}{who} {kind.verb} {name}{where}: {_WHY}; {advice}"
 
 
 _UNWATCHED = "_hop_unwatched"
