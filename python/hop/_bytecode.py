@@ -12,7 +12,8 @@ from ._objects import is_key
 @functools.lru_cache(maxsize=4096)
 def accesses(code):
     """(name, chain of ("attr", name) and ("item", constant), how the value is used) for every name that the
-    code loads, and the code of functions that it makes. An instruction that is not known ends a chain, so
+    code loads, and where among its constants the code of functions is that it makes: equal code may come of
+    another file. An instruction that is not known ends a chain, so
     that the value is watched as a whole."""
     found, inner, imports, given = [], [], [], list(dis.get_instructions(code))
     cells = {*code.co_cellvars, *code.co_freevars}
@@ -25,7 +26,7 @@ def accesses(code):
             if given[first].opname == "IMPORT_NAME":
                 imports.append(_import(given, first))
             if isinstance(given[first].argval, types.CodeType):
-                inner += [] if for_host else [given[first].argval]
+                inner += [] if for_host else [_position(code.co_consts, given[first].argval)]
                 for_host = False
             continue
         found += [(name, (), WHOLE) for name in names[:-1]]
@@ -52,6 +53,10 @@ def accesses(code):
         else:
             found.append((names[-1], (), WRITTEN))
     return tuple(found), tuple(inner), tuple(imports)
+
+
+def _position(constants, x):
+    return next(i for i, c in enumerate(constants) if c is x)
 
 
 def _import(given, i):

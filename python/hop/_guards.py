@@ -221,7 +221,7 @@ class Watch:
                 self._super(env.get("__class__"), p, chain[0][1])
             elif p is not None:
                 self._chain(p, chain, use)
-        for inner in made:
+        for inner in [code.co_consts[i] for i in made]:
             self._code(inner, {n: env[n] for n in inner.co_freevars if n in env}, space)
 
     def _imported(self, imports, space):

@@ -1,5 +1,5 @@
-"""Effects of the host: what the Python code of a body changes outside of itself is refused, with the operator,
-the name and the line; what nobody else sees, what is undone, and what is filled once is taken."""
+"""Effects of the host: what the Python code of a body changes outside of itself is refused, with the
+operator, the name and the line; what nobody else sees, what is undone, and what is filled once is taken."""
 
 import collections
 import functools
@@ -116,7 +116,8 @@ def loaded(text):
 
 def program(setup, statement, call, result):
     """(a function of x in which the statement is in a body, where the statement stands)"""
-    text = f"{setup}\ndef body(*args):\n    {statement}\n    return {result}\ndef whole(x):\n    return {call}\n"
+    text = f"{setup}\ndef body(*args):\n    {statement}\n    return {result}\n"
+    text += f"def whole(x):\n    return {call}\n"
     space, file = loaded(text)
     return space, f"{file}:{setup.count(chr(10)) + 3}"
 
@@ -204,10 +205,12 @@ class Refused(Case):
         self.refused(lambda: run(layer.note), r"inside of self\.log\['x'\] " + at(first + 5))
         self.refused(lambda: run(layer), r"changes self\.calls " + at(first + 1))
         self.refused(lambda: run(lambda c, x: layer(c, x)), r"changes layer\.calls " + at(first + 1))
-        self.refused(lambda: run(lambda c, x: (c * layer.noted, x)), r"changes layer\.calls " + at(first + 13))
+        noted = lambda c, x: (c * layer.noted, x)  # noqa: E731
+        self.refused(lambda: run(noted), r"changes layer\.calls " + at(first + 13))
         self.refused(lambda: run(functools.partial(Layer.count, layer)), r"calls " + at(first + 1))
         held = [{"layer": layer}]
-        self.refused(lambda: run(lambda c, x: held[0]["layer"](c, x)), r"changes held\[0\]\['layer'\]\.calls ")
+        called = r"changes held\[0\]\['layer'\]\.calls "
+        self.refused(lambda: run(lambda c, x: held[0]["layer"](c, x)), called)
 
         def looped(c, x):
             for part in held:
@@ -215,12 +218,12 @@ class Refused(Case):
                     c, x = f(c, x)
             return c, x
 
-        self.refused(lambda: run(looped), r"changes held\[0\]\['layer'\]\.calls " + at(first + 1))
+        self.refused(lambda: run(looped), called + at(first + 1))
 
     def test_helpers(self):
         """In the function's module and in another one."""
-        other, file = loaded("count = 0\nlog = []\ndef tick(x):\n    global count\n    count += 1\n    return x\n"
-                             "def write(x):\n    log.append(x.shape)\n    return x\n")  # fmt: skip
+        text = "count = 0\nlog = []\ndef tick(x):\n    global count\n    count += 1\n    return x\n"
+        other, file = loaded(text + "def write(x):\n    log.append(x.shape)\n    return x\n")
         module = types.ModuleType("other")
         module.__dict__.update({k: v for k, v in other.items() if k[:2] != "__"})
         module.tick, module.write = (
@@ -342,6 +345,8 @@ class Plain(Case):
                 self.refused(lambda: hop.jit(f)(hop.asarray(1.0)), "inside of out")  # noqa: B023
 
     def test_variables_that_a_call_changes(self):
+        """Those of the function itself are its own."""
+
         def f(x):
             count = 0
 
@@ -353,12 +358,12 @@ class Plain(Case):
                 tick()
             return x * count
 
-        line = f.__code__.co_firstlineno + 5
-        self.refused(lambda: hop.jit(f)(hop.asarray(1.0)), rf"changes count \(.*:{line}\)")
+        for x in (2.0, -2.0):
+            self.equal(hop.jit(f)(hop.asarray(x)), f(x))
 
     def test_a_global_variable_in_a_branch(self):
         space, file = loaded("n = 0\ndef f(x):\n    global n\n    if x > 0:\n        n += 1\n    return x\n")
-        self.refused(lambda: hop.jit(space["f"])(hop.asarray(1.0)), rf" n \({re.escape(file)}:5\)")
+        self.refused(lambda: hop.jit(space["f"])(hop.asarray(1.0)), rf"{re.escape(file)}:4: .*global variable n")
 
     def test_abandoned_captures(self):
         seen = []
@@ -400,7 +405,8 @@ class Jit(Case):
                     f = hop.jit(space["f"])
                     run = hop.jit(lambda x: f(x) + 1) if inside else f  # noqa: B023
                     said = rf"jit: the function 'f' puts a traced value into {re.escape(name)} "
-                    self.refused(lambda: run(hop.ones(2)), said + rf"\({re.escape(file)}:{line}\)")  # noqa: B023
+                    said += rf"\({re.escape(file)}:{line}\)"
+                    self.refused(lambda: run(hop.ones(2)), said)  # noqa: B023
 
     def test_captures_may_be_counted(self):
         """What is written down is no array, and is not read: once for each capture."""
@@ -427,7 +433,8 @@ class Jit(Case):
 
     def test_random_numbers_and_iterators(self):
         rng, it = random.Random(1), iter([1.0, 2.0])
-        self.refused(lambda: hop.jit(lambda x: x * rng.random())(1.0), "jit: .*draws from .* rng .*hop.random")
+        said = "jit: .*draws from .* rng .*hop.random"
+        self.refused(lambda: hop.jit(lambda x: x * rng.random())(1.0), said)
         self.refused(lambda: hop.jit(lambda x: x * random.random())(1.0), "random generator random ")
         self.refused(lambda: hop.jit(lambda x: x * next(it))(1.0), "jit: .*advances the iterator it ")
 
@@ -640,8 +647,8 @@ class Random(Case):
     ]  # fmt: skip
     LOUD = [
         ("out.append(1)", "out"), ("table['a'] = 7.0", "table['a']"), ("table['b'] = x", "table['b']"),
-        ("box.n = box.n + 1", "box.n"), ("touch(x)", "out"), ("next(steps)", "steps"), ("rng.random()", "rng"),
-        ("box.part['q'].append(2)", "box.part['q']"), ("global k; k = k + 1.0", "k"),
+        ("box.n = box.n + 1", "box.n"), ("touch(x)", "out"), ("next(steps)", "steps"),
+        ("rng.random()", "rng"), ("box.part['q'].append(2)", "box.part['q']"), ("global k; k = k + 1.0", "k"),
         ("if len(out) == 1: out[0] = 2.0", "out"), ("for b in [box]: b.extra = x", "box.extra"),
         ("list(map(out.append, [1.0]))", "out"), ("(lambda v: table.update(z=v))(1.0)", "table['z']"),
     ]  # fmt: skip
