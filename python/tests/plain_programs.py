@@ -16,7 +16,6 @@ import copy
 import linecache
 import random
 
-FEATURES = {"writes"}
 KINDS = ("int", "whole", "real")
 LENGTHS = (3, 10)  # of v: taken apart, and a loop
 
@@ -90,7 +89,7 @@ class Program:
         self._inside("def note(p):", "    nonlocal count", "    count += 1", "    return p")
         self._returned = self._one("{}", "({}, w)", "{{'number': {}, 'vector': w}}", "[{}, count]")
         self._items = True
-        self._block(False, 4, top=True)
+        self._block(False, self._one(2, 3, 3, 3, 4), top=True)
         self._inside(self._return())
         self._items = False
 
@@ -136,8 +135,7 @@ class Program:
             return f"{self._one('min', 'max')}({self._number(inner)}, {self._number(inner)})"
         if self._in_helper:
             return f"abs({variable})"
-        more = sorted(FEATURES & {"note", "step"})
-        name = self._one("helper", "near", "box.over", "w", "table", "row", "sum", "max", *more)
+        name = self._one("helper", "near", "box.over", "note", "w", "table", "row", "sum", "max", "step")
         argument = self._number(inner)
         if name == "helper":
             return f"helper({argument}, {self._number(inner)})"
@@ -186,7 +184,7 @@ class Program:
             return f"({number} % 3 {self._one('==', '!=')} 1)"
         if kind < 0.9 and self.kind == "int":
             return f"({number} % 3)"
-        if kind < 0.94 and self.kind != "real" and "in" in FEATURES:
+        if kind < 0.94 and self.kind != "real":
             return f"{number} {self._one('in', 'not in')} (1, 2, 5, 7)"
         if self._in_helper:
             return f"p > {number}"
@@ -221,8 +219,6 @@ class Program:
     def _assign(self, top):
         variable, number = self._one(*self._numbers), self._number(1)
         kind = self._random.random()
-        if kind >= 0.55 and "writes" not in FEATURES or 0.8 < kind and "containers" not in FEATURES:
-            kind = 0.0
         if not self._items or kind < 0.45:
             self._emit(f"{variable} {self._one('=', '=', '+=', '-=')} {number}")
         elif kind < 0.55:
@@ -264,7 +260,7 @@ class Program:
             self._block(in_loop, size)
 
     def _match(self, in_loop, size):
-        if self._in_helper or "match" not in FEATURES:
+        if self._in_helper:
             self._branches(in_loop, size)
             return
         self._emit(f"match {self._whole()} % 5:")
