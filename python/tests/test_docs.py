@@ -5,6 +5,7 @@ import contextlib
 import doctest
 import glob
 import io
+import linecache
 import math
 import os
 import pathlib
@@ -58,12 +59,14 @@ class Docs(unittest.TestCase):
                 self.assertEqual(failed, 0, said)
 
     def test_first_program(self):
-        """README's program prints the gradient that differences of the loss give."""
+        """README's first program prints the gradient that differences of the loss give, the second one a
+        root and its slope."""
         text = (ROOT / "README.md").read_text(encoding="utf-8")
-        program = text.split("```python\n", 1)[1].split("```", 1)[0]
+        first, second = [part.split("```", 1)[0] for part in text.split("```python\n")[1:3]]
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            exec(program, {})
+            space = {}
+            exec(first, space)
 
         def loss(w):
             h, total = 0.0, 0.0
@@ -74,6 +77,14 @@ class Docs(unittest.TestCase):
 
         slope = (loss(0.5 + 1e-5) - loss(0.5 - 1e-5)) / 2e-5
         self.assertAlmostEqual(float(said.getvalue()), slope, places=5)
+        name = "<second program of README>"
+        linecache.cache[name] = (len(second), None, second.splitlines(True), name)
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            exec(compile(second, name, "exec"), space)
+        root, of_root = map(float, said.getvalue().split())
+        self.assertAlmostEqual(root, 2**0.5, places=5)
+        self.assertAlmostEqual(of_root, 0.5 / 2**0.5, places=5)
 
     def test_pages_name_every_example(self):
         text = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "python").glob("*.md"))
