@@ -159,3 +159,52 @@ def _is_stored_to(given, i):
 def attribute_names(code):
     inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
     return frozenset(code.co_names).union(*[attribute_names(c) for c in inner])
+
+
+_WRITES_GLOBALS = frozenset(("STORE_GLOBAL", "DELETE_GLOBAL"))
+_WRITES_CELLS = frozenset(("STORE_DEREF", "DELETE_DEREF"))
+_WRITES_ATTRIBUTES = frozenset(("STORE_ATTR", "DELETE_ATTR"))
+_WRITES_ITEMS = frozenset(("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"))
+# Where attributes of what is being made are set.
+_MAKERS = frozenset(("__init__", "__post_init__", "__new__", "__setstate__"))
+
+
+@functools.lru_cache(maxsize=4096)
+def writes(code):
+    """Names outside of itself that running the code may write, with what is behind them: globals, variables
+    of functions around it, attributes, items of what globals and such variables hold."""
+    given, out = list(dis.get_instructions(code)), set()
+    outside = {*code.co_freevars}
+    for i, at in enumerate(given):
+        op, name = at.opname, at.argval
+        if op in _WRITES_GLOBALS or op in _WRITES_CELLS and name in outside:
+            out.add(name)
+        elif op in _WRITES_ATTRIBUTES and code.co_name not in _MAKERS:
+            out.add(f".{name}")
+        elif op in _WRITES_ITEMS:
+            root = _container(given, i)
+            held = root is not None and (root.opname in _LOADS or "GLOBAL" in root.opname)
+            if held and (root.opname != "LOAD_DEREF" or root.argval in outside):
+                out.add(f"{root.argval}[…]")
+    own = {*code.co_cellvars}
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            out |= {name for name in writes(inner) if name.partition("[")[0] not in own}
+    return frozenset(out)
+
+
+def _container(given, i):
+    """The instruction that loads what an item is stored to at i, or the first thing on the way to it; None:
+    it is not found."""
+    deep = 3 if given[i].opname == "STORE_SLICE" else 2
+    if i and given[i - 1].opname == "SWAP":  # x[k] += v: what was loaded first lies below
+        deep += 1
+    height = 0
+    for at in reversed(given[:i]):
+        try:
+            height -= dis.stack_effect(at.opcode, at.arg, jump=False)
+        except ValueError:
+            return None
+        if height <= -deep:
+            return at
+    return None

@@ -70,22 +70,39 @@ class _TooMany(Exception):
 
 class Watch:
     """What a function reads, as it is now. codes, spaces: code that is reached, and its globals.
-    written: (name, value) of what is not read, but has items set."""
+    written: (name, value) of what is not read, but has items set. foreign: (module, name or None) of what it
+    uses of modules that are not watched; added: places that its code adds to."""
 
-    def __init__(self, fun, numbers=(), given=None):
-        """numbers: texts of places whose numbers are arguments. given: arguments by name that are part of
-        the program."""
+    def __init__(self, fun, numbers=(), given=None, objects=()):
+        """fun: a function, or a tuple of functions. numbers: texts of places whose numbers are arguments.
+        given: arguments by name that are part of the program. objects: further things that it may use in any
+        way; with them the root is the tuple of fun and these."""
         self.places, self._known, self._objects, self._followed = [], {}, {}, {}
         self._names, self._classes, self._left = set(), {}, None
         self._numbers, self.unwatched = numbers, []
         self.codes, self.spaces, self.written = [], [], []
-        self.root = self._place(None, _ROOT, None, 0, fun, getattr(fun, "__name__", "the function"))
+        self.foreign, self.added = [], []
+        root = (fun, *objects) if objects else fun
+        self.root = self._place(None, _ROOT, None, 0, root, getattr(fun, "__name__", "the function"))
         self._given = given or {}
         try:
-            self._called(self.root)
+            self._start(self.root, objects)
             self._methods()
         except _TooMany:
             self._unwatched(self.root, f"what is found behind the first {_MOST_PLACES} values")
+
+    def _start(self, p, objects):
+        if objects:
+            p.must(_LENGTH, tuple, count=1 + len(objects))
+            for i, x in enumerate(objects):
+                self._whole(self._place(p, _INDEX, None, i + 1, x, f"argument {_short(x)}"))
+            p = self._place(p, _INDEX, None, 0, p.value[0], p.text)
+        if type(p.value) is not tuple:
+            self._called(p)
+            return
+        p.must(_LENGTH, tuple, count=len(p.value))
+        for i, x in enumerate(p.value):
+            self._called(self._place(p, _INDEX, None, i, x, getattr(x, "__name__", p.text)))
 
     def also(self, given):
         """Watches values with these texts, too."""
@@ -234,6 +251,7 @@ class Watch:
                 name = ".".join([*above, name]) if name else ".".join(above)
             whole = name if wanted else name.partition(".")[0]
             if not whole or is_foreign(whole):
+                self.foreign += [(name, attribute) for attribute in wanted or (None,)]
                 continue
             p = self._item(self._constant(sys.modules, "modules"), whole, f"module {whole}")
             for attribute in wanted or ():
@@ -298,6 +316,7 @@ class Watch:
             if (x.__name__, key) in (("os", "environ"), ("os", "getenv")):
                 self.unwatched.append(f"os.{key}: not watched: what it gives")
             if is_foreign(x.__name__) or type(x) is not types.ModuleType:
+                self.foreign.append((x.__name__, key))
                 return None
             return self._global(x.__dict__, key), None
         if isinstance(x, type):
@@ -306,6 +325,7 @@ class Watch:
         if is_instance(x):
             return self._step_instance(self._canonical(p), key)
         if key in WRITES and type(x) in CONTAINERS:
+            self.added.append(p.text)
             return None  # nothing is read
         if type(x) in FUNCTIONS and key in x.__dict__:
             p = self._canonical(p)
@@ -498,6 +518,12 @@ class Watch:
     def _object(self, p, x, cls):
         if isinstance(x, _core.ArrayBase) or is_buffer(x):
             pass  # settled when it is known whether it is an argument
+        elif isinstance(x, _core.Calls):
+            pass  # programs that are kept are no part of others
+        elif cls in (slice, range):
+            p.must(_TYPE, cls)
+            for name in ("start", "stop", "step"):
+                self._whole(self._attribute(p, name))
         elif cls in FUNCTIONS:
             self._function(p)
         elif cls is types.MethodType:
@@ -671,14 +697,28 @@ class Watch:
         ]
 
     @property
+    def names(self):
+        """Of attributes and globals, in all code."""
+        return self._names
+
+    @property
+    def shared_by_code(self):
+        """As shared, of a watch that knows where every array comes from: others are made by the code."""
+        return self._is_shared(_core.ArrayBase)
+
+    @property
     def shared(self):
         """Whether nothing that belongs to one function alone is held: programs are good for other functions
         of the same code."""
+        return self._is_shared(())
+
+    def _is_shared(self, besides):
         lasting = (type(None), bool, types.ModuleType, type, types.FunctionType, property, enum.Enum)
         for p in self.places:
             if p.check == _IS and not isinstance(p.want, lasting) and not never_changes(p.want, type(p.want)):
                 return False
-            if p.step == _CONSTANT and type(p.name) is not dict and type(p.name) not in FUNCTIONS:
+            held = p.step == _CONSTANT and type(p.name) is not dict and type(p.name) not in FUNCTIONS
+            if held and not (besides and (isinstance(p.name, besides) or is_buffer(p.name))):
                 return False
         return True
 
@@ -698,7 +738,7 @@ class NumbersNeeded(Exception):
 
 
 # Names whose functions tell an array that stands for a number from the number.
-_TELLING = frozenset(("isinstance", "issubclass", "type", "callable", "hasattr", "id"))
+TELLING = frozenset(("isinstance", "issubclass", "type", "callable", "hasattr", "id"))
 
 
 def watched(capture, fun, given, numbers):
@@ -710,7 +750,7 @@ def watched(capture, fun, given, numbers):
         watch = Watch(fun, numbers, given)
         reads, before = [], None
         places = [p for p in watch.places if p.check == _NUMBER]
-        if places and (watch._names & _TELLING or not all(map(_can_be_set, places))):
+        if places and (watch._names & TELLING or not all(map(_can_be_set, places))):
             raise NumbersNeeded
         stand = [(p, p.value, _core.number(p.value)) for p in places]
         before = _core.note_reads(reads)

@@ -11,10 +11,10 @@ import weakref
 from . import _core, _guards, tree
 from ._arguments import place
 from ._errors import InvalidError
-from ._trace import arguments_of, capture, codes
+from ._trace import capture, codes
 
 _MOST_BODIES, _MOST_CODES = 256, 512
-_SIMPLE = (str, bytes, int, float, complex, bool, type, type(None))
+SIMPLE = (str, bytes, int, float, complex, bool, type, type(None))
 # What gives something else each time it is asked, without being changed in a way that shows.
 _MOVING = (contextvars.ContextVar, threading.local, weakref.ref)
 
@@ -74,7 +74,9 @@ def kinds(types, weak, treedef):
     return (treedef.key, tuple(found), tuple(weak))
 
 
-def traced(bodies, key, root, given, fun, args, named, leaves, weak, types=None, jit=False):
+def traced(
+    bodies, key, root, given, fun, args, named, leaves, weak, types=None, in_tree=None, jit=False
+):  # fmt: skip
     """fun captured for these arguments, or what was captured for such ones before. root: the function whose
     code says what fun reads; given: arguments by name that are part of the program; jit: it is a function
     under jit."""
@@ -85,22 +87,22 @@ def traced(bodies, key, root, given, fun, args, named, leaves, weak, types=None,
     watch, reads = _guards.Watch(root, (), given), []
     before = _core.note_reads(reads)
     try:
-        t = capture(fun, args, named, leaves, types, weak, jit=jit)
+        t = capture(fun, args, named, leaves, types, weak, jit=jit, in_tree=in_tree)
     finally:
         _core.note_reads(before)
     if before is not None:
         before.extend(reads)
-    guards = None if reads else _lasting_guards(watch, t, root)
+    guards = None if reads else lasting_guards(watch, t, root)
     if guards is not None:
         bodies.keep(key, (t.again(None, None), guards), watch.shared and not t.function.callbacks)
     return t
 
 
-def _lasting_guards(watch, t, root):
+def lasting_guards(watch, t, root):
     """Guards that tell whether the captured t is what a capture would give now; None: nothing can."""
     if watch.unwatched or t.constraints:
         return None
-    if not all(isinstance(x, _SIMPLE) for x in tree.constants(t.out_tree)):
+    if not all(isinstance(x, SIMPLE) for x in tree.constants(t.out_tree)):
         return None
     values = {id(p.value): p.value for p in watch.places}
     if any(isinstance(x, _MOVING) or hasattr(type(x), "__next__") for x in values.values()):
@@ -150,21 +152,18 @@ def check_pure(fun):
         )
 
 
-def captured(fun, args, named=None, leaves=None, types=None, weak=None):
+def captured(fun, args, named, leaves, types, weak, in_tree):
     """As capture, of a function that a transform is given: one made by jit, and a transform of such a one, is
     captured once."""
     check_pure(fun)
     bodies = bodies_of(fun)
-    if bodies is None:
-        return capture(fun, args, named, leaves, types, weak)
-    named = named or {}
-    if leaves is None:
-        leaves, weak, treedef = arguments_of(fun, args, named)
-    else:
-        treedef = tree.structure((args, named))
-    if not fixed_sizes(types or leaves):
-        return capture(fun, args, named, leaves, types, weak)
-    key, root = kinds(types or leaves, weak, treedef), fun
+    simple = all(isinstance(x, SIMPLE) for x in tree.constants(in_tree))
+    if bodies is None or not fixed_sizes(types or leaves) or not simple:
+        return capture(fun, args, named, leaves, types, weak, in_tree=in_tree)
+    key, root = kinds(types or leaves, weak, in_tree), fun
     if isinstance(fun, _core.JitBase):
+        if tree.constants(in_tree):  # it says itself what it does not take
+            return capture(fun, args, named, leaves, types, weak, in_tree=in_tree)
         key, root = fun._body_key((), (), key), fun._fun
-    return traced(bodies, key, root, None, root, args, named, leaves, weak, types, root is not fun)
+    jit = root is not fun
+    return traced(bodies, key, root, None, root, args, named, leaves, weak, types, in_tree, jit)

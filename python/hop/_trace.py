@@ -200,12 +200,12 @@ def call_names(fun, n):
     return names + [f"x{i}" for i in range(len(names), n)]
 
 
-def parameter_names(args, named, roots):
+def parameter_names(in_tree, roots):
     """Names for the leaves of the arguments: h, params_w, xs_0, …; each once."""
     out, seen = [], set()
-    trees = [*zip(roots, args), *sorted(named.items())]
-    for root, x in trees:
-        for path, _ in tree.leaves_with_path(x):
+    args, named = in_tree.children
+    for root, part in (*zip(roots, args.children), *zip(named.rest, named.children)):
+        for path in tree.leaf_paths(part):
             text = re.sub(r"\W+", "_", "_".join([root, *map(str, path)])).strip("_") or "x"
             if text[0].isdigit() or keyword.iskeyword(text):
                 text = "x" + text
@@ -219,15 +219,16 @@ def parameter_names(args, named, roots):
 class Traced:
     """A captured function: its program, what it uses from outside, the structure of its results, and which
     leaves of arguments and results are weak. constraints: what the sizes of arguments must satisfy. updates:
-    which arrays from outside it writes to, by number; what they become are results behind the others."""
+    which arrays from outside it writes to, by number; what they become are results behind the others. cut: it
+    is good for the values of these arguments alone."""
 
     __slots__ = (
         "function", "hidden", "constraints", "out_tree", "names", "leaves", "in_tree", "weak", "weak_out",
-        "updates", "_made",
+        "updates", "name", "cut", "_made",
     )  # fmt: skip
 
     def __init__(self):
-        self.updates, self._made = (), {}
+        self.updates, self._made, self.cut = (), {}, False
 
     def operands(self):
         return [*self.leaves, *self.hidden]
@@ -235,7 +236,9 @@ class Traced:
     def again(self, leaves, hidden):
         """The same for other arguments of these types."""
         t = Traced()
-        for name in ("function", "constraints", "out_tree", "names", "in_tree", "weak", "weak_out", "_made"):
+        for name in (
+            "function", "constraints", "out_tree", "names", "in_tree", "weak", "weak_out", "name", "_made",
+        ):  # fmt: skip
             setattr(t, name, getattr(self, name))
         t.leaves, t.hidden = leaves, hidden
         return t
@@ -256,23 +259,23 @@ class Traced:
 
 def capture(
     fun, args, named=None, leaves=None, types=None, weak=None, sizes="", hints=None, jit=False,
-    may_write=False,
+    may_write=False, in_tree=None,
 ):  # fmt: skip
-    """fun on traced values with the types of these arguments. leaves and weak: what arguments_of gave. types:
-    one per leaf, a text, an array that has the type, or such an array and the axis that it is without.
-    sizes: declarations of sizes, "[T in 1..9]"; hints: those of the call at hand, by name. jit: the function
-    is one under jit. may_write: arrays of numbers from outside that it writes to are updated by those who run
-    it."""
+    """fun on traced values with the types of these arguments. leaves and weak: what arguments_of gave, and
+    in_tree where constants are part of it. types: one per leaf, a text, an array that has the type, or such
+    an array and the axis that it is without. sizes: declarations of sizes, "[T in 1..9]"; hints: those of the
+    call at hand, by name. jit: the function is one under jit. may_write: arrays of numbers from outside that
+    it writes to are updated by those who run it."""
     named = named or {}
     roots = call_names(fun, len(args))
     t = Traced()
     if leaves is None:
-        leaves, weak, t.in_tree = arguments_of(fun, args, named)
-    else:
-        t.in_tree = tree.structure((args, named))
-    t.leaves, t.weak = leaves, weak
-    t.names = parameter_names(args, named, roots)
-    in_tree, seen = t.in_tree, []
+        leaves, weak, in_tree = arguments_of(fun, args, named)
+    elif in_tree is None:
+        in_tree = tree.structure((args, named))
+    t.leaves, t.weak, t.in_tree = leaves, weak, in_tree
+    t.name = getattr(fun, "__name__", type(fun).__name__)
+    t.names, seen = parameter_names(in_tree, roots), []
     watching = _effects.watching(*getattr(fun, "_partly", (fun, None)), jit=jit)
 
     def flat(*values):

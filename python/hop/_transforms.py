@@ -9,22 +9,22 @@ __all__ = [
 import functools
 import re
 
-from . import _arguments, _core, _reuse, _shapes, tree
+from . import _arguments, _calls, _core, _reuse, _shapes, tree
 from ._arguments import place
-from ._dtypes import float32
+from ._dtypes import float32, is_number
 from ._errors import InvalidError, WriteError
 from ._keys import value_key
-from ._reuse import captured, transform_of
+from ._reuse import transform_of
 from ._ops import asarray, astype, broadcast_shapes, broadcast_to, expand_dims, zeros, zeros_like
 from ._sizes import parts_of_text
 from ._trace import (
     apply,
     argument_names,
-    arguments_of,
     array_leaf,
     arrays_of_results,
     body_leaves,
     body_of,
+    capture,
     marked,
     named as named_body,
     recorded,
@@ -72,12 +72,28 @@ def _positions(argnums, n, name):
     return tuple(out)
 
 
-def _wrt(t, args, positions, name, allow_int=False):
+def _numbers_elsewhere(arguments, positions):
+    """Which leaves are numbers of Python's in arguments at other positions."""
+    out = arguments.numbers()
+    at = 0
+    for i, part in enumerate(arguments.treedef.children[0].children):
+        if i in positions:
+            out[at : at + part.num_leaves] = [False] * part.num_leaves
+        at += part.num_leaves
+    return out
+
+
+def _wrt(t, positions, name, allow_int=False):
     """The names of the leaves of these arguments that are floats, and the numbers of all leaves of these
     arguments. Others are an error unless they are allowed."""
     names, numbers, at = [], [], 0
-    for i, x in enumerate(args):
-        for path, _ in tree.leaves_with_path(x):
+    for i, part in enumerate(t.in_tree.children[0].children):
+        if i in positions and not part.num_leaves and tree.constants(part):
+            raise InvalidError(
+                f"{place()}{name}: argument {i} is {_arguments.found(tree.unflatten(part, []))}: derivatives "
+                "need floats; leave it out of argnums"
+            )
+        for path in tree.leaf_paths(part):
             if i in positions:
                 leaf = t.leaves[at]
                 if leaf.dtype.kind == "f":
@@ -137,14 +153,26 @@ def _for_leaf(t, i, x):
     return (x if x.dtype.kind != "f" else astype(x, float32, copy=False))._marked(False)
 
 
-def _by_argument(args, positions, leaves, argnums):
-    """Leaves in the order of the arguments, as trees of these arguments in the order of argnums."""
+def _by_argument(in_tree, positions, leaves, argnums):
+    """Leaves in the order of the arguments, as trees of these arguments in the order of argnums. Where an
+    argument has something that is no array, its derivative has it, too."""
     parts, at = {}, 0
     for p in sorted(set(positions)):
-        treedef = tree.structure(args[p])
+        treedef = in_tree.children[0].children[p]
         parts[p] = tree.unflatten(treedef, leaves[at : at + treedef.num_leaves])
         at += treedef.num_leaves
     return tuple(parts[p] for p in positions) if isinstance(argnums, (tuple, list)) else parts[positions[0]]
+
+
+def _transformed(transform, fun, text):
+    """The function that calls of a transform of fun are calls of."""
+    table = transform.table(fun)
+
+    @_wrapper(fun, text)
+    def transformed(*args, **named):
+        return _calls.run(transform, table, fun, args, named)
+
+    return transformed
 
 
 def value_and_grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
@@ -161,23 +189,22 @@ def value_and_grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=F
     allow_int = _arguments.flag("value_and_grad: allow_int", allow_int)
     argnums = _argnums(argnums, fun, "value_and_grad")
 
-    @_wrapper(fun, "Value and gradient")
-    def value_and_gradient(*args, **named):
-        return _value_and_grad(fun, argnums, has_aux, allow_int, args, named, "value_and_grad")
-
-    return value_and_gradient
+    return _transformed(_Gradient("value_and_grad", argnums, has_aux, allow_int), fun, "Value and gradient")
 
 
 def grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
     """A function that gives the gradient of fun, a float scalar, for the arguments at argnums (a number,
     or a tuple for several). With has_aux fun gives (value, more), and the result is (gradient, more). With
     allow_int those arguments may have leaves that are integers or bools; their gradient is zeros of their
-    dtype. holomorphic is for complex numbers, which hop does not have: True is an error.
+    dtype. holomorphic is for complex numbers, which hop does not have: True is an error. Other arguments may
+    be values of Python's, and stay so.
 
     >>> hop.grad(lambda x: hop.sum(x**3))(hop.asarray([1.0, 2.0]))
     Array([ 3., 12.], dtype=float32)
     >>> hop.grad(lambda w, b: (3 * w + b) ** 2, argnums=(0, 1))(1.0, 2.0)
     (Array(30., dtype=float32), Array(10., dtype=float32))
+    >>> hop.grad(lambda x, n, f: f(x) if n == 0 else f(x) ** n)(2.0, 3, hop.square)
+    Array(192., dtype=float32)
     """
     _callable(fun, "grad")
     _real(holomorphic, "grad")
@@ -187,19 +214,33 @@ def grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
     )
     argnums = _argnums(argnums, fun, "grad")
 
-    @_wrapper(fun, "Gradient")
-    def gradient(*args, **named):
-        value, gradients = _value_and_grad(fun, argnums, has_aux, allow_int, args, named, "grad")
-        return (gradients, value[1]) if has_aux else gradients
-
-    return gradient
+    return _transformed(_Gradient("grad", argnums, has_aux, allow_int), fun, "Gradient")
 
 
-def _value_and_grad(fun, argnums, has_aux, allow_int, args, named, name):
-    positions = _positions(argnums, len(args), name)
-    t = captured(fun, args, named)
-    value_tree = _value_and_more(t, has_aux, name)
-    wrt, numbers = _wrt(t, args, positions, name, allow_int)
+class _Gradient(_calls.Transform):
+    def __init__(self, name, argnums, has_aux, allow_int):
+        self.name, self.argnums, self.has_aux, self.allow_int = name, argnums, has_aux, allow_int
+        self.what = (name, argnums if isinstance(argnums, int) else tuple(argnums), has_aux, allow_int)
+
+    def plan(self, arguments):
+        positions = _positions(self.argnums, len(arguments.args), self.name)
+        return _numbers_elsewhere(arguments, positions), None
+
+    def finish(self, t, given, leaves, more, hidden):
+        name, positions = self.name, _positions(self.argnums, len(given.args), self.name)
+        value_tree = _value_and_more(t, self.has_aux, name)
+        wrt, numbers = _wrt(t, positions, name, self.allow_int)
+        _check_scalar(t, value_tree, self.has_aux, name)
+        out = apply(t.transform("value_and_grad", ", ".join(wrt)) if wrt else t.function, [*leaves, *hidden])
+        n = t.out_tree.num_leaves
+        gradients = _by_argument(t.in_tree, positions, _with_zeros(t, numbers, out[n:]), self.argnums)
+        value = tree.unflatten(t.out_tree, marked(out[:n], t.weak_out, False))
+        if name == "value_and_grad":
+            return value, gradients
+        return (gradients, value[1]) if self.has_aux else gradients
+
+
+def _check_scalar(t, value_tree, has_aux, name):
     first = t.function.results[0] if t.function.results else "nothing"
     if value_tree.kind is not None or not first.endswith("[]") or first[0] not in "fb" or first == "bool[]":
         found = first if value_tree.kind is None else value_tree._text()
@@ -207,10 +248,6 @@ def _value_and_grad(fun, argnums, has_aux, allow_int, args, named, name):
             f"{place()}{name}: the function must give one float scalar, it gives {found}"
             + ("" if has_aux else "; use has_aux=True to give more besides, hop.jacrev for arrays")
         )
-    out = apply(t.transform("value_and_grad", ", ".join(wrt)) if wrt else t.function, t.operands())
-    n = t.out_tree.num_leaves
-    gradients = _by_argument(args, positions, _with_zeros(t, numbers, out[n:]), argnums)
-    return tree.unflatten(t.out_tree, marked(out[:n], t.weak_out, False)), gradients
 
 
 def _float_leaves(t):
@@ -224,18 +261,19 @@ def _active(leaves):
 
 class _Rule:
     """What the derivative of a function is besides the arrays that it keeps. how: "vjp" or "jvp";
-    value_tree: the structure of what is differentiated."""
+    value_tree: the structure of what is differentiated; table: programs of the derivative, None where the
+    rule is good for one call alone."""
 
     __slots__ = (
         "name", "how", "function", "active", "floats", "value_tree", "out_tree", "in_tree", "weak",
-        "weak_out", "_programs",
+        "weak_out", "table", "_programs",
     )
 
-    def __init__(self, fun, how, t, value_tree):
-        self.name, self.how = getattr(fun, "__name__", type(fun).__name__), how
+    def __init__(self, name, how, t, value_tree):
+        self.name, self.how = name, how
         self.function, self.active, self.floats = t.function, _active(t.leaves), _float_leaves(t)
         self.value_tree, self.out_tree, self.in_tree = value_tree, t.out_tree, t.in_tree.children[0]
-        self.weak, self.weak_out = t.weak, t.weak_out
+        self.weak, self.weak_out, self.table = t.weak, t.weak_out, None
         wrt = ", ".join(t.names[i] for i in self.active)
         self._programs = {
             "whole": functools.cache(lambda: t.transform(how, wrt)),
@@ -270,6 +308,30 @@ class _Derivative:
         out = apply(rule.program("halves")[0] if at_once else rule.function, operands)
         made = cls(rule, operands, out[:n], out[n:] if at_once else None)
         return tree.unflatten(rule.out_tree, marked(out[:n], rule.weak_out, False)), made
+
+    def _called(self, *directions):
+        """The derivative along directions, which _directed gives, in a program that is kept."""
+        rule, parts = self._rule, (self._operands, self._values, self._saved)
+        if rule.table is None or self._saved is None or _core.tracing() or _core.jit_disabled():
+            return self._directed(*directions)
+        args = (directions, *parts)
+        found = rule.table.call(rule, args, {})
+        if found is not NotImplemented:
+            return found
+        arguments = _calls.Arguments(self._directed, args, {})
+        given = _calls.Given(arguments, [False] * len(arguments.found))
+
+        def whole(directions, *parts):
+            return type(self)(rule, *parts)._directed(*directions)
+
+        t = capture(whole, args, {}, given.leaves, None, given.weak, in_tree=given.in_tree)
+        program = _calls.program_of(t)
+        if program is not None:
+            objects = [x for x in tree.constants(given.in_tree) if type(x) not in (str, bytes)]
+            numbers = (...,) * len(given.leaves)
+            if not objects:
+                _calls.keep(rule.table, args, {}, program, None, numbers, [])
+        return tree.unflatten(t.out_tree, _calls.compiled(t).run([*given.leaves, *t.hidden]))
 
     def _along(self, directions):
         """The derivatives of those leaves that have any."""
@@ -313,6 +375,9 @@ class Pullback(_Derivative):
     __slots__ = ()
 
     def __call__(self, cotangent):
+        return self._called(cotangent)
+
+    def _directed(self, cotangent):
         rule, values = self._rule, self._values
         given = _directions(rule.value_tree, cotangent, "vjp", "cotangent", "the cotangent has", "the result")
         given += [None] * (len(values) - len(given))  # of what has_aux adds
@@ -329,7 +394,8 @@ class Pullback(_Derivative):
         found = dict(zip(rule.active, self._along(wanted)))
         leaves = self._operands[: rule.in_tree.num_leaves]
         cotangents = [found[i] if i in found else zeros_like(x) for i, x in enumerate(leaves)]
-        return tree.unflatten(rule.in_tree, [_for_leaf(rule, i, x) for i, x in enumerate(cotangents)])
+        cotangents = iter([_for_leaf(rule, i, x) for i, x in enumerate(cotangents)])
+        return _with_zero_numbers(rule.in_tree, cotangents)
 
 
 class Pushforward(_Derivative):
@@ -344,11 +410,25 @@ class Pushforward(_Derivative):
     __slots__ = ()
 
     def __call__(self, *tangents):
+        return self._called(*tangents)
+
+    def _directed(self, *tangents):
         rule = self._rule
         leaves = self._operands[: rule.in_tree.num_leaves]
         moved = _moved(self._values, rule.floats, self._along(_tangents(rule, leaves, tangents, "linearize")))
         moved = marked(moved, rule.weak_out, False)
         return tree.unflatten(rule.value_tree, moved[: rule.value_tree.num_leaves])
+
+
+def _with_zero_numbers(t, leaves):
+    """A tree of cotangents: numbers that are part of the structure have zeros, other things stay."""
+    if t.kind is None:
+        return next(leaves)
+    if t.kind is tree.CONSTANT and is_number(t.rest):
+        return asarray(False) if isinstance(t.rest, bool) else asarray(0)._marked(False)
+    made = [_with_zero_numbers(c, leaves) for c in t.children]
+    leaf = tree.structure(0)
+    return tree.unflatten(tree.TreeDef(t.kind, t.rest, (leaf,) * len(made)), made)
 
 
 for _class in (Pullback, Pushforward):
@@ -389,9 +469,53 @@ def linearize(fun, *primals, has_aux=False):
 
 
 def _derivative(cls, fun, primals, has_aux, how, name):
-    t = captured(fun, primals)
-    value, derivative = cls._at(_Rule(fun, how, t, _value_and_more(t, has_aux, name)), t.operands())
-    return (value[0], derivative, value[1]) if has_aux else (value, derivative)
+    transform = _DERIVATIVES[name, has_aux]
+    return _calls.run(transform, transform.table(fun), fun, primals, {})
+
+
+class _Halved(_calls.Transform):
+    """vjp and linearize: the value and the derivative there."""
+
+    def __init__(self, cls, how, name, has_aux):
+        self.cls, self.how, self.name, self.has_aux = cls, how, name, has_aux
+        self.what = (name, has_aux)
+
+    def plan(self, arguments):
+        return _not_real(arguments, len(arguments.found)), None
+
+    def _rule(self, t):
+        return _Rule(t.name, self.how, t, _value_and_more(t, self.has_aux, self.name))
+
+    def finish(self, t, given, leaves, more, hidden):
+        return self._results(*self.cls._at(self._rule(t), [*leaves, *hidden]))
+
+    def _results(self, value, derivative):
+        return (value[0], derivative, value[1]) if self.has_aux else (value, derivative)
+
+    def program(self, t, given):
+        rule = self._rule(t)
+        rule.table = _calls.Table((self.what, "derivative"), True)
+        n, treedef, weak = t.out_tree.num_leaves, t.out_tree, t.weak_out
+        function = rule.program("halves")[0] if rule.active else rule.function
+
+        def results(out, operands):
+            value = tree.unflatten(treedef, marked(out[:n], weak, False))
+            return self._results(value, self.cls(rule, operands, out[:n], out[n:]))
+
+        return function.compile(), results
+
+
+_DERIVATIVES = {
+    (name, has_aux): _Halved(cls, how, name, has_aux)
+    for cls, how, name in ((Pullback, "vjp", "vjp"), (Pushforward, "jvp", "linearize"))
+    for has_aux in (False, True)
+}
+
+
+def _not_real(arguments, n):
+    """Which of the first n leaves are integers and truths of Python's: they have no derivatives."""
+    found = zip(arguments.found, arguments.numbers())
+    return [i < n and number and not isinstance(x, float) for i, (x, number) in enumerate(found)]
 
 
 def _directions(treedef, given, name, root, they_have, others):
@@ -408,7 +532,7 @@ def _directions(treedef, given, name, root, they_have, others):
             is_zero = getattr(getattr(x, "dtype", None), "names", None) == ("float0",)
             out.append(None if is_zero else array_leaf(x, lambda: (path, root)))
             return
-        if t.kind is tree.CONSTANT and node is None and tree.TreeDef(tree.CONSTANT, x, ()) == t:
+        if t.kind is tree.CONSTANT and node is None and _stands_for(x, t):
             return
         fits = node is not None and node[0] is t.kind and len(node[2]) == len(t.children)
         if not fits or not tree._same_rest(t.kind, node[1], t.rest):
@@ -423,6 +547,11 @@ def _directions(treedef, given, name, root, they_have, others):
 
     walk(treedef, given, ())
     return out
+
+
+def _stands_for(x, t):
+    """Whether x may be given as the direction of a constant: the same again, and for numbers anything."""
+    return is_number(t.rest) or tree.TreeDef(tree.CONSTANT, x, ()) == t
 
 
 def _tangents(rule, leaves, tangents, name):
@@ -459,53 +588,83 @@ def jvp(fun, primals, tangents, has_aux=False):
     has_aux = _arguments.flag("jvp: has_aux", has_aux)
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError(f"{place()}jvp: primals and tangents are tuples, with an entry per argument")
-    t = captured(fun, tuple(primals))
-    rule = _Rule(fun, "jvp", t, _value_and_more(t, has_aux, "jvp"))
-    given, n = _tangents(rule, t.leaves, tuple(tangents), "jvp"), t.out_tree.num_leaves
-    out = apply(rule.program("whole") if rule.active else rule.function, [*t.operands(), *given])
-    value = tree.unflatten(t.out_tree, marked(out[:n], t.weak_out, False))
-    moved = marked(_moved(out[:n], rule.floats, out[n:]), t.weak_out, False)
-    derivative = tree.unflatten(rule.value_tree, moved[: rule.value_tree.num_leaves])
-    return (value[0], derivative, value[1]) if has_aux else (value, derivative)
+    transform = _JVP[has_aux]
+    return _calls.run(transform, transform.table(fun), fun, (tuple(primals), tuple(tangents)), {})
+
+
+class _Along(_calls.Transform):
+    """jvp: the function's arguments are the first one's entries, the second one is the tangents."""
+
+    inner = True
+
+    def __init__(self, has_aux):
+        self.has_aux, self.what = has_aux, ("jvp", has_aux)
+
+    def plan(self, arguments):
+        return _not_real(arguments, arguments.treedef.children[0].children[0].num_leaves), None
+
+    def finish(self, t, given, leaves, more, hidden):
+        rule = _Rule(t.name, "jvp", t, _value_and_more(t, self.has_aux, "jvp"))
+        tangents = tree.unflatten(given.more_tree, marked(more, given.more_weak, False))
+        directions, n = _tangents(rule, leaves, tangents, "jvp"), t.out_tree.num_leaves
+        program = rule.program("whole") if rule.active else rule.function
+        out = apply(program, [*leaves, *hidden, *directions])
+        value = tree.unflatten(t.out_tree, marked(out[:n], t.weak_out, False))
+        moved = marked(_moved(out[:n], rule.floats, out[n:]), t.weak_out, False)
+        derivative = tree.unflatten(rule.value_tree, moved[: rule.value_tree.num_leaves])
+        return (value[0], derivative, value[1]) if self.has_aux else (value, derivative)
+
+
+_JVP = {has_aux: _Along(has_aux) for has_aux in (False, True)}
 
 
 def _jacobian(fun, argnums, has_aux, allow_int, how):
     _callable(fun, how)
     argnums, has_aux = _argnums(argnums, fun, how), _arguments.flag(f"{how}: has_aux", has_aux)
 
-    @_wrapper(fun, "Jacobian")
-    def jacobian(*args, **named):
-        positions = _positions(argnums, len(args), how)
-        t = captured(fun, args, named)
+    return _transformed(_Jacobian(how, argnums, has_aux, allow_int), fun, "Jacobian")
+
+
+class _Jacobian(_calls.Transform):
+    def __init__(self, how, argnums, has_aux, allow_int):
+        self.how, self.argnums, self.has_aux, self.allow_int = how, argnums, has_aux, allow_int
+        self.what = (how, argnums if isinstance(argnums, int) else tuple(argnums), has_aux, allow_int)
+
+    def plan(self, arguments):
+        positions = _positions(self.argnums, len(arguments.args), self.how)
+        return _numbers_elsewhere(arguments, positions), None
+
+    def finish(self, t, given, leaves, more, hidden):
+        how, has_aux = self.how, self.has_aux
+        positions = _positions(self.argnums, len(given.args), how)
         value_tree = _value_and_more(t, has_aux, how)
         n = value_tree.num_leaves
         if not all(_float_leaves(t)[:n]):
             raise InvalidError(
                 f"{place()}{how}: every result must be a float, found {', '.join(t.function.results[:n])}"
             )
-        wrt, numbers = _wrt(t, args, positions, how, allow_int)
+        wrt, numbers = _wrt(t, positions, how, self.allow_int)
         derivatives = t.transform(how, ", ".join(wrt)) if wrt else None
-        found = n * len(wrt)
+        found, operands = n * len(wrt), [*leaves, *hidden]
 
         def both(*values):
             out = derivatives.call(values)[:found] if wrt else []
             return [*out, *t.function.call(values)]
 
         if has_aux or not wrt or len(wrt) < len(numbers):
-            out = run_or_record(both, t.operands(), how)
+            out = run_or_record(both, operands, how)
         else:
-            out = apply(derivatives, t.operands())
+            out = apply(derivatives, operands)
         values = out[found:]
         rows = []
         for i in range(n):
             axes = values[i].shape if values else ()
-            rows.append(_with_zeros(t, numbers, out[i * len(wrt) : (i + 1) * len(wrt)], axes))
-        jacobians = tree.unflatten(value_tree, [_by_argument(args, positions, row, argnums) for row in rows])
+            row = _with_zeros(t, numbers, out[i * len(wrt) : (i + 1) * len(wrt)], axes)
+            rows.append(_by_argument(t.in_tree, positions, row, self.argnums))
+        jacobians = tree.unflatten(value_tree, rows)
         if not has_aux:
             return jacobians
         return jacobians, tree.unflatten(t.out_tree, marked(values, t.weak_out, False))[1]
-
-    return jacobian
 
 
 def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
@@ -581,37 +740,44 @@ def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_n
             )
     axis_size = None if axis_size is None else _arguments.extent("vmap: axis_size", axis_size)
 
-    @_wrapper(fun, "vmap")
-    def batched(*args, **named):
-        leaves, weak, treedef = arguments_of(fun, args, named)
-        axes_in = tuple(in_axes) if isinstance(in_axes, list) else in_axes
-        if isinstance(axes_in, tuple) and len(axes_in) != len(args):
+    in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    return _transformed(_Batched(in_axes, out_axes, axis_size), fun, "vmap")
+
+
+class _Batched(_calls.Transform):
+    def __init__(self, in_axes, out_axes, axis_size):
+        self.in_axes, self.out_axes, self.axis_size = in_axes, out_axes, axis_size
+        parts = [tree.flatten(axes, lambda x: x is None) for axes in (in_axes, out_axes)]
+        self.what = ("vmap", axis_size, *[(treedef, tuple(leaves)) for leaves, treedef in parts])
+
+    def plan(self, arguments):
+        in_axes, n = self.in_axes, len(arguments.args)
+        if isinstance(in_axes, tuple) and len(in_axes) != n:
             raise ValueError(
-                f"{place()}vmap: in_axes has {len(axes_in)} entries, "
-                f"the function was called with {len(args)} arguments"
+                f"{place()}vmap: in_axes has {len(in_axes)} entries, "
+                f"the function was called with {n} arguments"
             )
-        args_tree = treedef.children[0]
-        axes = (
-            tree.prefix_leaves(axes_in, args_tree, f"{place()}vmap: in_axes")
-            + [0] * treedef.children[1].num_leaves
-        )
-        axes, types, size = _inner_types(leaves, axes, (args, named), axis_size)
-        t = captured(fun, args, named, leaves, types, weak)
-        spec = ", ".join(f"{n}: {a}" for n, a in zip(t.names, axes) if a is not None)
+        args_tree, named_tree = arguments.treedef.children
+        axes = tree.prefix_leaves(in_axes, args_tree, f"{place()}vmap: in_axes")
+        axes = _axes_in(arguments, [*axes, *[0] * named_tree.num_leaves], self.axis_size)
+        return [x and a is None for x, a in zip(arguments.numbers(), axes)], axes
+
+    def finish(self, t, given, leaves, more, hidden):
+        sizes = [x.shape[a] for x, a in zip(given.leaves, given.axes) if a is not None]
+        spec = ", ".join(f"{n}: {a}" for n, a in zip(t.names, given.axes) if a is not None)
         placed = _out_axes(
-            tree.prefix_leaves(out_axes, t.out_tree, f"{place()}vmap: out_axes"), t.function.results
+            tree.prefix_leaves(self.out_axes, t.out_tree, f"{place()}vmap: out_axes"), t.function.results
         )
         if spec:
             texts = ["-" if a is None else str(a) for a in placed]
-            out = apply(t.transform("vmap", spec, ", ".join(texts)), t.operands())
+            out = apply(t.transform("vmap", spec, ", ".join(texts)), [*leaves, *hidden])
         else:  # every lane has the same
+            size = sizes[0] if sizes else self.axis_size
             out = [
                 x if a is None else _repeated(x, a, size)
-                for x, a in zip(apply(t.function, t.operands()), placed)
+                for x, a in zip(apply(t.function, [*leaves, *hidden]), placed)
             ]
         return tree.unflatten(t.out_tree, marked(out, t.weak_out, False))
-
-    return batched
 
 
 def _out_axes(axes, results):
@@ -644,7 +810,7 @@ def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
     fixed = {_arguments.integer("vectorize: excluded", i, 0) for i in excluded}
     ranks = None if signature is None else _signature(signature)
 
-    def vectorized(*args):
+    def record(*args):
         arrays = {i: asarray(x) for i, x in enumerate(args) if i not in fixed}
         inner = ranks if ranks is not None else [0] * len(arrays)
         if len(inner) != len(arrays):
@@ -671,7 +837,23 @@ def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
             call = vmap(call, in_axes=tuple(0 if lanes[i] else None for i in arrays))
         return call(*wide.values())
 
+    transform = _Vectorized(("vectorize", signature, frozenset(fixed)), record, fixed)
+    table = transform.table(pyfunc)
+
+    def vectorized(*args):
+        if _core.tracing() or _core.jit_disabled():
+            return record(*args)
+        args = tuple([x if i in fixed else asarray(x) for i, x in enumerate(args)])
+        return _calls.run(transform, table, pyfunc, args, {})
+
     return vectorized
+
+
+class _Vectorized(_calls.Loop):
+    """fixed: positions of arguments that are passed on as they are."""
+
+    def plan(self, arguments):
+        return _numbers_elsewhere(arguments, set(range(len(arguments.args))) - self.fixed), None
 
 
 def _signature(text):
@@ -684,17 +866,15 @@ def _signature(text):
     return [len(re.findall(r"\w+", part)) for part in re.findall(one, text.split("->")[0])]
 
 
-def _inner_types(leaves, axes, args, axis_size):
-    """The axes counted from the front, what says the types without them, and the size that all have in
-    common."""
-    out, types, size, whose = [], [], axis_size, None
-    paths = tree.leaves_with_path(args)
-    for (path, _), x, a in zip(paths, leaves, axes):
+def _axes_in(arguments, axes, axis_size):
+    """The axes of all leaves counted from the front; they must be of one size."""
+    out, size, whose = [], axis_size, None
+    for path, x, a in zip(tree.leaf_paths(arguments.treedef), arguments.found, axes):
         what = tree.path_text(path[2:], f"argument {path[1]}")
         if a is None:
             out.append(None)
-            types.append(x)
             continue
+        x = x if isinstance(x, _core.ArrayBase) else asarray(x)
         if not isinstance(a, int) or not -x.ndim <= a < x.ndim:
             raise ValueError(f"{place()}vmap: in_axes has {a!r} for {what}, which is {x._type}")
         a %= x.ndim
@@ -705,13 +885,12 @@ def _inner_types(leaves, axes, args, axis_size):
             )
         size, whose = n, whose or what
         out.append(a)
-        types.append((x, a))
     if axis_size is None and whose is None:
         raise ValueError(
             f"{place()}vmap: no argument has an axis to map over: "
             "in_axes is None for all of them, and there is no axis_size"
         )
-    return out, types, size
+    return out
 
 
 def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
@@ -744,7 +923,8 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
             return fun(*args, **named)
         fixed = {p % len(args): args[p] for p in static if -len(args) <= p < len(args)}
         dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
-        leaves, weak, treedef = arguments_of(fun, dynamic, named)
+        arguments = _calls.Arguments(fun, dynamic, named)
+        leaves, weak, treedef = arguments.settled(arguments.numbers())
 
         def partly(*dynamic, **named):
             rest = iter(dynamic)
@@ -778,6 +958,8 @@ def _checkpoint_body(bodies, fun, whole, fixed, dynamic, named, leaves, weak, tr
     """What is captured of the function once; None: it is captured in place."""
     if not _reuse.fixed_sizes(leaves):
         return None
+    if not all(isinstance(x, _reuse.SIMPLE) for x in tree.constants(treedef)):
+        return None
     try:
         key = ("checkpoint", value_key(tuple(sorted(fixed.items()))), _reuse.kinds(leaves, weak, treedef))
         hash(key)
@@ -786,7 +968,7 @@ def _checkpoint_body(bodies, fun, whole, fixed, dynamic, named, leaves, weak, tr
     names = argument_names(fun, len(dynamic) + len(fixed))
     given = {names[i]: x for i, x in fixed.items() if i < len(names)}
     try:
-        t = _reuse.traced(bodies, key, fun, given, whole, dynamic, named, leaves, weak)
+        t = _reuse.traced(bodies, key, fun, given, whole, dynamic, named, leaves, weak, in_tree=treedef)
     except WriteError as error:  # an array of the program around
         _core.known(error)
         return None

@@ -217,11 +217,12 @@ int jit_init(PyObject *module);
 /* ---- guards: what functions read from outside ---- */
 
 extern PyTypeObject *guards_type;
-/* Of a program that was run for this very function before. */
-int guards_still_hold(PyObject *guards, PyObject *root);
+/* known_root: the program was run for this very function before. */
+int guards_still_hold(PyObject *guards, PyObject *root, bool known_root);
 Py_ssize_t guards_hidden(PyObject *guards); /* how many further arguments the program takes */
 /* The i-th, a new reference; right after guards_still_hold. */
 PyObject *guards_argument(PyObject *guards, Py_ssize_t i);
+bool same_bits(PyObject *x, PyObject *want); /* numbers and texts: of one type, and equal to the bit */
 int guards_init(PyObject *module);
 
 /* ---- entries: functions that users call ---- */

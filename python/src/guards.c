@@ -103,7 +103,7 @@ static PyObject *value_at(const struct place *p, PyObject *parent, PyObject *roo
 /* ---- checks ---- */
 
 /* Numbers and texts of one type. 0.0 and -0.0 differ, NaN is what it is. */
-static bool same_bits(PyObject *x, PyObject *want)
+bool same_bits(PyObject *x, PyObject *want)
 {
     if (x == want) return true;
     if (Py_TYPE(x) != Py_TYPE(want)) return false;
@@ -229,9 +229,9 @@ static Py_ssize_t first_difference(const guards_object *g, PyObject *root, bool 
     return -1;
 }
 
-int guards_still_hold(PyObject *guards, PyObject *root)
+int guards_still_hold(PyObject *guards, PyObject *root, bool known_root)
 {
-    return guards && first_difference((guards_object *)guards, root, true) < 0;
+    return guards && first_difference((guards_object *)guards, root, known_root) < 0;
 }
 Py_ssize_t guards_hidden(PyObject *guards) { return guards ? ((guards_object *)guards)->n_hidden : 0; }
 

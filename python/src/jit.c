@@ -1,24 +1,37 @@
 /* The quick way of jit: a call outside of captures whose arguments are trees of arrays and whose types were
  * seen before runs without any Python code but what takes registered classes apart and puts them together.
- * Everything else goes to the method _slow, which calls _remember for the next time. */
+ * Everything else goes to the method _slow, which calls _remember for the next time.
+ *
+ * Calls is the same for transforms and loops outside of jit: a table of programs that Python code asks. There
+ * arguments may be values of Python's, too: texts are part of the key, numbers either are arguments of the
+ * program or must be what they were, and other objects are watched by its guards. */
 #include "core.h"
 
 struct entry {
     struct entry *next;
-    uint64_t hash;
+    uint64_t hash, used; /* used: when it was last wanted */
     size_t length;
-    PyObject *exe, *guards;
+    PyObject *exe;
+    PyObject *guards;    /* NULL: whatever there is outside, the program is good */
     PyObject *unflatten; /* None: one array, a tuple: a plan, else a function of the list of results */
+    PyObject *fixed;     /* of Calls: for each leaf the number that it must be, or ... for an argument */
     PyObject *classes;   /* a list of those whose addresses are in the key */
     char key[];
 };
-enum { JIT_BUCKETS = 64, MOST_ENTRIES = 512 };
-typedef struct {
-    PyObject_HEAD struct entry *entries[JIT_BUCKETS];
+enum { JIT_BUCKETS = 64, MOST_ENTRIES = 512, MOST_CALLS = 64 };
+struct table {
+    struct entry *entries[JIT_BUCKETS];
     int n_entries;
+    uint64_t clock;
+};
+typedef struct {
+    PyObject_HEAD struct table table;
     PyObject *function;
     PyObject *positions, *names; /* of arguments that are part of the program, tuples, or NULL */
 } jit_object;
+typedef struct {
+    PyObject_HEAD struct table table;
+} calls_object;
 
 /* hop.tree's: class -> (flatten, unflatten, names of the fields or None, names of those that are part of the
  * structure). */
@@ -35,6 +48,8 @@ struct flat {
     PyObject **leaves; /* strong */
     int n_leaves, leaf_room, depth;
     PyObject *classes; /* NULL: they need not be kept */
+    bool values;       /* of Python's may stand among the arguments: numbers are leaves as they are */
+    PyObject *objects; /* a list of those that guards must watch, NULL: there are none */
     char few_bytes[FEW_BYTES];
     PyObject *few_leaves[FEW_LEAVES];
 };
@@ -47,6 +62,8 @@ static void flat_begin(struct flat *f, PyObject *classes)
     f->n_leaves = f->depth = 0;
     f->leaf_room = FEW_LEAVES;
     f->classes = classes;
+    f->values = false;
+    f->objects = NULL;
 }
 /* Room for twice as many as `used` bytes, in place of memory that may be `few`, part of a struct. NULL: there
  * is none. */
@@ -88,6 +105,7 @@ static void flat_end(struct flat *f)
     for (int i = 0; i < f->n_leaves; i++) Py_DECREF(f->leaves[i]);
     if (f->leaves != f->few_leaves) PyMem_Free(f->leaves);
     if (f->key != f->few_bytes) PyMem_Free(f->key);
+    Py_XDECREF(f->objects);
 }
 static bool flat_head(struct flat *f, char kind, Py_ssize_t n)
 {
@@ -122,6 +140,10 @@ static bool flatten_static(struct flat *f, PyObject *o)
         Py_ssize_t n;
         const char *text = PyUnicode_AsUTF8AndSize(o, &n);
         return text && flat_head(f, 'S', n) && flat_add(f, text, (size_t)n);
+    }
+    if (PyBytes_CheckExact(o)) {
+        Py_ssize_t n = PyBytes_Size(o);
+        return flat_head(f, 'Y', n) && flat_add(f, PyBytes_AsString(o), (size_t)n);
     }
     if (PyLong_CheckExact(o)) {
         long long whole = PyLong_AsLongLong(o);
@@ -229,8 +251,22 @@ static bool flatten_items(struct flat *f, PyObject *o)
     return true;
 }
 
+/* A value of Python's that is no array. */
+static bool flatten_value(struct flat *f, PyObject *o)
+{
+    if (PyUnicode_CheckExact(o) || PyBytes_CheckExact(o)) return flatten_static(f, o);
+    if (PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o)) {
+        char kind = PyFloat_CheckExact(o) ? 'R' : 'I';
+        return flat_leaf(f, Py_NewRef(o)) && flat_head(f, PyBool_Check(o) ? 'B' : kind, -1);
+    }
+    if (!f->objects && !(f->objects = PyList_New(0))) return false;
+    return flat_head(f, 'O', 0) && !PyList_Append(f->objects, o);
+}
+
 static bool flatten_leaf(struct flat *f, PyObject *o)
 {
+    if (f->values && !is_array(o) && !PyObject_CheckBuffer(o)) return flatten_value(f, o);
+    if (f->values && PyBytes_CheckExact(o)) return flatten_value(f, o);
     bool number = !is_array(o) && is_number(o);
     PyObject *a;
     if (is_array(o)) a = Py_NewRef(o);
@@ -305,6 +341,35 @@ static uint64_t flat_hash(const struct flat *f)
     return h;
 }
 
+/* Whether numbers that are part of a program are what they were. */
+static bool fixed_hold(PyObject *fixed, const struct flat *f)
+{
+    if (!fixed) return true;
+    if (PyTuple_Size(fixed) != f->n_leaves) return false;
+    for (int i = 0; i < f->n_leaves; i++) {
+        PyObject *want = PyTuple_GetItem(fixed, i);
+        if (want != Py_Ellipsis && !same_bits(f->leaves[i], want)) return false;
+    }
+    return true;
+}
+/* Leaves as the program takes them: without those that are part of it, numbers as arrays. */
+static bool leave_out_fixed(PyObject *fixed, struct flat *f)
+{
+    int n = 0;
+    bool good = true;
+    for (int i = 0; i < f->n_leaves; i++) {
+        PyObject *leaf = f->leaves[i];
+        bool argument = good && (i >= PyTuple_Size(fixed) || PyTuple_GetItem(fixed, i) == Py_Ellipsis);
+        PyObject *array = argument && !is_array(leaf) ? number_array(leaf) : NULL;
+        if (argument && is_array(leaf)) array = Py_NewRef(leaf);
+        good &= !argument || array;
+        Py_DECREF(leaf);
+        if (array) f->leaves[n++] = array;
+    }
+    f->n_leaves = n;
+    return good;
+}
+
 /* A tree of results from its plan: True a leaf, None, ("=", anything) that thing, or a tuple of what it is
  * ("(", "[", the keys of a dict, or a function of the list of its children) and the plans of its children. */
 static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next);
@@ -351,19 +416,113 @@ static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
     return node;
 }
 
+/* ---- tables ---- */
+
+static struct entry *table_find(struct table *t, const struct flat *f, PyObject *root, bool known_root)
+{
+    uint64_t hash = flat_hash(f);
+    struct entry *e = t->entries[hash % JIT_BUCKETS];
+    for (; e; e = e->next) {
+        bool same_key = e->hash == hash && e->length == f->n && !memcmp(e->key, f->key, f->n);
+        if (!same_key || !fixed_hold(e->fixed, f)) continue;
+        if (!e->guards || guards_still_hold(e->guards, root, known_root)) break;
+    }
+    if (e) e->used = ++t->clock;
+    return e;
+}
+
+static void entry_free(struct entry *e)
+{
+    Py_DECREF(e->exe);
+    Py_XDECREF(e->guards);
+    Py_DECREF(e->unflatten);
+    Py_XDECREF(e->fixed);
+    Py_DECREF(e->classes);
+    PyMem_Free(e);
+}
+static void table_clear(struct table *t)
+{
+    for (int b = 0; b < JIT_BUCKETS; b++)
+        while (t->entries[b]) {
+            struct entry *e = t->entries[b];
+            t->entries[b] = e->next;
+            entry_free(e);
+        }
+    t->n_entries = 0;
+}
+/* Forgets the entry that was not wanted for the longest time. */
+static void table_forget_one(struct table *t)
+{
+    struct entry **oldest = NULL;
+    for (int b = 0; b < JIT_BUCKETS; b++)
+        for (struct entry **at = &t->entries[b]; *at; at = &(*at)->next)
+            if (!oldest || (*at)->used < (*oldest)->used) oldest = at;
+    if (!oldest) return;
+    struct entry *e = *oldest;
+    *oldest = e->next;
+    t->n_entries--;
+    entry_free(e);
+}
+/* Keeps `what` (without key, hash and time) under the key of a call; takes its references when it does. */
+static bool table_add(struct table *t, const struct flat *f, const struct entry *what)
+{
+    struct entry *e = PyMem_Malloc(sizeof *e + f->n);
+    if (!e) return false;
+    *e = *what;
+    e->hash = flat_hash(f);
+    e->length = f->n;
+    e->used = ++t->clock;
+    memcpy(e->key, f->key, f->n);
+    e->next = t->entries[e->hash % JIT_BUCKETS];
+    t->entries[e->hash % JIT_BUCKETS] = e;
+    t->n_entries++;
+    return true;
+}
+static int table_traverse(const struct table *t, visitproc visit, void *arg)
+{
+    for (int b = 0; b < JIT_BUCKETS; b++)
+        for (const struct entry *e = t->entries[b]; e; e = e->next) {
+            Py_VISIT(e->exe);
+            Py_VISIT(e->guards);
+            Py_VISIT(e->unflatten);
+            Py_VISIT(e->fixed);
+            Py_VISIT(e->classes);
+        }
+    return 0;
+}
+
+static PyObject *list_of(PyObject **objects, int n)
+{
+    PyObject *list = PyList_New(n);
+    for (int i = 0; list && i < n; i++) PyList_SetItem(list, i, Py_NewRef(objects[i]));
+    return list;
+}
+
+/* Results as the tree that a program gives; of Calls a function gets the operands, too. */
+static PyObject *grown_results(PyObject *unflatten, PyObject *results, const struct flat *f)
+{
+    Py_ssize_t next = 0;
+    if (PyTuple_Check(unflatten)) return grow(unflatten, results, &next);
+    if (!f->values) return PyObject_CallFunctionObjArgs(unflatten, results, NULL);
+    PyObject *operands = list_of(f->leaves, f->n_leaves);
+    PyObject *tree = operands ? PyObject_CallFunctionObjArgs(unflatten, results, operands, NULL) : NULL;
+    Py_XDECREF(operands);
+    return tree;
+}
+
 static PyObject *run_entry(const struct entry *e, struct flat *f)
 {
     exe_object *exe = (exe_object *)e->exe;
     Py_ssize_t hidden = guards_hidden(e->guards);
-    int given = f->n_leaves;
-    if (given + hidden != exe->n_in) {
-        PyErr_SetString(PyExc_RuntimeError, "a program was kept under the wrong types");
-        return NULL;
-    }
     for (Py_ssize_t i = 0; i < hidden; i++) {
         PyObject *a = guards_argument(e->guards, i);
         if (!a) return NULL;
         if (!flat_leaf(f, a)) return PyErr_NoMemory();
+    }
+    if (e->fixed && !leave_out_fixed(e->fixed, f)) return NULL;
+    if (f->n_leaves != exe->n_in) {
+        PyErr_SetString(PyExc_RuntimeError, "a program was kept under the wrong types");
+        return NULL;
     }
     hop_tensor *few_in[FEW_LEAVES], **in = few_in;
     if (exe->n_in > FEW_LEAVES && !(in = PyMem_Malloc((size_t)exe->n_in * sizeof *in)))
@@ -373,10 +532,7 @@ static PyObject *run_entry(const struct entry *e, struct flat *f)
     PyObject *unflatten = Py_NewRef(e->unflatten);
     PyObject *r = run_tensors(exe, in, f->leaves, unflatten != Py_None);
     if (r && unflatten != Py_None) {
-        Py_ssize_t next = 0;
-        PyObject *tree;
-        if (PyTuple_Check(unflatten)) tree = grow(unflatten, r, &next);
-        else tree = PyObject_CallFunctionObjArgs(unflatten, r, NULL);
+        PyObject *tree = grown_results(unflatten, r, f);
         Py_DECREF(r);
         r = tree;
     }
@@ -384,6 +540,23 @@ static PyObject *run_entry(const struct entry *e, struct flat *f)
     Py_DECREF(unflatten);
     if (in != few_in) PyMem_Free(in);
     return r;
+}
+
+static bool keep_entry(struct table *t, const struct flat *f, PyObject *exe, PyObject *guards,
+                       PyObject *unflatten, PyObject *fixed)
+{
+    struct entry e = { .exe = Py_NewRef(exe),
+                       .guards = Py_XNewRef(guards),
+                       .unflatten = Py_NewRef(unflatten),
+                       .fixed = Py_XNewRef(fixed),
+                       .classes = Py_NewRef(f->classes) };
+    if (table_add(t, f, &e)) return true;
+    Py_DECREF(exe);
+    Py_XDECREF(guards);
+    Py_DECREF(unflatten);
+    Py_XDECREF(fixed);
+    Py_DECREF(f->classes);
+    return false;
 }
 
 /* Whether functions run as plain Python: on this thread, and on those that have not been told otherwise. */
@@ -436,11 +609,7 @@ static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
         flat_begin(&f, NULL);
         const struct entry *e = NULL;
         if (flatten_call(j, &f, args, named)) {
-            uint64_t hash = flat_hash(&f);
-            for (e = j->entries[hash % JIT_BUCKETS]; e; e = e->next) {
-                bool same_key = e->hash == hash && e->length == f.n && !memcmp(e->key, f.key, f.n);
-                if (same_key && guards_still_hold(e->guards, j->function)) break;
-            }
+            e = table_find(&j->table, &f, j->function, true);
             const exe_object *exe = e ? (exe_object *)e->exe : NULL;
             int unfit = exe && exe->updated ? prepare_updates(exe, f.leaves) : 0;
             if (unfit > 0) e = NULL; /* the slow way says why */
@@ -457,8 +626,6 @@ static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
     return call_attribute(self, "_slow", args, named);
 }
 
-static void jit_forget_all(jit_object *j);
-
 /* _remember(args, named, exe, guards, unflatten) */
 static PyObject *jit_remember(PyObject *self, PyObject *given)
 {
@@ -473,46 +640,17 @@ static PyObject *jit_remember(PyObject *self, PyObject *given)
     flat_begin(&f, classes);
     bool good = flatten_call(j, &f, args, named);
     PyErr_Clear();
-    struct entry *e = good ? PyMem_Malloc(sizeof *e + f.n) : NULL;
-    if (e && ++j->n_entries > MOST_ENTRIES) {
-        jit_forget_all(j);
-        j->n_entries = 1;
-    }
-    if (e) {
-        uint64_t hash = flat_hash(&f);
-        *e = (struct entry){ j->entries[hash % JIT_BUCKETS],
-                             hash,
-                             f.n,
-                             Py_NewRef(exe),
-                             Py_NewRef(guards),
-                             Py_NewRef(unflatten),
-                             Py_NewRef(classes) };
-        memcpy(e->key, f.key, f.n);
-        j->entries[hash % JIT_BUCKETS] = e;
-    }
+    if (good && j->table.n_entries >= MOST_ENTRIES) table_clear(&j->table);
+    bool kept = good && keep_entry(&j->table, &f, exe, guards, unflatten, NULL);
     flat_end(&f);
     Py_DECREF(classes);
-    return good && !e ? PyErr_NoMemory() : PyBool_FromLong(good);
+    return good && !kept ? PyErr_NoMemory() : PyBool_FromLong(good);
 }
 
-static void jit_forget_all(jit_object *j)
-{
-    for (int b = 0; b < JIT_BUCKETS; b++)
-        while (j->entries[b]) {
-            struct entry *e = j->entries[b];
-            j->entries[b] = e->next;
-            Py_DECREF(e->exe);
-            Py_DECREF(e->guards);
-            Py_DECREF(e->unflatten);
-            Py_DECREF(e->classes);
-            PyMem_Free(e);
-        }
-    j->n_entries = 0;
-}
 static PyObject *jit_forget(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    jit_forget_all((jit_object *)self);
+    table_clear(&((jit_object *)self)->table);
     Py_RETURN_NONE;
 }
 /* _set(function, static positions, static names) */
@@ -543,18 +681,11 @@ static int jit_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(j->function);
     Py_VISIT(j->positions);
     Py_VISIT(j->names);
-    for (int b = 0; b < JIT_BUCKETS; b++)
-        for (struct entry *e = j->entries[b]; e; e = e->next) {
-            Py_VISIT(e->exe);
-            Py_VISIT(e->guards);
-            Py_VISIT(e->unflatten);
-            Py_VISIT(e->classes);
-        }
-    return 0;
+    return table_traverse(&j->table, visit, arg);
 }
 static int jit_clear(PyObject *self)
 {
-    jit_forget_all((jit_object *)self);
+    table_clear(&((jit_object *)self)->table);
     Py_CLEAR(((jit_object *)self)->function);
     Py_CLEAR(((jit_object *)self)->positions);
     Py_CLEAR(((jit_object *)self)->names);
@@ -568,6 +699,126 @@ static void jit_dealloc(PyObject *self)
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
+
+/* ---- calls of transforms and loops outside of jit ---- */
+
+/* The arguments of a call in the order in which they are gone through; what they are root of: what guards of
+ * the program start from, a new reference, the function alone or it and the objects among the arguments. */
+static PyObject *calls_flatten(struct flat *f, PyObject *function, PyObject *args, PyObject *named)
+{
+    static const jit_object none; /* no argument is static */
+    f->values = true;
+    if (!flatten_call(&none, f, args, named)) return NULL;
+    if (!f->objects) return Py_NewRef(function);
+    Py_ssize_t n = PyList_Size(f->objects);
+    PyObject *root = PyTuple_New(n + 1);
+    if (!root) return NULL;
+    PyTuple_SetItem(root, 0, Py_NewRef(function));
+    for (Py_ssize_t i = 0; i < n; i++) PyTuple_SetItem(root, i + 1, Py_NewRef(PyList_GetItem(f->objects, i)));
+    return root;
+}
+
+/* call(function, args, named): what a program that was kept gives, NotImplemented: there is none. */
+static PyObject *calls_call(PyObject *self, PyObject *const *given, Py_ssize_t n)
+{
+    if (n != 3 || !PyTuple_Check(given[1]) || !PyDict_Check(given[2])) {
+        PyErr_SetString(PyExc_TypeError, "call(function, args, named)");
+        return NULL;
+    }
+    struct table *table = &((calls_object *)self)->table;
+    if (!table->n_entries || is_plain() || frame_top()) return Py_NewRef(Py_NotImplemented);
+    struct flat f;
+    flat_begin(&f, NULL);
+    PyObject *root = calls_flatten(&f, given[0], given[1], given[2]);
+    const struct entry *e = root ? table_find(table, &f, root, false) : NULL;
+    PyErr_Clear();
+    PyObject *r = e ? run_entry(e, &f) : Py_NewRef(Py_NotImplemented);
+    Py_XDECREF(root);
+    flat_end(&f);
+    return r;
+}
+
+static bool same_objects(PyObject *a, PyObject *b)
+{
+    Py_ssize_t n = a ? PyList_Size(a) : 0;
+    if (PyList_Size(b) != n) return false;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (PyList_GetItem(a, i) != PyList_GetItem(b, i)) return false;
+    return true;
+}
+
+/* keep(args, named, exe, guards or None, unflatten, numbers, objects): such calls run the program from now
+ * on. numbers: for each leaf the number that it must be, or ... for an argument; objects: those among the
+ * arguments that the guards know. False: the arguments are taken apart otherwise here. */
+static PyObject *calls_keep(PyObject *self, PyObject *given)
+{
+    PyObject *args, *named, *exe, *guards, *unflatten, *fixed, *objects;
+    if (!PyArg_ParseTuple(given, "O!O!O!OOO!O!", &PyTuple_Type, &args, &PyDict_Type, &named, exe_type, &exe,
+                          &guards, &unflatten, &PyTuple_Type, &fixed, &PyList_Type, &objects))
+        return NULL;
+    struct table *table = &((calls_object *)self)->table;
+    PyObject *classes = PyList_New(0);
+    if (!classes) return NULL;
+    struct flat f;
+    flat_begin(&f, classes);
+    PyObject *root = calls_flatten(&f, Py_None, args, named);
+    PyErr_Clear();
+    bool good = root && fixed_hold(fixed, &f) && same_objects(f.objects, objects);
+    if (good && table->n_entries >= MOST_CALLS) table_forget_one(table);
+    bool kept = good && keep_entry(table, &f, exe, guards == Py_None ? NULL : guards, unflatten, fixed);
+    flat_end(&f);
+    Py_XDECREF(root);
+    Py_DECREF(classes);
+    return good && !kept ? PyErr_NoMemory() : PyBool_FromLong(good);
+}
+static PyObject *calls_clear_all(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    table_clear(&((calls_object *)self)->table);
+    Py_RETURN_NONE;
+}
+static PyObject *calls_count(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return PyLong_FromLong(((calls_object *)self)->table.n_entries);
+}
+static int calls_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    return table_traverse(&((calls_object *)self)->table, visit, arg);
+}
+static int calls_clear(PyObject *self)
+{
+    table_clear(&((calls_object *)self)->table);
+    return 0;
+}
+static void calls_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    calls_clear(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef calls_methods[] = {
+    { "call", (PyCFunction)(void (*)(void))calls_call, METH_FASTCALL,
+      "call(function, args, named): what a program that was kept gives, NotImplemented: there is none" },
+    { "keep", calls_keep, METH_VARARGS,
+      "keep(args, named, exe, guards or None, unflatten, numbers, objects): whether such calls run it from "
+      "now on" },
+    { "clear", calls_clear_all, METH_NOARGS, "forgets all programs" },
+    { "count", calls_count, METH_NOARGS, "how many programs are kept" },
+    { NULL, NULL, 0, NULL },
+};
+static PyType_Slot calls_slots[] = { { Py_tp_dealloc, calls_dealloc },
+                                     { Py_tp_traverse, calls_traverse },
+                                     { Py_tp_clear, calls_clear },
+                                     { Py_tp_methods, calls_methods },
+                                     { 0, NULL } };
+static PyType_Spec calls_spec = { "hop._core.Calls", sizeof(calls_object), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                                  calls_slots };
 
 /* ---- the type ---- */
 
@@ -597,9 +848,10 @@ static PyMethodDef functions[] = {
 
 int jit_init(PyObject *module)
 {
-    PyObject *type = PyType_FromSpec(&jit_spec);
-    int failed = !type || PyModule_AddObjectRef(module, "JitBase", type) ||
-                 PyModule_AddFunctions(module, functions);
+    PyObject *type = PyType_FromSpec(&jit_spec), *calls = PyType_FromSpec(&calls_spec);
+    int failed = !type || !calls || PyModule_AddObjectRef(module, "JitBase", type) ||
+                 PyModule_AddObjectRef(module, "Calls", calls) || PyModule_AddFunctions(module, functions);
     Py_XDECREF(type);
+    Py_XDECREF(calls);
     return failed ? -1 : 0;
 }
