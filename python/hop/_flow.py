@@ -662,6 +662,56 @@ def one_round(state, values, run, piece, line, what):
     return (None, error) if error is not None else (left[0], None)
 
 
+class _Flag:
+    """A flag of a rewritten function that is known."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, _Flag) and self.value is other.value
+
+    def __hash__(self):
+        return hash(self.value)
+
+
+class _Learned:
+    """What is known of two pieces when they are captured again. examples: by variable, of what the second one
+    binds; kinds: of the leaves of variables, where they become others; flags: variables of rewritten
+    functions that are not known; numbers: variables whose truth is a number; wanted: those of which only a run knows
+    whether they are bound; nothing: those where the end of a function gives None."""
+
+    def __init__(self):
+        self.examples, self.kinds, self.flags = {}, {}, set()
+        self.numbers, self.wanted, self.nothing = set(), set(), set()
+
+
+def signature(state):
+    """The types of what pieces see, as far as they tell one capture of them from another."""
+    seen = [c.cell_contents for p in state.pieces for c in p.__closure__ or () if _has_contents(c)]
+    return tuple([(x._type, x._weak) if isinstance(x, _core.ArrayBase) else type(x) for x in seen])
+
+
+def _has_contents(cell):
+    try:
+        cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def _of_kinds(x, kinds):
+    """x with leaves of these kinds."""
+    leaves, treedef = arrays_of_results(x)
+    out = []
+    for leaf, kind in zip(leaves, kinds):
+        if _control._kind(leaf) != kind:
+            leaf = _control._brought(leaf, kind)
+            leaf = leaf._marked(True) if kind[1] else leaf
+        out.append(leaf)
+    return tree.unflatten(treedef, out)
+
+
 class _Choice:
     """Two pieces of which one is taken: what both leave in a state as results of a cond."""
 
@@ -669,9 +719,10 @@ class _Choice:
 
     def __init__(self, held, runs, state, line, what):
         self.held, self.runs, self.state, self.line, self.what = held, runs, state, line, what
-        self.key = tuple(p.__code__ for p in state.pieces)
-        self.examples = dict(_thread.learned.get(self.key, ()))
-        self.numbers, self.wanted = set(), set()
+        self.key = (*[p.__code__ for p in state.pieces], signature(state))
+        self.learned = _thread.learned.setdefault(self.key, _Learned())
+        self.examples, self.numbers = self.learned.examples, self.learned.numbers
+        self.wanted, self.nothing = self.learned.wanted, self.learned.nothing
         # what is longer binds more: the other branch needs placeholders for it
         sizes = [len(p.__code__.co_code) for p in state.pieces]
         self.order = (1, 0) if sizes[0] >= sizes[1] else (0, 1)
@@ -687,7 +738,6 @@ class _Choice:
                 self.state.put(self.before)
         else:
             raise InvalidError(f"{place()}{self.what} in line {self.line} cannot be captured")
-        _thread.learned[self.key] = self.examples
         self.state.put(self.before)
         self.state.put(self._after(out))
 
@@ -706,7 +756,9 @@ class _Choice:
                 if ends or name.startswith(_OWN):  # what comes behind does not look at it
                     slot.defined = True if slot.value is _ABSENT and not slot.why else slot.defined
             for i, slot in enumerate(slots):
-                if isinstance(slot.value, End) and i in self.examples:
+                if isinstance(slot.value, End) and i in self.nothing:
+                    slot.value = None
+                elif isinstance(slot.value, End) and i in self.examples:
                     slot.value.check()
                     slot.value = _ABSENT
             self.left[k] = slots, error
@@ -719,7 +771,20 @@ class _Choice:
         return "_hop_returned" in names and slots[names.index("_hop_returned")].value is True
 
     def _given(self, i, x):
-        return as_number(x) if i in self.numbers else x
+        x = as_number(x) if i in self.numbers else x
+        if type(x) is bool and i not in self.learned.flags and self.state.names[i].startswith(_OWN):
+            return _Flag(x)
+        return x
+
+    def _joined(self, i, a, b):
+        """(b with leaves of the kinds that it has in common with a, whether a must be captured again to have
+        them too)"""
+        kinds = [_control._kind(x) for x in arrays_of_results(a)[0]]
+        both = [_control._join(k, _control._kind(x)) for k, x in zip(kinds, arrays_of_results(b)[0])]
+        if both != kinds:
+            self.learned.kinds[i] = both
+            return b, True
+        return _of_kinds(b, both), False
 
     def _first(self, slots):
         values = {i: s.value for i, s in enumerate(slots) if s.value is not _ABSENT}
@@ -727,6 +792,10 @@ class _Choice:
             if i not in values and i < len(slots):
                 values[i] = _like(example)
         self.emitted = {i: self._given(i, x) for i, x in values.items()}
+        for i, kinds in self.learned.kinds.items():
+            x = self.emitted.get(i)
+            if x is not None and len(arrays_of_results(x)[0]) == len(kinds):
+                self.emitted[i] = _of_kinds(x, kinds)
         return {"v": self.emitted, "d": {i: slots[i].defined for i in self.wanted}}
 
     def _second(self, slots):
@@ -741,6 +810,12 @@ class _Choice:
                 if a is not _ABSENT:
                     values[i] = _like(_example(a))
                 continue
+            if isinstance(b, End) and a is None:
+                slot.value = b = None
+            if isinstance(a, End) and b is None:
+                self.nothing.add(i)
+                missing = True
+                continue
             if isinstance(b, End) and a is not _ABSENT and not isinstance(a, End):
                 b.check()
                 slot.value, values[i] = _ABSENT, _like(_example(a))
@@ -749,6 +824,9 @@ class _Choice:
             why = None if a is _ABSENT else differ(a, b)
             if a is _ABSENT or why and (first[i].value is _ABSENT or isinstance(a, End)):
                 self.examples[i] = _example(b)
+                missing = True
+            elif isinstance(a, _Flag) != isinstance(b, _Flag) or isinstance(a, _Flag) and a != b:
+                self.learned.flags.add(i)
                 missing = True
             elif why is _NUMBER:
                 self.numbers.add(i)
@@ -759,7 +837,8 @@ class _Choice:
                 self.reasons[i] = why
                 values[i] = _like(_example(a))
             else:
-                values[i] = b
+                values[i], again = self._joined(i, a, b)
+                missing |= again
         if missing:
             raise _Missing
         return {"v": values, "d": {i: slots[i].defined for i in self.wanted}}
@@ -791,7 +870,7 @@ class _Choice:
         if no.value is _ABSENT and yes.value is _ABSENT:
             return Unbound(name)
         both_there = no.value is not _ABSENT and yes.value is not _ABSENT
-        if both_there and no.value is yes.value:
+        if both_there and (no.value is yes.value or isinstance(out["v"][i], _Flag)):
             value = no.value
         else:
             value = out["v"][i]

@@ -14,6 +14,7 @@ import types
 from . import _arguments, _control, _core, _dtypes, _flow, _holders, _objects, _ops
 from ._errors import InvalidError
 from ._flow import asked
+from ._flow_loops import Items
 from ._sources import Enumerated, Mapped, Reversed, Source, Stack, Tail, Zipped, as_source, refused, traced
 from ._sources import range as _range
 
@@ -297,11 +298,17 @@ def _quantified(join, of_array, decisive):
         if source is not None:
             return _searched(source, decisive)
         out = not decisive
-        for x in items:
-            out = join(lambda before=out: before, lambda x=x: x)
+        for part in _parts(items):
+            out = join(lambda before=out: before, part)
             if out is decisive:
                 break
         return out
+
+    def _parts(items):
+        """What computes each item, or whether one of several decides."""
+        if not isinstance(items, Items):
+            return [lambda x=x: x for x in items]
+        return (lambda part=part: quantified(list(part())) for part in items.parts())
 
     return quantified
 

@@ -5,7 +5,7 @@ import builtins
 import functools
 import sys
 
-from . import _arguments, _control, _core, _effects, _flow, _ops, _shapes, _syntax, tree
+from . import _arguments, _control, _core, _effects, _flow, _index, _ops, _shapes, _syntax, tree
 from ._arguments import place
 from ._errors import InvalidError
 from ._sources import Mapped, Stack, Tail, as_source, refused, traced
@@ -216,7 +216,8 @@ def _while_loop(loop, test, run):
     loop.run(drive)
 
 
-def for_(over, body, get, put, names, line, going=None):
+def for_(over, body, get, put, names, line, going=None, written=False):
+    """written: whether a round writes to what the loop goes over, which the next ones see."""
     source = as_source(over)
     if source is None:
         _python_for(over, body, get, put, names, line, going)
@@ -226,13 +227,13 @@ def for_(over, body, get, put, names, line, going=None):
         if isinstance(n, int) and n <= 0:
             return
         certain = isinstance(n, int) or isinstance(n, _shapes.Size) and _shapes.holds(n, ">=", 1) is True
-        stacks = _stacks(names) if going is None and not traced(n) else {}
+        stacks = _stacks(names) if going is None and not traced(n) and not written else {}
         loop = _Loop(_flow.State(get, put, names, (body,)), line, "the for", certain,
                      isinstance(n, int) and n > 1 and not stacks)  # fmt: skip
         try:
             if going is not None:
                 _for_with_exits(loop, source, body, going)
-            elif traced(n):
+            elif written or traced(n):
                 _for_count(loop, source, body)
             else:
                 _for_rows(loop, source, body, stacks)
@@ -304,9 +305,17 @@ def _for_rows(loop, source, body, stacks):
     for i in active:
         loop.fixed[i] = ()
 
+    arrays = {id(x): x for x in source.arrays()}
+
     def drive(init, once):
         def step(carry, row):
-            after = once(carry, lambda: body(source.of(row)))
+            with _index.noting() as written:
+                after = once(carry, lambda: body(source.of(row)))
+            if arrays.keys() & written:
+                raise refused(
+                    f"the for in line {loop.line} goes over an array that a round of it writes to: go over "
+                    "its indices, range(len(…)), instead"
+                )
             return after, [_appended(loop.after[i], names[stacks[i][1]], loop) for i in active]
 
         return _control.scan(_effects.unwatched(step), init, source.rows())
@@ -446,7 +455,7 @@ def generator(over, make, line):
     """make(over), a generator expression; over a source what gives its items to loops."""
     source = as_source(over)
     if source is None:
-        return make(over)
+        return Items(over, make)
 
     def only(item):
         found = list(make((item,)))
@@ -456,3 +465,26 @@ def generator(over, make, line):
         return found[0]
 
     return Mapped(only, source)
+
+
+class Items:
+    """A generator expression over items of Python's, of which any and all compute no more than they need."""
+
+    def __init__(self, over, make):
+        self._over, self._make, self._made = iter(over), make, None
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self._made is None:
+            self._made = self._make(self._over)
+        return next(self._made)
+
+    def parts(self):
+        """A function for each item of what it goes over: it gives a list of those that come of it."""
+        if self._made is not None:
+            yield from (lambda x=x: [x] for x in self._made)
+            return
+        for x in self._over:
+            yield lambda x=x, make=self._make: make((x,))

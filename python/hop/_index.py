@@ -13,6 +13,7 @@ import itertools
 import linecache
 import operator
 import sys
+import threading
 
 from . import _arguments, _core, _dtypes, _shapes
 from ._errors import InvalidError, WriteError
@@ -366,8 +367,31 @@ def setitem(x, key, value):
     write(x, IndexUpdate(x, key).set(value))
 
 
+class _Noted(threading.local):
+    """sets: where the ids of arrays that are written to are put."""
+
+    def __init__(self):
+        self.sets = []
+
+
+_noted = _Noted()
+
+
+class noting:
+    """with noting() as found: the ids of arrays that are written to."""
+
+    def __enter__(self):
+        _noted.sets.append(set())
+        return _noted.sets[-1]
+
+    def __exit__(self, *exception):
+        _noted.sets.pop()
+
+
 def write(x, value):
     """x holds the elements of value, an array of its type."""
+    for found in _noted.sets:
+        found.add(id(x))
     why = x._become(value)
     if why:
         raise _core.unknown(_refused(x, why))

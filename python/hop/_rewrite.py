@@ -213,7 +213,7 @@ class _Region:
         self.outer = outer
         self.skip = _RETURNED if outer is None else f"_hop_skip{number}"
         self.broke = None if outer is None else f"_hop_broke{number}"
-        self.breaks = self.returns = False
+        self.breaks = self.returns = self.leaves = False  # leaves: by a break, to behind the loop
 
 
 class _Scope:
@@ -359,7 +359,7 @@ class _Function(_Scope):
         return [assign(_VALUE, value), *self._leave(*flags)], ALWAYS
 
     def _break(self, s):
-        self.region.breaks = True
+        self.region.breaks = self.region.leaves = True
         return self._leave(self.region.skip, self.region.broke), ALWAYS
 
     def _continue(self, s):
@@ -468,6 +468,9 @@ class _Function(_Scope):
             body += last if going is None else self._piece("if_", s, going, last, [])
         new += build(body, going)
         exits = MAYBE if region.returns else NEVER
+        endless = isinstance(s, ast.While) and isinstance(s.test, ast.Constant) and s.test.value
+        if endless and not region.leaves:
+            return new, ALWAYS  # nothing comes behind it
         if s.orelse:
             fresh = set(self.fresh)
             last, more = self._block(s.orelse)
@@ -508,11 +511,13 @@ class _Function(_Scope):
         return [*first, *new], exits
 
     def _for(self, s):
+        written = bool(Names().of([s.iter]).loads & _written(s.body))
         over = self.visit(s.iter)
         target = at(ast.Assign([s.target], load("_hop_item")), s)
 
         def build(body, going):
             more = [later(going) if going is not None else ast.Constant(None)]
+            more += [ast.Constant(True)] if written else []
             return self._piece("for_", s, over, body, parameters=["_hop_item"], more=more)
 
         return self._loop(s, [target], build)
@@ -609,6 +614,20 @@ class _Function(_Scope):
         return [], NEVER
 
     _nonlocal = _global
+
+
+def _written(block):
+    """Names of what statements write items of, or update in place."""
+    found = set()
+    for s in block:
+        for n in ast.walk(s):
+            target = n.target if isinstance(n, ast.AugAssign) else n
+            is_item = isinstance(target, ast.Subscript) and not isinstance(target.ctx, ast.Load)
+            while isinstance(target, (ast.Subscript, ast.Attribute)):
+                target = target.value
+            if (is_item or isinstance(n, ast.AugAssign)) and isinstance(target, ast.Name):
+                found.add(target.id)
+    return found
 
 
 def _is_append(call):

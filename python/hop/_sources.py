@@ -38,6 +38,13 @@ class Source:
     def of(self, row):
         return row
 
+    def arrays(self):
+        """The arrays whose slices are gone over."""
+        return [x for s in self._sources() for x in s.arrays()]
+
+    def _sources(self):
+        return [self._source] if hasattr(self, "_source") else []
+
 
 class Slices(Source):
     """The slices of an array, or of a tree of arrays."""
@@ -51,6 +58,9 @@ class Slices(Source):
 
     def rows(self):
         return self._rows
+
+    def arrays(self):
+        return tree.leaves(self._rows)
 
 
 class range(Source):
@@ -174,19 +184,22 @@ class Zipped(Source):
     """n: of the shortest, which is known."""
 
     def __init__(self, sources):
-        self._sources = sources
+        self._zipped = sources
         self.n = sources[0].n
         if builtins.any(not _shapes.equal(s.n, self.n) for s in sources):
             self.n = builtins.min(s.n for s in sources)
 
     def at(self, i):
-        return tuple([s.at(i) for s in self._sources])
+        return tuple([s.at(i) for s in self._zipped])
 
     def rows(self):
-        return tuple([tree.map(lambda x: x[: self.n], s.rows()) for s in self._sources])
+        return tuple([tree.map(lambda x: x[: self.n], s.rows()) for s in self._zipped])
 
     def of(self, row):
-        return tuple([s.of(r) for s, r in zip(self._sources, row)])
+        return tuple([s.of(r) for s, r in zip(self._zipped, row)])
+
+    def _sources(self):
+        return self._zipped
 
     @staticmethod
     def can(sources):

@@ -93,7 +93,9 @@ def raw_result(x):
         x = x._value
     if isinstance(x, _core.ArrayBase):
         return x._raw() if x._weak else x
-    return _core.call(_core.codes["full"], (x,), "f64[]") if isinstance(x, float) else x
+    if isinstance(x, float):
+        return _core.call(_core.codes["full"], (x,), "f64[]")
+    return _core.call(_core.codes["full"], (x,), "bool[]") if isinstance(x, bool) else x
 
 
 def arrays_of(x, root):

@@ -271,6 +271,28 @@ class Stacks(Language):
 
         self.same(h, LONG)
 
+    def test_an_array_written_while_it_is_gone_over(self):
+        def f(xs):
+            t = 0.0
+            for x in xs:
+                xs[5] = 100.0
+                t = t + x
+            return t
+
+        def written(w):
+            w[5] = 100.0
+
+        def hidden(xs):
+            t = 0.0
+            for x in xs:
+                written(xs)
+                t = t + x
+            return t
+
+        expected = f(hop.asarray(LONG)).item()
+        self.assertEqual(hop.jit(lambda xs: f(xs + 0))(hop.asarray(LONG)).item(), expected)
+        self.refused(lambda xs: hidden(xs + 0), r"the for in line \d+ goes over an array that a round", LONG)
+
     def test_refused(self):
         def sometimes(xs):
             out = []
@@ -654,6 +676,62 @@ class Functions(Language):
             return sum(some())
 
         self.refused(branching, r"the if of a generator in line \d+ asks for the truth of a traced value")
+
+    def test_any_and_all_stop(self):
+        def f(x):
+            asked = 0
+
+            def note(v):
+                nonlocal asked
+                asked += 1
+                return v
+
+            found = any(s > note(x) for s in (x - 1, x + 1, x + 2))
+            every = all(note(s) > x for s in (x + 1, x - 1, x + 2))
+            return asked, found, every
+
+        self.same(f, 1.0)
+
+    def test_the_end_of_a_function(self):
+        def f(x):
+            y = 0.0
+
+            def note(v):
+                nonlocal y
+                if v < 1:
+                    return
+                y = v * 3
+
+            note(x)
+            return y
+
+        self.same(f, 0.0, 2.0)
+
+        def some(x):
+            if x > 0:
+                return x
+
+        g = hop.jit(some)
+        self.assertEqual(g(hop.asarray(1.0)).item(), 1.0)
+        with self.assertRaisesRegex(hop.CheckError, "some returns nothing here"):
+            g(hop.asarray(-1.0))
+
+        def endless(x):
+            while True:
+                x = x * 2
+                if x > 100:
+                    return x
+
+        self.same(endless, 3.0)
+        self.assertNotIn("check", str(hop.jit(endless).lower(3.0)))
+
+    def test_flags_leave_no_trace(self):
+        def relu(x):
+            if x > 0:
+                return x
+            return 0.0
+
+        self.assertNotIn("bool", hop.jit(relu).text(hop.asarray(1.0)).split("gt", 1)[1])
 
     def test_decorated(self):
         def clamped(f):
