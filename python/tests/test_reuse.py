@@ -766,8 +766,8 @@ class Random(Case):
             names += [f"f{j}(y * 0.5, {self.expression(r, ['x', 'y', 'w'], 1)} + x)" for j in range(i)]
             lines.append(f"    @jit\n    def f{i}(x, y):\n        return {self.expression(r, names, 4)} + x")
         last = f"f{i}"
-        lines.append("    def whole(x, y):\n        global k, w\n        nonlocal c\n        before = k, c, cfg['a'], w")
-        lines.append(f"        out = {last}(x, y)")
+        lines.append("    def whole(x, y):\n        global k, w\n        nonlocal c")
+        lines.append(f"        before = k, c, cfg['a'], w\n        out = {last}(x, y)")
         for change in r.sample(["k = 1.5", "cfg['a'] = -0.75", "c = x * y", "w = w + x", "pass"], 3):
             lines.append(f"        {change}\n        out = {last}(out, y) + {last}(x, out)")
         lines.append("        k, c, cfg['a'], w = before\n        return hop.sum(out)\n    return whole\n")
