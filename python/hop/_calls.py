@@ -14,7 +14,7 @@ import functools
 import types
 import weakref
 
-from . import _core, _reuse, tree
+from . import _core, _effects, _reuse, tree
 from ._bytecode import writes
 from ._dtypes import is_number
 from ._guards import TELLING, Watch
@@ -237,7 +237,8 @@ class Transform:
         return table(self.what, fun)
 
     def capture(self, fun, given):
-        return given.capture(fun)
+        with _effects.operator(self.what[0]):
+            return given.capture(fun)
 
 
 def run(transform, table, fun, args, named):
@@ -393,6 +394,7 @@ class Loop(Transform):
         def whole(*args):
             return self.record(*args)
 
+        _effects.unwatched(whole)
         whole.__wrapped__ = fun[0] if type(fun) is tuple else fun
         whole._argument_names = [f"x{i}" for i in range(len(given.args))]
         return capture(whole, given.args, {}, given.leaves, None, given.weak, in_tree=given.in_tree)

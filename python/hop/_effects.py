@@ -728,10 +728,11 @@ class Filled(Exception):
 
 class _Active(threading.local):
     """notes: of the bodies at work, outermost first. filled: for each operator at work the bodies that have
-    filled something. abandoned: the error about effects of a capture that ended with an exception."""
+    filled something. abandoned: the error about effects of a capture that ended with an exception.
+    operators: names of the transforms at work, outermost first."""
 
     def __init__(self):
-        self.notes, self.filled, self.abandoned = [], [], None
+        self.notes, self.filled, self.abandoned, self.operators = [], [], None, []
 
 
 _active = _Active()
@@ -759,6 +760,19 @@ def settled(run):
                 pass
     finally:
         _active.filled.pop()
+
+
+class operator:
+    """Within this a transform of this name captures the function that it was given."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __enter__(self):
+        _active.operators.append(self._name)
+
+    def __exit__(self, *exception):
+        _active.operators.pop()
 
 
 class watching:
@@ -837,12 +851,14 @@ class watching:
 
     def _text(self, change):
         kind, name, where = change.note.kind, change.text, self._at(change)
-        operator = str(_arguments.here("")).removesuffix(": ")
-        operator, who = _OPERATORS.get(operator, operator) or "jit", self._what
-        if operator in _FLOW:
-            who = f"{_FLOW[operator]}, of which only a run knows what it takes,"
+        called = str(_arguments.here("")).removesuffix(": ")
+        if called == "transformed" and _active.operators:
+            called = _active.operators[-1]
+        called, who = _OPERATORS.get(called, called) or "jit", self._what
+        if called in _FLOW:
+            who = f"{_FLOW[called]}, of which only a run knows what it takes,"
         elif who is None:
-            who = f"{operator}: {_called(self.notes.fun)}"
+            who = f"{called}: {_called(self.notes.fun)}"
         if self._jit and not kind.opaque:
             return (
                 f"{place()}{who} puts a traced value into {name}{where}: it means nothing outside of the "
@@ -850,10 +866,10 @@ class watching:
             )
         if kind in (_ITERATOR, _RANDOM):
             advice = _TAKE if kind is _ITERATOR else _DRAW
-        elif self._what or operator in _FLOW:
+        elif self._what or called in _FLOW:
             advice = f"assign to a variable instead, or make {name} an array"
         else:
-            advice = f"{_ADVICE.get(operator, 'return it')}, or hand it to hop.debug_callback, which "
+            advice = f"{_ADVICE.get(called, 'return it')}, or hand it to hop.debug_callback, which "
             advice += "calls a function of the host whenever the program gets there"
         return f"{place()}{who} {kind.verb} {name}{where}: {_WHY}; {advice}"
 
@@ -903,10 +919,7 @@ def _traced_in(x):
 _WHY = "that happens while the program is captured, not when it runs"
 _DRAW = "draw with hop.random, from a key that is an argument"
 _TAKE = "take the items before, and give them as arguments"
-_OPERATORS = {
-    "gradient": "grad", "value_and_gradient": "value_and_grad", "batched": "vmap", "vectorized": "vectorize",
-    "checkpointed": "checkpoint",
-}  # fmt: skip
+_OPERATORS = {"checkpointed": "checkpoint", "vectorized": "vectorize"}
 # Plain Python that is captured as operators.
 _FLOW = {
     "choose": "the conditional expression", "and_": "and", "or_": "or", "both": "and", "either": "or",

@@ -41,7 +41,7 @@ OPERATORS = {
 # Only captures make bodies of these: outside of them they run as Python.
 AT_ONCE = ("cond", "switch", "checkpoint")
 # The message has the name of what stands inside.
-INSIDE = {"hessian": "jacobian", "jacfwd": "jacobian", "jacrev": "jacobian"}
+INSIDE = {"hessian": "jac(fwd|rev)"}
 
 # (what is there, statement with an effect, its name)
 EFFECTS = [
