@@ -25,11 +25,12 @@ _CALLS = 6000  # of Python's, within each other, while pieces are captured
 
 class _Thread(threading.local):
     """regions: the code of pieces being captured, outermost first. tries: what the handlers of try statements
-    at work catch. raised: exceptions of raise statements. learned: by code, what variables of pieces hold."""
+    at work catch. raised: exceptions of raise statements. learned: by code, what variables of pieces hold.
+    filters: those of the generator expression at hand that may be traced, or None."""
 
     def __init__(self):
         self.regions, self.tries, self.raised, self.learned = [], [], [], {}
-        self._limit = None
+        self._limit = self.filters = None
 
     def enter(self, code):
         self.regions.append(code)
@@ -172,9 +173,32 @@ def not_(x):
     return _ops.logical_not(x) if traced(x) else not x
 
 
+class Filtered(Exception):
+    """A filter of a generator expression that only a run knows, met where that can be said by a branch."""
+
+    def __init__(self, test):
+        super().__init__()
+        self.test = test
+
+
+class Filters:
+    """Those of a generator expression, by its code. holding: how many are known to hold in the branch at
+    hand."""
+
+    def __init__(self, make, holding):
+        codes = [c for c in make.__code__.co_consts if getattr(c, "co_name", "") == "<genexpr>"]
+        self.code, self.holding = codes[0], holding
+
+
 def known(x, what, line):
     """The truth of x where only one that is known will do."""
     x = asked(x)
+    filters = _thread.filters
+    if traced(x) and filters is not None and sys._getframe(1).f_code is filters.code:
+        if not filters.holding:
+            raise Filtered(x)
+        filters.holding -= 1
+        return True
     if traced(x):
         raise refused(
             f"{what} in line {line} asks for the truth of a traced value, which only a run knows: "
@@ -524,6 +548,11 @@ class State:
         for h in self._found:
             h.note()
 
+    def differs(self, before):
+        """Whether something is not as in an earlier state, or as it was noted; containers are put back."""
+        cells = builtins.any(a is not b for a, b in zip(before, self.get()))
+        return cells or builtins.any([h.put_back() for h in self._found if not h.is_cell])
+
     def put_back(self):
         """Puts back what was inside of the containers that belong to this state."""
         for h in self._holders:
@@ -678,8 +707,8 @@ class _Flag:
 class _Learned:
     """What is known of two pieces when they are captured again. examples: by variable, of what the second one
     binds; kinds: of the leaves of variables, where they become others; flags: variables of rewritten
-    functions that are not known; numbers: variables whose truth is a number; wanted: those of which only a run knows
-    whether they are bound; nothing: those where the end of a function gives None."""
+    functions that are not known; numbers: variables whose truth is a number; wanted: those of which only a
+    run knows whether they are bound; nothing: those where the end of a function gives None."""
 
     def __init__(self):
         self.examples, self.kinds, self.flags = {}, {}, set()

@@ -245,9 +245,40 @@ def _folded(source, total, f, what):
 
 def _sum(over, /, start=0):
     source = as_source(over)
+    if isinstance(over, Items):
+        total = start
+        for part in over.parts():
+            total = _added(part, total, over)
+        return total
     if source is None:
         return sum(over, start)
     return _folded(source, start, operator.add, "sum")
+
+
+def _added(part, total, over):
+    """total and the items of a part, which filters may leave out."""
+    return filtered(part, lambda items: sum(items, total), lambda: total, over)
+
+
+def filtered(part, then, other, over, holding=0):
+    """then(the items of a part of the generator expression over), other() where a filter leaves them out.
+    holding: how many filters are known to hold."""
+    state = _flow.State(tuple, len, (), (part,))
+    state.watch()
+    before, noted = _flow._thread.filters, state.get()
+    _flow._thread.filters = None if over.several else _flow.Filters(over.make, holding)
+    try:
+        items = list(part())
+    except _flow.Filtered as found:
+        test = found.test
+    else:
+        return then(items)
+    finally:
+        _flow._thread.filters = before
+    if state.differs(noted):
+        raise refused("a filter, of which only a run knows whether it holds, changes a variable or a container"
+                      ": write a loop with an if")  # fmt: skip
+    return _flow._pick(test, lambda: filtered(part, then, other, over, holding + 1), other, part)
 
 
 def _extreme(name, before):
@@ -308,7 +339,10 @@ def _quantified(join, of_array, decisive):
         """What computes each item, or whether one of several decides."""
         if not isinstance(items, Items):
             return [lambda x=x: x for x in items]
-        return (lambda part=part: quantified(list(part())) for part in items.parts())
+        return (
+            lambda part=part: filtered(part, quantified, lambda: not decisive, items)
+            for part in items.parts()
+        )
 
     return quantified
 

@@ -227,6 +227,7 @@ def for_(over, body, get, put, names, line, going=None, written=False):
         if isinstance(n, int) and n <= 0:
             return
         certain = isinstance(n, int) or isinstance(n, _shapes.Size) and _shapes.holds(n, ">=", 1) is True
+        certain = certain and (going is None or not traced(_flow.asked(going())))
         stacks = _stacks(names) if going is None and not traced(n) and not written else {}
         loop = _Loop(_flow.State(get, put, names, (body,)), line, "the for", certain,
                      isinstance(n, int) and n > 1 and not stacks)  # fmt: skip
@@ -451,11 +452,12 @@ def comprehension(over, make, line):
     return _interleaved(items_of, "the list", loop) if items_of else out
 
 
-def generator(over, make, line):
-    """make(over), a generator expression; over a source what gives its items to loops."""
+def generator(over, make, line, several=False):
+    """make(over), a generator expression; over a source what gives its items to loops. several: each item of
+    what it goes over may give more than one."""
     source = as_source(over)
     if source is None:
-        return Items(over, make)
+        return Items(over, make, several)
 
     def only(item):
         found = list(make((item,)))
@@ -470,15 +472,15 @@ def generator(over, make, line):
 class Items:
     """A generator expression over items of Python's, of which any and all compute no more than they need."""
 
-    def __init__(self, over, make):
-        self._over, self._make, self._made = iter(over), make, None
+    def __init__(self, over, make, several):
+        self._over, self.make, self._made, self.several = iter(over), make, None, several
 
     def __iter__(self):
         return self
 
     def __next__(self):
         if self._made is None:
-            self._made = self._make(self._over)
+            self._made = self.make(self._over)
         return next(self._made)
 
     def parts(self):
@@ -487,4 +489,4 @@ class Items:
             yield from (lambda x=x: [x] for x in self._made)
             return
         for x in self._over:
-            yield lambda x=x, make=self._make: make((x,))
+            yield lambda x=x, make=self.make: make((x,))

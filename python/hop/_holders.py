@@ -119,7 +119,7 @@ def outline(code):
 
 def reachable(pieces, get):
     """The holders that pieces reach. get: reads their own variables, which are none."""
-    search = _Search({id(c) for c in get.__closure__ or ()})
+    search = _Search({id(c) for c in getattr(get, "__closure__", None) or ()})
     for piece in pieces:
         search.function(piece, own=True)
     return search.run()

@@ -164,6 +164,8 @@ class _Expressions(ast.NodeTransformer):
             return node
         over, first.iter = first.iter, load("_hop_part")
         made = flow(name, over, later(node, "_hop_part"), ast.Constant(node.lineno))
+        if name == "generator" and len(node.generators) > 1:
+            made.args.append(ast.Constant(True))
         return at(made, node)
 
     def visit_ListComp(self, node):

@@ -8,9 +8,11 @@ import functools
 import itertools
 import math
 import operator
+import sys
 import unittest
 
 import hop
+import plain_programs
 from support import Case
 
 LONG = [float((7 * i) % 13) - 5.5 for i in range(12)]
@@ -339,6 +341,30 @@ class Stacks(Language):
             return {i: x * 2 if x > 0 else x for i, x in enumerate(xs[:3])}
 
         self.same(named, LONG)
+        def helper(v):
+            return sum(k for k in (v, 1.0) if k > 2) + 1
+
+        def filtered(x):
+            return (
+                sum(v for v in (x, 1.0, -2.0) if v > 0),
+                any(1 / v > 0.4 for v in (x, 1.0, -2.0) if v > 0 if v < 5),
+                all(v > 1 for v in (x, 2.0) if v > 0), sum(helper(v) for v in (x, 3.0) if v > 0.75),
+            )  # fmt: skip
+
+        def counting(x):
+            n = 0
+
+            def asks(v):
+                nonlocal n
+                n += 1
+                return v > 0
+
+            return sum(v for v in (x, 1.0) if asks(v)) + n
+
+        self.same(filtered, 3.0, -1.0, 0.5)
+        self.refused(counting, "a filter.* changes a variable")
+        self.refused(lambda x: sum(v * w for v in (x, 1.0) for w in (x, 2.0) if w > 0), "a filter in line")
+        self.refused(lambda x: sum(len([k for k in (v, 1.0) if k > 0]) for v in (x, 1.0)), "a filter in line")
         self.refused(lambda xs: [x for x in xs if x > 0], "a filter in line .* hop.where", LONG)
         self.refused(lambda xs: {x: 1 for x in xs[:2] if x > 0}, "a filter in line", LONG)
 
@@ -887,8 +913,9 @@ class Exceptions(Language):
                 y = 2.0
             return y
 
+        said = r"raises ValueError, of which only a run knows, and the try in line \d+ catches"
         for fun in (caught, deep, suppressed):
-            self.refused(fun, r"raises ValueError, of which only a run knows, and the try in line \d+ catches")
+            self.refused(fun, said)
 
         def swallowed(x):
             try:
@@ -996,6 +1023,48 @@ class Others(Language):
             return [g(x) for g in fs]
 
         self.same(f, 2.0, -2.0)
+
+
+class Versions(Language):
+    """Syntax of later versions of Python, where this is one."""
+
+    def loaded(self, lines):
+        return plain_programs.loaded("\n".join(lines) + "\n", f"<{self.id()} {len(lines)}>")
+
+    def test_groups_of_exceptions(self):
+        f = self.loaded([
+            "def f(x):",
+            "    try:",
+            "        y = x if x > 0 else -x",
+            "        raise ExceptionGroup('g', [ValueError(1), KeyError(2)])",
+            "    except* ValueError as e:",
+            "        y = y + len(e.exceptions)",
+            "    except* KeyError:",
+            "        if y > 2:",
+            "            y = y * 2",
+            "    return y",
+        ])  # fmt: skip
+        self.same(f, 3.0, -0.5)
+
+    @unittest.skipIf(sys.version_info < (3, 12), "type parameters came with Python 3.12")
+    def test_type_parameters(self):
+        f = self.loaded([
+            "class Box[T]:",
+            "    def __init__(self, x: T):",
+            "        self.x = x",
+            "    def get[U](self, y: U) -> T:",
+            "        return self.x if y > 0 else y",
+            "def f[T](x: T, n: int = 3) -> T:",
+            "    type Pair = tuple[T, T]",
+            "    def inner[U](y: U) -> U:",
+            "        if y > 0:",
+            "            return y",
+            "        return -y",
+            "    if x > 1:",
+            "        return inner(x) * 2",
+            "    return inner(x) + Box(x).get(x)",
+        ])  # fmt: skip
+        self.same(f, 3.0, -0.5)
 
 
 class Library(Language):
