@@ -50,6 +50,11 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
+def captures_pieces():
+    """Whether only a run knows if what is captured now happens."""
+    return builtins.bool(_thread.regions)
+
+
 # ---- variables without a value ----
 
 
@@ -72,6 +77,7 @@ class Unbound:
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _fail
     __lt__ = __le__ = __gt__ = __ge__ = __matmul__ = __rmatmul__ = __contains__ = __invert__ = _fail
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = __pos__ = _fail
+    __eq__ = __ne__ = __hash__ = _fail
     __setitem__ = __delitem__ = __str__ = __format__ = __enter__ = __next__ = __complex__ = _fail
 
     def __getattr__(self, name):

@@ -402,8 +402,12 @@ def _dropwhile(f, over):
     return itertools.dropwhile(lambda x: _flow.known(twin(f)(x), "a filter", line), over)
 
 
-def _list(*args):
-    return args[0] if len(args) == 1 and isinstance(args[0], Stack) else list(*args)
+def _isinstance(x, kinds):
+    return issubclass(list, kinds) if isinstance(x, Stack) else isinstance(x, kinds)
+
+
+def _type(*args, **named):
+    return list if len(args) == 1 and isinstance(args[0], Stack) else type(*args, **named)
 
 
 # ---- arrays of lists that loops have filled ----
@@ -562,7 +566,8 @@ BUILTINS = {
     builtins.sum: _sum, builtins.enumerate: _enumerate, builtins.zip: _zip, builtins.reversed: _reversed,
     builtins.map: _map, builtins.filter: _filter, builtins.sorted: _sorted, builtins.next: _next,
     builtins.float: _float, builtins.int: _int, builtins.bool: _bool, builtins.pow: _pow,
-    builtins.len: _len, builtins.list: _list,
+    builtins.len: _len,
+    builtins.isinstance: _isinstance, builtins.type: _type,
     functools.reduce: _reduce, operator.not_: _flow.not_, operator.truth: _bool,
     operator.contains: lambda y, x: _flow.contains(x, y),
     itertools.takewhile: _takewhile, itertools.dropwhile: _dropwhile,

@@ -18,6 +18,13 @@ class _Peel(_effects.Retried):
     """The first round leaves what others can go on with: it is taken apart from them."""
 
 
+class _Apart(_Peel):
+    """No round leaves what others can go on with: there are few, each is taken by itself."""
+
+
+_MOST_APART, _MOST_PEELED = 64, 2  # rounds
+
+
 class _Loop:
     """A loop of which pieces are rounds: its state is carried.
 
@@ -26,10 +33,10 @@ class _Loop:
 
     _MOST_ROUNDS = 64
 
-    def __init__(self, state, line, what, certain, may_peel=False):
-        """certain: there is a round at least."""
+    def __init__(self, state, line, what, certain, otherwise=None):
+        """certain: there is a round at least; otherwise: what is raised where rounds do not fit each other."""
         self.state, self.line, self.what = state, line, what
-        self.certain, self.may_peel = certain, may_peel
+        self.certain, self.otherwise = certain, otherwise
         self.lost, self.examples, self.tracked, self.numbers = {}, {}, set(), set()
         self.fixed = {}  # variables that each round begins with anew
 
@@ -146,8 +153,8 @@ class _Loop:
             return True
         if self.state.spread(i, given, value):
             return True
-        if self.may_peel:
-            raise _Peel
+        if self.otherwise is not None:
+            raise self.otherwise
         first = _flow.described(self.before[i]) if _flow._is_bound(self.before[i]) else why[0]
         name = self.state.names[i]
         if self.state.is_inside(i):
@@ -222,6 +229,7 @@ def for_(over, body, get, put, names, line, going=None, written=False):
     if source is None:
         _python_for(over, body, get, put, names, line, going)
         return
+    peeled = 0
     while True:
         n = source.n
         if isinstance(n, int) and n <= 0:
@@ -229,8 +237,12 @@ def for_(over, body, get, put, names, line, going=None, written=False):
         certain = isinstance(n, int) or isinstance(n, _shapes.Size) and _shapes.holds(n, ">=", 1) is True
         certain = certain and (going is None or not traced(_flow.asked(going())))
         stacks = _stacks(names) if going is None and not traced(n) and not written else {}
-        loop = _Loop(_flow.State(get, put, names, (body,)), line, "the for", certain,
-                     isinstance(n, int) and n > 1 and not stacks)  # fmt: skip
+        otherwise = None
+        if isinstance(n, int) and n > 1 and not stacks and peeled < _MOST_PEELED:
+            otherwise = _Peel
+        elif isinstance(n, int) and n <= _MOST_APART:
+            otherwise = _Apart
+        loop = _Loop(_flow.State(get, put, names, (body,)), line, "the for", certain, otherwise)
         try:
             if going is not None:
                 _for_with_exits(loop, source, body, going)
@@ -239,7 +251,11 @@ def for_(over, body, get, put, names, line, going=None, written=False):
             else:
                 _for_rows(loop, source, body, stacks)
             return
+        except _Apart:
+            _python_for(source, body, get, put, names, line, going)
+            return
         except _Peel:
+            peeled += 1
             body(source.at(0))
             more = True if going is None else _flow.asked(going())
             if not traced(more) and not more:
@@ -304,7 +320,9 @@ def _for_rows(loop, source, body, stacks):
     del pending
     active = [i for i, (_, j) in stacks.items() if i in filled or _can_fill(loop.state, j)]
     for i in active:
-        loop.fixed[i] = ()
+        name, j = stacks[i]
+        why = f"the for in line {loop.line} fills it, and what is in it is known behind the loop"
+        loop.fixed[i], loop.fixed[j] = (), _flow.Unbound(name, why)
 
     arrays = {id(x): x for x in source.arrays()}
 
@@ -335,7 +353,7 @@ def append(out, x, pending):
     of that."""
     if isinstance(pending, tuple):
         return (*pending, x)
-    _arguments.twins.of(out.append)(x)
+    _arguments.twins.of(_flow.bound(out).append)(x)
     return pending
 
 
@@ -368,6 +386,8 @@ def _can_fill(state, i):
     """Whether a loop can fill a list: it is empty, and nothing but the variable sees it."""
     x = state._get()[i]
     fits = type(x) is list and not x
+    if isinstance(x, Stack):
+        return True
     del x
     return fits and _references(state, i) <= _fewest_references()
 
@@ -390,6 +410,8 @@ def _fill(loop, stacks, before, filled):
         pending = before[i]
         if isinstance(pending, tuple):  # a loop around this one fills the list
             after[i], after[j] = (*pending, made), before[j]
+        elif isinstance(before[j], Stack):
+            before[j].add(made)
         else:
             after[j] = made
     loop.state.put(tuple(after))

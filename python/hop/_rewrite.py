@@ -37,10 +37,9 @@ class _Expressions(ast.NodeTransformer):
     def __init__(self, scope):
         self.scope = scope
 
-    def _keep(self, node):
-        return node
-
-    visit_ClassDef = _keep
+    def visit_ClassDef(self, node):
+        """Methods are functions of their own; what stands in the class itself reads variables from here."""
+        return _ClassBody(self.scope, node).visit_body()
 
     def visit_FunctionDef(self, node):
         node.decorator_list = [self.visit(d) for d in node.decorator_list]
@@ -175,6 +174,30 @@ class _Expressions(ast.NodeTransformer):
         return self._over("generator", node)
 
 
+class _ClassBody(ast.NodeTransformer):
+    """Statements of a class in a function: its variables may have no value."""
+
+    def __init__(self, scope, node):
+        self._scope, self._node = scope, node
+        self._own = set(Names().of(node.body).bound)
+
+    def visit_body(self):
+        for field in ("bases", "keywords", "body"):
+            setattr(self._node, field, [self.visit(part) for part in getattr(self._node, field)])
+        return self._node
+
+    def visit_FunctionDef(self, node):
+        return node
+
+    visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = visit_FunctionDef
+
+    def visit_Name(self, node):
+        read = isinstance(node.ctx, ast.Load) and node.id not in self._own
+        if read and self._scope.is_guarded(node.id):
+            return ast.copy_location(flow("bound", node), node)
+        return node
+
+
 class _Inside:
     """The body of a lambda: names of the function around it may have no value when it is called."""
 
@@ -194,12 +217,19 @@ class _Inside:
 
 
 class _Nowhere:
-    """What is around a function of a module."""
+    """What is around a function of a module. free: variables of a function around it that may have no
+    value."""
+
+    def __init__(self, free=()):
+        self._free = free
 
     def may_be_guarded(self, name):
-        return False
+        return name in self._free
 
-    is_guarded = is_local = may_be_guarded
+    is_guarded = may_be_guarded
+
+    def is_local(self, name):
+        return False
 
     def super(self, node):
         return node
@@ -227,7 +257,7 @@ class _Scope:
         self.outer, self.parameters = names.outer, _syntax.parameters(node.args)
         self.local = ({*names.bound, *self.parameters}) - set(names.outer)
         self.shared = [n for n in names.written if n in self.local]  # those that functions inside write
-        self.suspects = self._on_the_way() | set(self.shared)
+        self.suspects = self._on_the_way() | set(self.shared) | _filled(node.body) & self.local
         self.fresh = set(self.parameters) - set(names.deleted)
         if names.loads & {*_LOOKS_AT_FRAMES} - self.local and _calls(node, _LOOKS_AT_FRAMES):
             raise Unsupported(f"{node.name} looks at its own variables by locals, vars, eval or exec")
@@ -460,7 +490,7 @@ class _Function(_Scope):
         self.number += 1
         self.region = region = _Region(self.number, outer)
         fresh = set(self.fresh)
-        self.fresh -= set(Names().of([*first, *s.body]).bound) | set(self.shared)
+        self.fresh -= set(Names().of([*first, *s.body]).bound) | set(self.shared) | _filled([s])
         body, _ = self._block([*first, *s.body])
         self.region, self.fresh = outer, fresh
         body = [ast.copy_location(assign(region.skip, ast.Constant(False)), s), *body]
@@ -556,7 +586,7 @@ class _Function(_Scope):
             name = call.func.value.id
             if name in self.local and name not in self.parameters:
                 held = load(STACK + name)
-                value = flow("append", self.visit(call.func.value), self.visit(call.args[0]), held)
+                value = flow("append", load(name), self.visit(call.args[0]), held)
                 return [assign(STACK + name, value)], NEVER
         return [self.visit(s)], NEVER
 
@@ -630,6 +660,13 @@ def _written(block):
             if (is_item or isinstance(n, ast.AugAssign)) and isinstance(target, ast.Name):
                 found.add(target.id)
     return found
+
+
+def _filled(block):
+    """Names of lists that loops of a block append to."""
+    loops = [n for s in block for n in ast.walk(s) if isinstance(n, (ast.For, ast.While))]
+    calls = [n for loop in loops for n in ast.walk(loop) if isinstance(n, ast.Call)]
+    return {n.func.value.id for n in calls if _is_append(n)}
 
 
 def _is_append(call):
@@ -741,7 +778,8 @@ def _code(code):
     """The code of a rewritten function, and the syntax tree that it comes from."""
     node, owner = source_of(code)
     node = copy.deepcopy(node)
-    nowhere = _Nowhere()
+    method = owner is not None and "<locals>" in code.co_qualname
+    nowhere = _Nowhere([n for n in code.co_freevars if n != "__class__"] if method else ())
     if isinstance(node, ast.Lambda):
         made = define(_FUNCTION, [ast.copy_location(ast.Return(node.body), node)])
         made.args, node = node.args, ast.fix_missing_locations(ast.copy_location(made, node))

@@ -272,6 +272,24 @@ class Stack(Slices):
     def __reversed__(self):
         return (self.at(i) for i in builtins.range(self.n - 1, -1, -1))
 
+    def add(self, more):
+        """Behind its items those of another stack."""
+        from ._flow import differ
+
+        why = differ(self.at(0), more.at(0), loop=True)
+        if why:
+            raise refused("a list that a loop has filled gets items of another type: list(…) makes one that "
+                          "can hold them")  # fmt: skip
+        self._rows = tree.map(lambda a, b: _ops.concat([a, b], axis=0), self._rows, more._rows)
+        self.n = self.n + more.n
+
+    def append(self, x):
+        from ._flow import captures_pieces
+
+        if captures_pieces():
+            raise refused("a list that a loop has filled is changed where only a run knows whether")
+        self.add(Stack(tree.map(lambda a: _ops.expand_dims(_ops.asarray(a), axis=0), x)))
+
     def __bool__(self):
         return self.n > 0
 

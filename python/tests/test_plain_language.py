@@ -155,12 +155,14 @@ class Loops(Language):
             return found
 
         def joined(xs):
-            t = 0
+            t = ()
             for x in xs:
-                t = (t, x) if t == 0 else (t[1], x)
+                t = (*t, x if x > 0 else -x)
             return t
 
         self.same(best, LONG, LONG[:3])
+        self.same(joined, LONG)
+        self.refused(joined, r"t: a round of the for in line \d+ makes it a tuple of", [0.5] * 100)
 
     def test_whole_numbers_become_real(self):
         def f(n):
@@ -237,6 +239,16 @@ class Stacks(Language):
                 out.append((t, x))
             return out
 
+        def more(xs):
+            out = []
+            for x in xs:
+                out.append(x)
+            out.append(7.0)
+            for x in xs:
+                out.append(x * 2)
+            return out, isinstance(out, list), type(out) is list
+
+        self.same(more, LONG)
         self.same(result, LONG)
         self.assertIs(type(hop.jit(result)(hop.asarray(LONG))), list)
 
@@ -310,6 +322,12 @@ class Stacks(Language):
                 out.append(x)
             return other
 
+        def read(xs):
+            out = []
+            for x in xs:
+                out.append(x + len(out))
+            return out
+
         def unknown(n):
             out = []
             for i in range(n):
@@ -317,8 +335,10 @@ class Stacks(Language):
             return out
 
         self.refused(sometimes, "out", LONG)
-        self.refused(seen, "out", LONG)
+        self.same(seen, LONG)  # there are few
+        self.refused(seen, "out", [0.5] * 100)
         self.refused(unknown, "out", 3)
+        self.refused(read, r"out: the for in line \d+ fills it", LONG)
 
     def test_comprehensions(self):
         def f(xs):
@@ -512,6 +532,20 @@ class Branches(Language):
         self.refused(text, r"kind: the if in line \d+ makes it 'b' .* and 'a'")
         self.refused(lengths, r"t: the if in line \d+ makes it a list of 2 .* and a list of 1")
         self.refused(shapes, r"y: a round of the while in line \d+ makes it an array f32\[4\]", [1.0, 2.0])
+
+        def in_a_class(x):
+            if x > 0:
+                kind = "a"
+            else:
+                kind = "b"
+
+            class Named:
+                def which(self):
+                    return 1.0 if kind is None else 2.0
+
+            return Named().which()
+
+        self.refused(in_a_class, "kind: the if in line")
 
         def unread(x):
             if x > 0:
