@@ -9,8 +9,10 @@ more. A function under jit may write down plain values that it does not read, on
 import builtins
 import collections
 import dis
+import enum
 import functools
 import gc
+import importlib
 import io
 import sys
 import threading
@@ -21,7 +23,9 @@ from . import _arguments, _core
 from ._arguments import place
 from ._bytecode import NAMESPACES
 from ._errors import InvalidError
-from ._objects import MISSING, SIMPLE, is_buffer, is_foreign, is_key, namespace, nbytes, slots
+from ._objects import (
+    FUNCTIONS, MISSING, SIMPLE, is_buffer, is_foreign, is_key, namespace, nbytes, slots, static_of,
+)  # fmt: skip
 
 _MOST_ITEMS, _MOST_BYTES, _MOST_LINES = 100_000, 1 << 16, 3
 
@@ -317,8 +321,11 @@ class Notes:
 
         watch = Watch(self.fun)
         watch.also(given)
+        _follow(watch)
         self.codes, seen = watch.codes, set()
         for p in watch.places:
+            if p.is_cell and is_foreign(p.parent.parent.parent.value.__module__):
+                continue  # a variable of the package's or of the standard library's
             if p.is_cell and _plain_text(p.text) not in own:
                 self.list.append(_Note(_plain_text(p.text), p.parent.value, _NAME, _in_cell))
             if type(p.value) is types.ModuleType and p.is_cell:
@@ -363,7 +370,7 @@ class Notes:
         if name == "random":
             self._add("random", module._inst, seen)
         elif name in ("numpy", "numpy.random") and _draws(module, stores):
-            self._add("numpy.random", sys.modules["numpy.random"].mtrand._rand, seen)
+            self._add("numpy.random", importlib.import_module("numpy.random").mtrand._rand, seen)
         if is_foreign(name):
             return
         for attribute in stores.attributes:
@@ -378,6 +385,57 @@ class Notes:
         for note in self.list:
             if id(note.thing) in things:
                 note.before = note.read(note.thing)
+
+
+def _follow(watch):
+    """Watches functions, too, that code may come to in other ways than by their names."""
+    known, names, n = set(), set(), 0
+    while True:
+        codes, n = watch.codes[n:], len(watch.codes)
+        for code in codes:
+            names.update(code.co_names, [c for c in code.co_consts if type(c) is str and c.isidentifier()])
+        for p in watch.places:
+            if type(p.value).__module__ == "operator" and type(p.value).__name__ == "methodcaller":
+                names.add(p.value.__reduce__()[1][0])
+        found = {id(f): (text, f) for p in list(watch.places) for text, f in _hidden(p, names)}
+        if "globals" in names:
+            spaces = {id(s): s for s in watch.spaces}.values()
+            found.update({id(s[n]): (n, s[n]) for s in spaces for n in names if type(s.get(n)) in FUNCTIONS})
+        fresh = {text: f for i, (text, f) in found.items() if i not in known}
+        if not fresh:
+            return
+        known.update(map(id, fresh.values()))
+        watch.also(fresh)
+
+
+def _hidden(p, names):
+    """(text, function) of those behind a value that its own code or Python itself calls."""
+    x, out = p.value, []
+    if type(x) is functools._lru_cache_wrapper:
+        out.append((p.text, x.__wrapped__))
+    elif type(x) in (set, frozenset):
+        out += [(f"{p.text}, {y.__qualname__}", y) for y in x if type(y) in FUNCTIONS]
+    elif not is_foreign(type(x).__module__) or isinstance(x, enum.Enum):
+        classes = type.__dict__["__mro__"].__get__(x if isinstance(x, type) else type(x))
+        classes += type.__dict__["__mro__"].__get__(type(x)) if isinstance(x, type) else ()
+        for cls in classes:
+            out += _called_in(cls, names) if not is_foreign(cls.__module__) else []
+    return [(text, f) for text, f in out if type(f) in FUNCTIONS]
+
+
+def _called_in(cls, names):
+    """Functions of a class, and of descriptors in it, whose names code has."""
+    for name, x in cls.__dict__.items():
+        if name not in names:
+            continue
+        text = f"{cls.__name__}.{name}"
+        yield text, x.fget if type(x) is property else x.__func__ if type(x) in _WRAPPED else x
+        get = static_of(type(x), "__get__")
+        if not is_foreign(type(x).__module__) and get is not MISSING:
+            yield f"{text}.__get__", get
+
+
+_WRAPPED = (staticmethod, classmethod)
 
 
 def _modules(outline, space):
@@ -457,7 +515,7 @@ _CHANGING = frozenset(
      "__setitem__", "__delitem__", "__setattr__", "__iadd__", "subtract", "itemset", "frombytes")
 )  # fmt: skip
 # Builtins that change what they are given, or give what can be changed.
-_DOUBTFUL = NAMESPACES | {"setattr", "delattr", "next", "vars", "__dict__", "__import__"}
+_DOUBTFUL = NAMESPACES | {"setattr", "delattr", "getattr", "next", "vars", "__dict__", "__import__"}
 
 
 class _Quick:
@@ -585,7 +643,7 @@ class _Quick:
                 for name, x in base.__dict__.items():
                     called = name[:2] == "__" and name not in ("__init__", "__new__")
                     x = x.fget if type(x) is property else x
-                    x = x.__func__ if type(x) in (staticmethod, classmethod) else x
+                    x = x.__func__ if type(x) in _WRAPPED else x
                     if id(x) in self._seen or type(x) in _HARMLESS:
                         continue
                     if name in self._names or called and type(x) is types.FunctionType:

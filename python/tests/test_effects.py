@@ -5,6 +5,7 @@ import collections
 import functools
 import itertools
 import linecache
+import operator
 import os
 import queue
 import random
@@ -109,7 +110,7 @@ def loaded(text):
     file = f"<effect {next(_numbers)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     space = {"__name__": "effects", "hop": hop, "collections": collections, "itertools": itertools}
-    space.update(random=random, types=types, functools=functools, numpy=numpy)
+    space.update(random=random, types=types, functools=functools, numpy=numpy, operator=operator, sys=sys)
     exec(compile(text, file, "exec"), space)
     return space, file
 
@@ -309,6 +310,450 @@ class Refused(Case):
             return cache["k"], x
 
         self.refused(lambda: hop.scan(body, 0.0, hop.ones(2)), r"changes cache\['k'\]")
+
+
+class Routes(Case):
+    """Ways by which the code of a body comes to a statement with an effect. STATEMENT stands for it."""
+
+    refused = Refused.refused
+    STATEMENTS = [
+        ("out = []", "out.append(1)", "out"),
+        ("table = {'n': 1}", "table['n'] = 2", "table['n']"),
+        ("deep = [{'a': [[]]}]", "deep[0]['a'][0].append(1)", "deep[0]['a'][0]"),
+        ("number = 0", "global number; number = number + 1", "number"),
+        ("", "random.random()", "random"),
+    ]
+    ROUTES = """
+# helper
+def helper():
+    STATEMENT
+BODY
+    helper()
+    LAST
+# table
+def helper():
+    STATEMENT
+table_ = {'f': helper}
+BODY
+    table_['f']()
+    LAST
+# dynkey
+def helper():
+    STATEMENT
+table_ = {'f': helper}
+key_='f'
+BODY
+    table_[key_]()
+    LAST
+# loop
+def helper():
+    STATEMENT
+fs = [len, helper]
+BODY
+    for f in fs[1:]:
+        f()
+    LAST
+# method
+class A_:
+    def m(self):
+        STATEMENT
+obj=A_()
+BODY
+    obj.m()
+    LAST
+# objinlist
+class A_:
+    def m(self):
+        STATEMENT
+objs=[A_()]
+BODY
+    for o in objs: o.m()
+    LAST
+# call
+class A_:
+    def __call__(self):
+        STATEMENT
+obj=A_()
+BODY
+    obj()
+    LAST
+# property
+class A_:
+    @property
+    def p(self):
+        STATEMENT
+        return 1
+obj=A_()
+BODY
+    return c + x * obj.p, x
+# getattr
+class A_:
+    def __getattr__(self, nm):
+        STATEMENT
+        return 1
+obj=A_()
+BODY
+    return c + x * obj.anything, x
+# getitem
+class A_:
+    def __getitem__(self, nm):
+        STATEMENT
+        return 1
+obj=A_()
+BODY
+    return c + x * obj[0], x
+# add
+class A_:
+    def __radd__(self, nm):
+        STATEMENT
+        return nm
+obj=A_()
+BODY
+    1 + obj
+    LAST
+# with
+class A_:
+    def __enter__(self):
+        STATEMENT
+    def __exit__(self, *a): pass
+obj=A_()
+BODY
+    with obj: pass
+    LAST
+# static
+class A_:
+    @staticmethod
+    def m():
+        STATEMENT
+BODY
+    A_.m()
+    LAST
+# classm
+class A_:
+    @classmethod
+    def m(cls):
+        STATEMENT
+BODY
+    A_.m()
+    LAST
+# init
+class A_:
+    def __init__(self):
+        STATEMENT
+BODY
+    A_()
+    LAST
+# super
+class B_:
+    def m(self):
+        STATEMENT
+class A_(B_):
+    def m(self):
+        super().m()
+obj=A_()
+BODY
+    obj.m()
+    LAST
+# inherit
+class B_:
+    def m(self):
+        STATEMENT
+class A_(B_): pass
+obj=A_()
+BODY
+    obj.m()
+    LAST
+# partial
+def helper(k):
+    STATEMENT
+p = functools.partial(helper, 1)
+BODY
+    p()
+    LAST
+# default
+def helper():
+    STATEMENT
+def body(c, x, h=helper):
+    h()
+    LAST
+# kwdefault
+def helper():
+    STATEMENT
+def body(c, x, *, h=helper):
+    h()
+    LAST
+# decorator
+def deco(f):
+    @functools.wraps(f)
+    def w(*a):
+        STATEMENT
+        return f(*a)
+    return w
+@deco
+BODY
+    LAST
+# inner
+BODY
+    def h():
+        STATEMENT
+    h()
+    LAST
+# lambda
+def helper():
+    STATEMENT
+body = lambda c, x: (helper(), (c + x, x))[1]
+# comp
+def helper():
+    STATEMENT
+BODY
+    [helper() for _ in range(1)]
+    LAST
+# genfun
+def gen():
+    STATEMENT
+    yield 1
+BODY
+    list(gen())
+    LAST
+# map
+def helper(v):
+    STATEMENT
+BODY
+    list(map(helper, [1]))
+    LAST
+# passed
+def apply(f):
+    f()
+def helper():
+    STATEMENT
+BODY
+    apply(helper)
+    LAST
+# sorted
+def helper(v):
+    STATEMENT
+    return v
+BODY
+    sorted([1, 2], key=helper)
+    LAST
+# reduce
+def helper(a, b):
+    STATEMENT
+    return a
+BODY
+    functools.reduce(helper, [1, 2])
+    LAST
+# try
+BODY
+    try:
+        STATEMENT
+        raise ValueError
+    except ValueError:
+        pass
+    LAST
+# recursion
+def helper(q):
+    if q:
+        return helper(q - 1)
+    STATEMENT
+BODY
+    helper(2)
+    LAST
+# closure
+def make():
+    def helper():
+        STATEMENT
+    BODY
+        helper()
+        LAST
+    return body
+body = make()
+# attrfun
+def helper():
+    STATEMENT
+class A_: pass
+obj = A_(); obj.f = helper
+BODY
+    obj.f()
+    LAST
+# hopmap
+def helper(v):
+    STATEMENT
+    return v
+BODY
+    return c + hop.map(helper, hop.ones(2))[0], x
+# hopgrad
+def helper(v):
+    STATEMENT
+    return v*v
+g = hop.grad(helper)
+BODY
+    return c + g(x), x
+# treemap
+def helper(v):
+    STATEMENT
+    return v
+BODY
+    return hop.tree.map(helper, c) + x, x
+# slotsobj
+class A_:
+    __slots__ = ('f',)
+obj = A_()
+def helper():
+    STATEMENT
+obj.f = helper
+BODY
+    obj.f()
+    LAST
+# namedtuple
+P_ = collections.namedtuple('P_', 'f')
+def helper():
+    STATEMENT
+p = P_(helper)
+BODY
+    p.f()
+    LAST
+# dataclassm
+import dataclasses
+@dataclasses.dataclass
+class D_:
+    k: int = 1
+    def m(self):
+        STATEMENT
+d = D_()
+BODY
+    d.m()
+    LAST
+# descriptor
+class De:
+    def __get__(self, o, t=None):
+        STATEMENT
+        return 1
+class A_:
+    p = De()
+obj = A_()
+BODY
+    return c + x * obj.p, x
+# meta
+class M_(type):
+    def m(cls):
+        STATEMENT
+class A_(metaclass=M_): pass
+BODY
+    A_.m()
+    LAST
+# lru
+@functools.lru_cache
+def helper(k):
+    STATEMENT
+    return 1
+BODY
+    helper(1)
+    LAST
+# singledispatch
+@functools.singledispatch
+def helper(k):
+    STATEMENT
+BODY
+    helper(1)
+    LAST
+# enumm
+import enum
+class E_(enum.Enum):
+    A = 1
+    def m(self):
+        STATEMENT
+BODY
+    E_.A.m()
+    LAST
+# iterobj
+class A_:
+    def __iter__(self):
+        STATEMENT
+        return iter([1])
+obj=A_()
+BODY
+    for _ in obj: pass
+    LAST
+# importin
+mod = types.ModuleType('modq'); sys.modules['modq'] = mod
+def helper():
+    STATEMENT
+mod.helper = helper
+BODY
+    import modq
+    modq.helper()
+    LAST
+# importfrom
+mod = types.ModuleType('modq'); sys.modules['modq'] = mod
+def helper():
+    STATEMENT
+mod.helper = helper
+BODY
+    from modq import helper as hh
+    hh()
+    LAST
+# setdef
+def helper():
+    STATEMENT
+hs = {helper}
+BODY
+    for h in hs: h()
+    LAST
+# weird
+def helper():
+    STATEMENT
+BODY
+    (lambda: helper())()
+    LAST
+# boundm
+class A_:
+    def m(self):
+        STATEMENT
+m = A_().m
+BODY
+    m()
+    LAST
+# mcaller
+class A_:
+    def m(self):
+        STATEMENT
+obj = A_()
+mc = operator.methodcaller('m')
+BODY
+    mc(obj)
+    LAST
+# getattrcall
+class A_:
+    def m(self):
+        STATEMENT
+obj = A_()
+BODY
+    getattr(obj, 'm')()
+    LAST
+"""
+
+    def test_every_way(self):
+        routes = self.ROUTES.split("\n# ")[1:]
+        self.assertGreater(len(routes), 45)
+        for route in routes:
+            name, _, text = route.partition("\n")
+            text = text.replace("BODY", "def body(c, x):").replace("LAST", "return c + x, x")
+            for setup, statement, changed in self.STATEMENTS:
+                with self.subTest(way=name, statement=statement):
+                    whole = f"{setup}\n{text.replace('STATEMENT', statement)}\n"
+                    space, file = loaded(whole)
+                    at = next(i for i, line in enumerate(whole.splitlines(), 1) if statement in line)
+                    said = rf" {re.escape(changed)} \({re.escape(file)}:{at}\)"
+                    run = lambda: hop.scan(space["body"], 0.0, hop.ones(2))  # noqa: B023, E731
+                    self.refused(run if len(statement) % 2 else hop.jit(run), said)
+
+    def test_caches_of_the_standard_library(self):
+        @functools.singledispatch
+        def double(x):
+            return 2.0
+
+        self.equal(hop.map(lambda x: x * double(1), hop.ones(2)), [2.0, 2.0])
 
 
 class Plain(Case):
