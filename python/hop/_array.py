@@ -4,7 +4,7 @@ operator does is decided in C."""
 import operator
 from sys import getrefcount
 
-from . import _core, _dtypes, _names, _printing
+from . import _core, _dtypes, _identity, _names, _printing
 from ._errors import TracerError
 from ._index import UNNAMED, IndexUpdate, check_named, getitem, setitem
 
@@ -159,6 +159,8 @@ class Array(_core.ArrayBase):
     def __setitem__(self, key, value, /):
         if getrefcount(self) == UNNAMED:
             check_named()
+        if self._perhaps is not None:
+            _identity.check_write(self)
         setitem(self, key, value)
 
     # -- exchange --

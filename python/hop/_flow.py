@@ -12,7 +12,7 @@ import operator
 import sys
 import threading
 
-from . import _arguments, _control, _core, _dtypes, _effects, _holders, _ops, _shapes, tree
+from . import _arguments, _control, _core, _dtypes, _effects, _holders, _identity, _ops, _shapes, tree
 from ._arguments import place
 from ._errors import Error, InvalidError, TracerError
 from ._sources import refused, traced
@@ -886,6 +886,7 @@ class _Choice:
         if self.left[0][1] is not None and self.left[1][1] is not None:
             raise self.left[1][1]  # nothing comes behind
         after = tuple([self._variable(i, name, out) for i, name in enumerate(self.state.names)])
+        _identity.link_branches(out["v"], [[slot.value for slot in self.left[k][0]] for k in (0, 1)])
         self.state.check(after, self.before, self.what, self.line)
         return after
 

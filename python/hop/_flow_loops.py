@@ -5,7 +5,7 @@ import builtins
 import functools
 import sys
 
-from . import _arguments, _control, _core, _effects, _flow, _index, _ops, _shapes, _syntax, tree
+from . import _arguments, _control, _core, _effects, _flow, _identity, _index, _ops, _shapes, _syntax, tree
 from ._arguments import place
 from ._errors import InvalidError
 from ._sources import Mapped, Stack, Tail, as_source, refused, traced
@@ -39,6 +39,7 @@ class _Loop:
         self.certain, self.otherwise = certain, otherwise
         self.lost, self.examples, self.tracked, self.numbers = {}, {}, set(), set()
         self.fixed = {}  # variables that each round begins with anew
+        self.ties = _identity.Ties()
 
     def run(self, drive):
         """drive(init, once): the operator; once(carry, run) is a round, which gives the next carry. Gives
@@ -100,6 +101,7 @@ class _Loop:
 
     def _once(self, carry, run):
         begun = self.state_of(carry)
+        self.ties.begin(self.kept, self.before, carry[0])
         piece = self.state.pieces[0]
         after, error = _flow.one_round(self.state, begun, run, piece, self.line, self.what)
         if error is not None:  # no round comes behind this one
@@ -125,7 +127,7 @@ class _Loop:
             missing |= self._fits(i, given[i], value)
             values.append(value)
             defined[i] = slot.defined
-        if missing:
+        if missing or self.ties.change(self.kept, carry[0], values):
             raise _flow._Missing
         return values, {i: defined[i] for i in self.kept if i in self.tracked}
 
@@ -170,6 +172,7 @@ class _Loop:
     def _end(self, out):
         """The state behind the loop."""
         given = dict(zip(self.kept, out[0]))
+        self.ties.end(self.kept, self.before, out[0], {i: self.after[i].value for i in self.kept})
         after = []
         for i, name in enumerate(self.state.names):
             if i in self.fixed:

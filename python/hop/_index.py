@@ -401,10 +401,15 @@ def write(x, value):
 _OF_ANOTHER_CAPTURE, _FROM_OUTSIDE, _OF_A_BODY_AROUND, _OF_A_BODY_THAT_ENDED = range(1, 5)
 
 
-def _refused(x, why):
+def written_name(x):
+    """What the statement x[i] = y of the user's that is at work calls x."""
     frame = _arguments.user_frame()
     target = _target(frame) if frame is not None and _stores(frame) else None
-    name, at = target[1] if target else _arguments.name_of(x, frame) or "x", _arguments.place()
+    return target[1] if target else _arguments.name_of(x, frame) or "x"
+
+
+def _refused(x, why):
+    name, at = written_name(x), _arguments.place()
     begun = "{}:{}".format(*_core.capture_place())
     if why == _OF_A_BODY_THAT_ENDED:
         said = "was made in a body that has ended: give it as a result of that"

@@ -181,6 +181,7 @@ static void array_dealloc(PyObject *self)
     hop_tensor_free(a->tensor);
     PyMem_Free(a->dims);
     Py_XDECREF(a->origin);
+    Py_XDECREF(a->perhaps);
     Py_XDECREF(a->base);
     Py_XDECREF(a->slices);
     PyMem_Free(a->sizes);
@@ -398,6 +399,20 @@ static PyObject *get_origin(PyObject *self, void *unused)
     PyObject *origin = as_array(self)->origin;
     return Py_NewRef(origin ? origin : Py_None);
 }
+static PyObject *get_perhaps(PyObject *self, void *unused)
+{
+    (void)unused;
+    PyObject *perhaps = as_array(self)->perhaps;
+    return Py_NewRef(perhaps ? perhaps : Py_None);
+}
+static int set_perhaps(PyObject *self, PyObject *perhaps, void *unused)
+{
+    (void)unused;
+    PyObject *before = as_array(self)->perhaps;
+    as_array(self)->perhaps = perhaps && PyTuple_Check(perhaps) ? Py_NewRef(perhaps) : NULL;
+    Py_XDECREF(before);
+    return 0;
+}
 static PyObject *get_deleted(PyObject *self, void *unused)
 {
     (void)unused;
@@ -439,6 +454,8 @@ static PyGetSetDef getset[] = {
     { "_number", get_number, NULL, "whether it stands for a Python number", NULL },
     { "_type", get_type_text, NULL, "the type as text", NULL },
     { "_made", get_made, NULL, "where a traced value was made", NULL },
+    { "_perhaps", get_perhaps, set_perhaps, "weak references to arrays that it may be in Python, or None",
+      NULL },
     { "_donated", get_deleted, NULL, "whether a call took the memory", NULL },
     { "_memory", get_memory, NULL, "0: its own, 1: others see it too, 2: read-only", NULL },
     { "_contiguous", get_contiguous, NULL, "whether the elements are in memory in row-major order", NULL },

@@ -60,10 +60,11 @@ typedef struct array_object {
         weak;    /* made of Python numbers alone: WEAK_REAL (shown as f32) or WEAK_INT (i64); else NOT_WEAK */
     bool number; /* weak and traced: stands for a Python number; a real one is a value of f64 */
     bool lent;   /* concrete: made for a call, of a number or of memory of others */
-    bool variable;    /* traced: the value is a variable of the library's, which bodies may assign to */
-    uint64_t born;    /* concrete: the serial of the outermost capture that it was made in; 0: in none */
-    uint64_t body;    /* the same: the number of the body, hop_body_number */
-    PyObject *origin; /* what it is another look at: an array, or an object with a buffer; NULL: nothing */
+    bool variable;     /* traced: the value is a variable of the library's, which bodies may assign to */
+    uint64_t born;     /* concrete: the serial of the outermost capture that it was made in; 0: in none */
+    uint64_t body;     /* the same: the number of the body, hop_body_number */
+    PyObject *origin;  /* what it is another look at: an array, or an object with a buffer; NULL: nothing */
+    PyObject *perhaps; /* tuple of weak references: arrays that this one may be in Python; or NULL */
     PyObject *base, *slices; /* a part of an array from outside, taken inside of a capture; NULL: it is not */
 } array_object;
 

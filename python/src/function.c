@@ -76,6 +76,16 @@ static PyObject *capture_place(PyObject *self, PyObject *unused)
     return Py_BuildValue("(si)", at.file ? at.file : "", at.line);
 }
 
+/* made_here(array): whether the body at work has made it */
+static PyObject *made_here(PyObject *self, PyObject *o)
+{
+    (void)self;
+    const array_object *a = is_array(o) ? as_array(o) : NULL;
+    uint64_t body = a && a->capture ? a->value.scope : 0;
+    if (a && !a->capture) body = a->body;
+    return PyBool_FromLong(a && top && body == hop_body_number());
+}
+
 /* traced_here(array): whether it is a value of the innermost capture */
 static PyObject *traced_here(PyObject *self, PyObject *o)
 {
@@ -1073,6 +1083,7 @@ static PyType_Spec exe_spec = { "hop._core.Executable", sizeof(exe_object), 0,
 static PyMethodDef functions[] = {
     { "tracing", tracing, METH_NOARGS, "whether this thread is in a capture" },
     { "capture_place", capture_place, METH_NOARGS, "where the innermost capture was begun" },
+    { "made_here", made_here, METH_O, "made_here(array): whether the body at work has made it" },
     { "traced_here", traced_here, METH_O,
       "traced_here(array): whether it is a value of the innermost capture" },
     { "capture", function_capture, METH_VARARGS,

@@ -4,7 +4,6 @@ and that a refused or abandoned body leaves everything as it was; random program
 against the same program over NumPy's arrays, with gradients against differences."""
 
 import operator
-import random
 
 import hop
 from support import Case
@@ -658,6 +657,170 @@ class Parts(Case):
             return z
 
         self.equal(given(y[0]), [4.0, 0.0])
+
+
+# ---- plain Python: which array is written ----
+
+
+def one_or_other(v, n):
+    w, z = v + 0, v * 2
+    u = w if n > 2 else z
+    u[0] = 100.0
+    return w
+
+
+def other_way(v, n):
+    w, z = v + 0, v * 2
+    u = w if n > 2 else z
+    w[0] = 100.0
+    return u
+
+
+def rebound(v, n):
+    w = v + 0
+    u = w
+    if n > 2:
+        w = w + 1
+    w[0] = 5.0
+    return u
+
+
+def bound_twice(v, n):
+    a, b = v + 0, v + 1
+    if n > 2:
+        a = b = v * 3
+    a[0] = 5.0
+    return b
+
+
+def first_round(v, n):
+    w = v + 0
+    u = w
+    for i in range(n):
+        w[0] = 7.0 + i
+        w = w + 1
+    return u
+
+
+def best_so_far(v, n):
+    w, best = v + 0, v + 0
+    for i in range(n):
+        w[i] = w[i] * 2.0
+        if w[i] > 3:
+            best = w
+    return best
+
+
+def swapped(v, n):
+    a, b = v + 0, v * 10
+    keep, i = a, 0
+    while i < n:
+        a, b = b, a
+        a[i] = -1.0
+        i += 1
+    return keep
+
+
+def helped(v, n):
+    w = v + 0
+    x = doubled(w, n)
+    return w + x
+
+
+def doubled(w, n):
+    if n > 2:
+        w = w * 2
+    w[0] = 7.0
+    return w
+
+
+REFUSED = (one_or_other, other_way, rebound, bound_twice, first_round, best_so_far, swapped, helped)
+
+
+def alone(v, n):
+    w = v + 0
+    if n > 2:
+        w = w + 1
+    w[0] = 5.0
+    for _ in range(n):
+        w = w * 2.0
+        w[1] = 3.0
+    return w
+
+
+def handed_on(v, n):
+    v = doubled(v, n)
+    w = v + 0
+    w = doubled(w, n)
+    return w, v
+
+
+def through_a_wrapper(*args):
+    return doubled(*args)
+
+
+def exchanged(v, n):
+    a, b = v + 0, v * 10
+    for i in range(n):
+        a[i] = b[2]
+        a, b = b, a
+    return a, b
+
+
+def chained(v, n):
+    before, now = v + 0, v * 2
+    for _ in range(n):
+        new = now + before
+        before = now
+        now = new
+        now[0] = 1.0
+    return now, before
+
+
+def one_array(v, n):
+    w = v + 0
+    u = w
+    if n > 2:
+        u[0] = 4.0
+    for i in range(n):
+        w[i] += 1.0
+    return u, w
+
+
+def several(v, n):
+    a, b = v + 0, v * 1
+    i = 0
+    while i < n:
+        a = a + b
+        b = b * 2.0
+        a[0] = 1.0
+        b[i] = 3.0
+        i += 1
+    return a, b
+
+
+CAPTURED = (alone, handed_on, through_a_wrapper, exchanged, chained, one_array, several)
+
+
+class Identity(Case):
+    """Where Python has two names for one array, a write by the one is seen by the other, or refused."""
+
+    def test_captured(self):
+        for f in CAPTURED:
+            for n in (0, 1, 2, 3):
+                with self.subTest(f.__name__, n=n):
+                    expected = f(hop.asarray([1.0, 2.0, 3.0]) + 0, n)
+                    found = hop.jit(f)(hop.asarray([1.0, 2.0, 3.0]), hop.asarray(n))
+                    for a, b in zip(hop.tree.leaves(found), hop.tree.leaves(expected), strict=True):
+                        self.close(a, b)
+
+    def test_refused(self):
+        for f in REFUSED:
+            with self.subTest(f.__name__):
+                said = r"test_writes.py:\d+: \w+\[…\] = …: in Python .* same array"
+                with self.assertRaisesRegex(hop.InvalidError, said):
+                    hop.jit(f)(hop.asarray([1.0, 2.0, 3.0]), hop.asarray(3))
+                f(hop.asarray([1.0, 2.0, 3.0]), 3)
 
 
 # ---- jit(f, mut=…) ----
