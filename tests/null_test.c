@@ -492,6 +492,8 @@ static void keep_value(hop_val v)
     CALL(INTEGER, hop_rank, (VALUE)) \
     CALL(MADE, hop_parameter_at, (AT, TEXT)) \
     CALL(MADE, hop_parameter_like_at, (AT, VALUE)) \
+    CALL(MADE, hop_parameter_around_at, (AT, COUNT, NULL)) \
+    CALL(STATUS, hop_cut_at, (AT, VALUES, COUNT, NULL, ENV)) \
     CALL(STATUS, hop_capture_params_at, (AT, FN_OUT, TEXT, PARAM_LIST, COUNT, COUNT, BODY, ENV)) \
     CALL(STATUS, hop_give_at, (AT, VALUES, COUNT)) \
     CALL(NOTHING, hop_given, (NULL)) \

@@ -180,6 +180,19 @@ int hop_capture_params_at(hop_place at, hop_fn **out, const char *name, const ho
 /* hop_parameter with the type of a value of the capture around. */
 hop_val hop_parameter_like_at(hop_place at, hop_val like);
 #define hop_parameter_like(...) hop_parameter_like_at(HOP_HERE, __VA_ARGS__)
+/* The same (p->type or p->like) of the function so many captures around this one; 0: of this one. */
+hop_val hop_parameter_around_at(hop_place at, int levels, const hop_param *p);
+#define hop_parameter_around(...) hop_parameter_around_at(HOP_HERE, __VA_ARGS__)
+
+/* Cuts a capture: what the function of these values has recorded so far becomes a function that gives them,
+ * and goes on empty, without parameters: values made before mean nothing any more. `run` gets the part, which
+ * is its until it returns (hop_fn_ref keeps it); meanwhile the thread is in what is around the capture. It
+ * runs the part, or records a call of it there; then hop_parameter gives what goes on from the results. So a
+ * binding learns numbers of a program that is being captured; the program is the parts one after the other.
+ * The values are of one function, the innermost one or one around it, and it is not in a body of it; nor can
+ * it have `mut` parameters. Returns 0, a hop_status, or what run returned. */
+int hop_cut_at(hop_place at, const hop_val *values, int n, int (*run)(void *env, hop_fn *part), void *env);
+#define hop_cut(...) hop_cut_at(HOP_HERE, __VA_ARGS__)
 
 /* The same body on real tensors, at once, operator by operator: for debugging. params as above; NULL:
  * whatever the tensors are, without names for sizes. out[i] NULL is made, else written into; arguments that

@@ -2,6 +2,7 @@
 operator does is decided in C."""
 
 import operator
+import threading
 from sys import getrefcount
 
 from . import _core, _dtypes, _identity, _names, _printing
@@ -93,7 +94,9 @@ class Array(_core.ArrayBase):
         return self._unseen() or _printing.array_repr(self)
 
     def __str__(self):
-        return self._unseen() or _printing.array_str(self)
+        known = self._elements() if self._traced else None
+        shown = self if known is None else known
+        return shown._unseen() or _printing.array_str(shown)
 
     def _unseen(self):
         """The text of an array that has no elements to show."""
@@ -102,7 +105,8 @@ class Array(_core.ArrayBase):
         return f"Array(<donated>, dtype={self.dtype.name})" if self._donated else None
 
     def __format__(self, spec):
-        return format(self.item(), spec) if spec and self.ndim == 0 and not self._traced else str(self)
+        known = self._elements() if spec and self.ndim == 0 else None
+        return format(known.item(), spec) if known is not None else str(self)
 
     def __iter__(self):
         if self.ndim == 0:
@@ -169,13 +173,10 @@ class Array(_core.ArrayBase):
         import numpy
 
         if self._traced:
-            at, made = _core.place(), self._made
-            raise _core.unknown(
-                TracerError(
-                    f"{at[0]}:{at[1]}: a traced value (made at {made[0]}:{made[1]}) cannot become a NumPy "
-                    "array while the program is captured: use hop's functions instead of NumPy's"
-                )
-            )
+            known = None if _inside.numpy else self._elements()
+            if known is None:
+                raise _no_numpy(self)
+            return known.__array__(self.dtype.name if dtype is None else dtype, copy)
         if self.dtype is _dtypes.bfloat16:
             try:
                 from ml_dtypes import bfloat16
@@ -210,6 +211,52 @@ class Tracer(Array):
     """
 
     __slots__ = ()
+
+    # NumPy's functions would compute with the elements, and no derivative would know of it.
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **named):
+        sign = _SIGNS.get(ufunc.__name__) if method == "__call__" and not named else None
+        if sign is None:
+            raise _no_numpy(self)
+        return sign(*map(_ops.asarray, inputs))
+
+    def __array_function__(self, func, types, args, named):
+        before, _inside.numpy = _inside.numpy, True
+        try:
+            return func._implementation(*args, **named)
+        finally:
+            _inside.numpy = before
+
+
+class _Inside(threading.local):
+    """numpy: whether a function of NumPy's is at work on traced values."""
+
+    numpy = False
+
+
+_inside = _Inside()
+
+
+def _no_numpy(x):
+    at, made = _core.place(), x._made
+    return _core.unknown(
+        TracerError(
+            f"{at[0]}:{at[1]}: a traced value (made at {made[0]}:{made[1]}) cannot become a NumPy array "
+            "while the program is captured: use hop's functions instead of NumPy's"
+        )
+    )
+
+
+# What stands for an operator of Python's beside an array of NumPy's.
+_SIGNS = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "true_divide": operator.truediv, "floor_divide": operator.floordiv, "remainder": operator.mod,
+    "power": operator.pow, "matmul": operator.matmul, "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_, "bitwise_xor": operator.xor, "left_shift": operator.lshift,
+    "right_shift": operator.rshift,
+    "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge,
+}  # fmt: skip
 
 
 class _At:

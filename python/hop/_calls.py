@@ -216,9 +216,9 @@ class Given:
             return None
         return [x if a is None else (x, a) for x, a in zip(self.leaves, self.axes)]
 
-    def capture(self, fun):
+    def capture(self, fun, parts=None):
         return _reuse.captured(
-            fun, self.args, self.named, self.leaves, self._types(), self.weak, self.in_tree
+            fun, self.args, self.named, self.leaves, self._types(), self.weak, self.in_tree, parts
         )
 
 
@@ -229,16 +229,20 @@ class Transform:
     leaves, else None. finish(t, given, leaves, more, hidden): the result, from the captured t and its
     operands. inner: as in Given. program(t, given), where that is not what finish gives: (executable,
     structure of its results, or a function of them and the operands). capture: what captures the function
-    for what is given, if not Given does."""
+    for what is given, if not Given does. parts(given): what runs the parts of a capture that may be cut, as
+    capture takes it; None: it may not."""
 
     inner, program = False, None
+
+    def parts(self, given):
+        return None
 
     def table(self, fun):
         return table(self.what, fun)
 
     def capture(self, fun, given):
         with _effects.operator(self.what[0]):
-            return given.capture(fun)
+            return given.capture(fun, self.parts(given))
 
 
 def run(transform, table, fun, args, named):
@@ -280,9 +284,12 @@ class _Attempt:
         wanted = self._without_changing(fixed)
         if wanted == fixed:
             return self._once(fixed, False)
+        cuts = _core.cuts()
         try:
             return self._once(wanted, True)
         except Exception:  # it comes again below where it is not about these numbers
+            if _core.cuts() != cuts:  # part of it has run
+                raise
             counts = self.table.changes[self._kind()][1]
             counts[:] = [None if f != w else c for f, w, c in zip(fixed, wanted, counts)]
         return self._once(fixed, False)
@@ -322,7 +329,7 @@ class _Attempt:
         root = (self.fun, *self.objects) if self.objects else self.fun
         lasting &= not reads and not t.cut
         guards = _reuse.lasting_guards(watch, t, root) if lasting else None
-        if changing and guards is None:
+        if changing and guards is None and not t.cut:
             raise _Needed
         operands = [*given.leaves, *given.more, *t.hidden]
         program = self._program(t, given, operands) if guards is not None else None

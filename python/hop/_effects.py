@@ -836,11 +836,12 @@ class operator:
 class watching:
     """with watching(fun, …): the function runs. Its effects are an error."""
 
-    def __init__(self, fun, given=None, own=(), what=None, jit=False):
+    def __init__(self, fun, given=None, own=(), what=None, jit=False, once=None):
         """what: who has the effect, as messages begin, else the operator that is called and its body. jit:
-        the function is one under jit."""
+        the function is one under jit. once(): whether it runs again for every call, as behind a cut
+        (_cut.py), so that its effects are the call's."""
         self._how = (fun, given, own)
-        self._what, self._jit = what, jit
+        self._what, self._jit, self._once = what, jit, once
 
     def __enter__(self):
         self.notes = Notes(*self._how)
@@ -849,9 +850,11 @@ class watching:
     def __exit__(self, kind, error, trace):
         _active.notes.pop()
         if kind is None or issubclass(kind, Retried):
-            self.check()
+            if self._once is None or not self._once():
+                self.check()
         elif not self._jit and issubclass(kind, InvalidError) and not getattr(error, "effect", False):
-            self.check()  # what does not fit may come of an effect: Python's None of an append
+            if self._once is None or not self._once():
+                self.check()  # what does not fit may come of an effect: Python's None of an append
         elif self.notes.list and _active.abandoned is None:
             _active.abandoned = self._left_behind()
 

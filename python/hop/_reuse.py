@@ -152,14 +152,14 @@ def check_pure(fun):
         )
 
 
-def captured(fun, args, named, leaves, types, weak, in_tree):
+def captured(fun, args, named, leaves, types, weak, in_tree, parts=None):
     """As capture, of a function that a transform is given: one made by jit, and a transform of such a one, is
-    captured once."""
+    captured once. parts: as of capture, for others."""
     check_pure(fun)
     bodies = bodies_of(fun)
     simple = all(isinstance(x, SIMPLE) for x in tree.constants(in_tree))
     if bodies is None or not fixed_sizes(types or leaves) or not simple:
-        return capture(fun, args, named, leaves, types, weak, in_tree=in_tree)
+        return capture(fun, args, named, leaves, types, weak, in_tree=in_tree, parts=parts)
     key, root = kinds(types or leaves, weak, in_tree), fun
     if isinstance(fun, _core.JitBase):
         if tree.constants(in_tree):  # it says itself what it does not take

@@ -221,19 +221,24 @@ def parameter_names(in_tree, roots):
 class Traced:
     """A captured function: its program, what it uses from outside, the structure of its results, and which
     leaves of arguments and results are weak. constraints: what the sizes of arguments must satisfy. updates:
-    which arrays from outside it writes to, by number; what they become are results behind the others. cut: it
-    is good for the values of these arguments alone."""
+    which arrays from outside it writes to, by number; what they become are results behind the others. parts:
+    of a capture that was cut (_cut.py) what ran before function, which is the last part; else None."""
 
     __slots__ = (
         "function", "hidden", "constraints", "out_tree", "names", "leaves", "in_tree", "weak", "weak_out",
-        "updates", "name", "cut", "_made",
+        "updates", "name", "parts", "_made",
     )  # fmt: skip
 
     def __init__(self):
-        self.updates, self._made, self.cut = (), {}, False
+        self.updates, self._made, self.parts = (), {}, None
+
+    @property
+    def cut(self):
+        """Whether it is good for the values of these arguments alone."""
+        return self.parts is not None
 
     def operands(self):
-        return [*self.leaves, *self.hidden]
+        return [*self.leaves, *self.hidden] if self.parts is None else list(self.hidden)
 
     def again(self, leaves, hidden):
         """The same for other arguments of these types."""
@@ -261,13 +266,14 @@ class Traced:
 
 def capture(
     fun, args, named=None, leaves=None, types=None, weak=None, sizes="", hints=None, jit=False,
-    may_write=False, in_tree=None,
+    may_write=False, in_tree=None, parts=None,
 ):  # fmt: skip
     """fun on traced values with the types of these arguments. leaves and weak: what arguments_of gave, and
     in_tree where constants are part of it. types: one per leaf, a text, an array that has the type, or such
     an array and the axis that it is without. sizes: declarations of sizes, "[T in 1..9]"; hints: those of the
     call at hand, by name. jit: the function is one under jit. may_write: arrays of numbers from outside that
-    it writes to are updated by those who run it."""
+    it writes to are updated by those who run it. parts(): what runs the parts of a capture that may be cut
+    (_cut.py)."""
     named = named or {}
     roots = call_names(fun, len(args))
     t = Traced()
@@ -278,7 +284,8 @@ def capture(
     t.leaves, t.weak, t.in_tree = leaves, weak, in_tree
     t.name = getattr(fun, "__name__", type(fun).__name__)
     t.names, seen = parameter_names(in_tree, roots), []
-    watching = _effects.watching(*getattr(fun, "_partly", (fun, None)), jit=jit)
+    once = (lambda: cut.was_cut) if parts is not None else None
+    watching = _effects.watching(*getattr(fun, "_partly", (fun, None)), jit=jit, once=once)
 
     def flat(*values):
         a, k = tree.unflatten(in_tree, marked(values, weak))
@@ -291,7 +298,19 @@ def capture(
         return found
 
     name, types = function_name(fun) + sizes, list(leaves if types is None else types)
-    made, written = controlled(lambda: _capture_writing(flat, name, t.names, types, hints, may_write), fun)
+
+    cut = None
+
+    def record():
+        nonlocal cut
+        if parts is None:
+            return _capture_writing(flat, name, t.names, types, hints, may_write)
+        cut = parts()
+        made = _core.capture(flat, name, t.names, cut.begin(leaves), hints, [], cut)
+        t.parts = cut if cut.was_cut else None
+        return made, []
+
+    made, written = controlled(record, fun, parts is not None)
     t.function, t.hidden, t.constraints = made
     t.out_tree, t.weak_out = seen[-1]
     t.updates = tuple([next(i for i, x in enumerate(t.hidden) if x._origin is y) for y in written])
@@ -311,14 +330,14 @@ def _capture_writing(fun, name, names, types, hints, may_write):
             written.append(error.array)
 
 
-def controlled(capture, fun=None):
+def controlled(capture, fun=None, cut=False):
     """capture(), which calls fun; where control flow meets values that only a run knows, the outermost
-    capture is made once more, of functions in which it is operators."""
+    capture is made once more, of functions in which it is operators. cut: it may be cut there instead."""
     if twins.tried or not twins.control:
         return _effects.settled(capture)
     from . import _twins  # which takes this module's functions
 
-    return _twins.captured(lambda: _effects.settled(capture), fun)
+    return _twins.captured(lambda: _effects.settled(capture), fun, cut)
 
 
 def arrays_of_results(x):

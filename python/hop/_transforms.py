@@ -9,13 +9,24 @@ __all__ = [
 import functools
 import re
 
-from . import _arguments, _calls, _core, _reuse, _shapes, tree
+from . import _arguments, _calls, _core, _cut, _reuse, _shapes, tree
 from ._arguments import place
 from ._dtypes import float32, is_number
 from ._errors import InvalidError, WriteError
 from ._keys import value_key
 from ._reuse import transform_of
-from ._ops import asarray, astype, broadcast_shapes, broadcast_to, expand_dims, zeros, zeros_like
+from ._ops import (
+    asarray,
+    astype,
+    broadcast_shapes,
+    broadcast_to,
+    expand_dims,
+    eye,
+    ones_like,
+    reshape,
+    zeros,
+    zeros_like,
+)
 from ._sizes import parts_of_text
 from ._trace import (
     apply,
@@ -226,13 +237,22 @@ class _Gradient(_calls.Transform):
         positions = _positions(self.argnums, len(arguments.args), self.name)
         return _numbers_elsewhere(arguments, positions), None
 
+    def parts(self, given):
+        return _halves("vjp", given, _positions(self.argnums, len(given.args), self.name))
+
     def finish(self, t, given, leaves, more, hidden):
         name, positions = self.name, _positions(self.argnums, len(given.args), self.name)
         value_tree = _value_and_more(t, self.has_aux, name)
         wrt, numbers = _wrt(t, positions, name, self.allow_int)
         _check_scalar(t, value_tree, self.has_aux, name)
-        out = apply(t.transform("value_and_grad", ", ".join(wrt)) if wrt else t.function, [*leaves, *hidden])
         n = t.out_tree.num_leaves
+        if t.parts is not None:
+            values = t.parts.run(t.function, t.operands())
+            ones = [ones_like(values[0]), *[None] * (sum(_float_leaves(t)) - 1)]
+            out = [*values, *t.parts.along(values).call([*t.parts.arrays, *ones])]
+        else:
+            function = t.transform("value_and_grad", ", ".join(wrt)) if wrt else t.function
+            out = apply(function, [*leaves, *hidden])
         gradients = _by_argument(t.in_tree, positions, _with_zeros(t, numbers, out[n:]), self.argnums)
         value = tree.unflatten(t.out_tree, marked(out[:n], t.weak_out, False))
         if name == "value_and_grad":
@@ -252,7 +272,18 @@ def _check_scalar(t, value_tree, has_aux, name):
 
 def _float_leaves(t):
     """Which results are floats."""
-    return [r.split("[")[0] in ("f16", "bf16", "f32", "f64") for r in t.function.results]
+    return [_cut.is_float(r) for r in t.function.results]
+
+
+def _halves(how, given, positions):
+    """What runs the parts of a capture that is cut, for the floats among these arguments."""
+
+    def moved(leaves):
+        parts = given.in_tree.children[0].children
+        of = [i for i, part in enumerate(parts) for _ in range(part.num_leaves)]
+        return [k for k, i in enumerate(of) if i in positions and leaves[k].dtype.kind == "f"]
+
+    return lambda: _cut.Halves(how, moved)
 
 
 def _active(leaves):
@@ -274,6 +305,9 @@ class _Rule:
         self.function, self.active, self.floats = t.function, _active(t.leaves), _float_leaves(t)
         self.value_tree, self.out_tree, self.in_tree = value_tree, t.out_tree, t.in_tree.children[0]
         self.weak, self.weak_out, self.table = t.weak, t.weak_out, None
+        if t.parts is not None:  # which it must not keep: they have the arrays
+            self._programs = {}
+            return
         wrt = ", ".join(t.names[i] for i in self.active)
         self._programs = {
             "whole": functools.cache(lambda: t.transform(how, wrt)),
@@ -308,6 +342,15 @@ class _Derivative:
         out = apply(rule.program("halves")[0] if at_once else rule.function, operands)
         made = cls(rule, operands, out[:n], out[n:] if at_once else None)
         return tree.unflatten(rule.out_tree, marked(out[:n], rule.weak_out, False)), made
+
+    @classmethod
+    def _behind(cls, rule, t):
+        """The same of a capture that was cut."""
+        values = t.parts.run(t.function, t.operands())
+        along = t.parts.along(values)
+        rule._programs["halves"] = lambda: (None, along)
+        made = cls(rule, t.leaves, values, t.parts.arrays)
+        return tree.unflatten(rule.out_tree, marked(values, rule.weak_out, False)), made
 
     def _called(self, *directions):
         """The derivative along directions, which _directed gives, in a program that is kept."""
@@ -415,7 +458,8 @@ class Pushforward(_Derivative):
     def _directed(self, *tangents):
         rule = self._rule
         leaves = self._operands[: rule.in_tree.num_leaves]
-        moved = _moved(self._values, rule.floats, self._along(_tangents(rule, leaves, tangents, "linearize")))
+        given = _tangents(rule.in_tree, rule.active, leaves, tangents, "linearize")
+        moved = _moved(self._values, rule.floats, self._along(given))
         moved = marked(moved, rule.weak_out, False)
         return tree.unflatten(rule.value_tree, moved[: rule.value_tree.num_leaves])
 
@@ -486,7 +530,12 @@ class _Halved(_calls.Transform):
     def _rule(self, t):
         return _Rule(t.name, self.how, t, _value_and_more(t, self.has_aux, self.name))
 
+    def parts(self, given):
+        return lambda: _cut.Halves(self.how, _active)
+
     def finish(self, t, given, leaves, more, hidden):
+        if t.parts is not None:
+            return self._results(*self.cls._behind(self._rule(t), t))
         return self._results(*self.cls._at(self._rule(t), [*leaves, *hidden]))
 
     def _results(self, value, derivative):
@@ -554,16 +603,16 @@ def _stands_for(x, t):
     return is_number(t.rest) or tree.TreeDef(tree.CONSTANT, x, ()) == t
 
 
-def _tangents(rule, leaves, tangents, name):
+def _tangents(in_tree, active, leaves, tangents, name):
     """Tangents for the leaves of the arguments that are floats."""
-    given = _directions(rule.in_tree, tangents, name, "tangents", "the tangents have", "the arguments")
+    given = _directions(in_tree, tangents, name, "tangents", "the tangents have", "the arguments")
     out = []
-    for i in rule.active:
+    for i in active:
         x, v = leaves[i], given[i]
         if v is None:
             v = zeros_like(x)
         if _shapes.shapes_differ(v.shape, x.shape):
-            path = tree.path_text(tree.leaf_paths(rule.in_tree)[i], "tangents")
+            path = tree.path_text(tree.leaf_paths(in_tree)[i], "tangents")
             raise InvalidError(f"{place()}{name}: {path} is {v._type}, the argument is {x._type}")
         out.append(v.astype(x.dtype) if v.dtype is not x.dtype else v)
     return out
@@ -572,7 +621,8 @@ def _tangents(rule, leaves, tangents, name):
 def _moved(values, floats, found):
     """Tangents of all results: of floats those found, if any depends on the arguments, of others zeros."""
     rest = iter(found)
-    return [next(rest) if f and found else zeros_like(v) for v, f in zip(values, floats)]
+    found = [next(rest) if f and found else None for f in floats]
+    return [zeros_like(v) if x is None else x for v, x in zip(values, found)]
 
 
 def jvp(fun, primals, tangents, has_aux=False):
@@ -603,12 +653,25 @@ class _Along(_calls.Transform):
     def plan(self, arguments):
         return _not_real(arguments, arguments.treedef.children[0].children[0].num_leaves), None
 
-    def finish(self, t, given, leaves, more, hidden):
-        rule = _Rule(t.name, "jvp", t, _value_and_more(t, self.has_aux, "jvp"))
+    def parts(self, given):
+        in_tree = given.in_tree.children[0]
+        return lambda: _cut.Tangents(
+            _active, lambda leaves: self._directions(given, in_tree, _active(leaves), leaves, given.more)
+        )
+
+    def _directions(self, given, in_tree, active, leaves, more):
         tangents = tree.unflatten(given.more_tree, marked(more, given.more_weak, False))
-        directions, n = _tangents(rule, leaves, tangents, "jvp"), t.out_tree.num_leaves
-        program = rule.program("whole") if rule.active else rule.function
-        out = apply(program, [*leaves, *hidden, *directions])
+        return _tangents(in_tree, active, leaves, tangents, "jvp")
+
+    def finish(self, t, given, leaves, more, hidden):
+        rule, n = _Rule(t.name, "jvp", t, _value_and_more(t, self.has_aux, "jvp")), t.out_tree.num_leaves
+        if t.parts is not None:
+            values = t.parts.run(t.function, t.operands())
+            out = [*values, *(t.parts.of(x) for x, f in zip(values, rule.floats) if f)]
+        else:
+            directions = self._directions(given, rule.in_tree, rule.active, leaves, more)
+            program = rule.program("whole") if rule.active else rule.function
+            out = apply(program, [*leaves, *hidden, *directions])
         value = tree.unflatten(t.out_tree, marked(out[:n], t.weak_out, False))
         moved = marked(_moved(out[:n], rule.floats, out[n:]), t.weak_out, False)
         derivative = tree.unflatten(rule.value_tree, moved[: rule.value_tree.num_leaves])
@@ -634,6 +697,10 @@ class _Jacobian(_calls.Transform):
         positions = _positions(self.argnums, len(arguments.args), self.how)
         return _numbers_elsewhere(arguments, positions), None
 
+    def parts(self, given):
+        positions = _positions(self.argnums, len(given.args), self.how)
+        return _halves("jvp" if self.how == "jacfwd" else "vjp", given, positions)
+
     def finish(self, t, given, leaves, more, hidden):
         how, has_aux = self.how, self.has_aux
         positions = _positions(self.argnums, len(given.args), how)
@@ -644,14 +711,16 @@ class _Jacobian(_calls.Transform):
                 f"{place()}{how}: every result must be a float, found {', '.join(t.function.results[:n])}"
             )
         wrt, numbers = _wrt(t, positions, how, self.allow_int)
-        derivatives = t.transform(how, ", ".join(wrt)) if wrt else None
+        derivatives = t.transform(how, ", ".join(wrt)) if wrt and t.parts is None else None
         found, operands = n * len(wrt), [*leaves, *hidden]
 
         def both(*values):
             out = derivatives.call(values)[:found] if wrt else []
             return [*out, *t.function.call(values)]
 
-        if has_aux or not wrt or len(wrt) < len(numbers):
+        if t.parts is not None:
+            out = _jacobian_along(t, n, [t.leaves[i] for i in numbers], how)
+        elif has_aux or not wrt or len(wrt) < len(numbers):
             out = run_or_record(both, operands, how)
         else:
             out = apply(derivatives, operands)
@@ -665,6 +734,32 @@ class _Jacobian(_calls.Transform):
         if not has_aux:
             return jacobians
         return jacobians, tree.unflatten(t.out_tree, marked(values, t.weak_out, False))[1]
+
+
+def _jacobian_along(t, n, leaves, how):
+    """The derivatives of the first n values of a capture that was cut for these leaves, and the values: along
+    its parts, in all directions at once."""
+    values = t.parts.run(t.function, t.operands())
+    along, arrays = t.parts.along(values), t.parts.arrays
+    leaves = [x for x in leaves if x.dtype.kind == "f"]
+    floats = [y for y in values if y.dtype.kind == "f"]
+    sides = leaves if how == "jacfwd" else floats
+
+    def column(k):
+        def one(direction):
+            return along.call([*arrays, *(direction if i == k else None for i in range(len(sides)))])
+
+        basis = reshape(eye(sides[k].size, dtype=sides[k].dtype), (sides[k].size, *sides[k].shape))
+        return vmap(one, out_axes=-1 if how == "jacfwd" else 0)(basis)
+
+    columns = [column(k) for k in range(len(leaves) if how == "jacfwd" else n)]
+    found = []
+    for i, y in enumerate(values[:n]):
+        for k, x in enumerate(leaves):
+            d = columns[k][i] if how == "jacfwd" else columns[i][k]
+            shape = (*y.shape, *x.shape)
+            found.append(zeros(shape, dtype=y.dtype) if d is None else reshape(d, shape))
+    return [*found, *values]
 
 
 def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):

@@ -101,18 +101,24 @@ def mode(control):
 _rewritten = weakref.WeakSet()
 
 
-def captured(capture, fun):
-    """capture(), which calls fun; where control flow meets traced values, that of rewritten functions."""
+def _in_bodies(fun):
+    """Behind a cut (_cut.py) nothing can be captured once more: bodies are rewritten from the start."""
+    return twin(fun) if _core.behind_cut() else fun
+
+
+def captured(capture, fun, cut=False):
+    """capture(), which calls fun; where control flow meets traced values, that of rewritten functions. cut:
+    it is one that may be cut there instead, outside of bodies."""
     fun = _inner(fun)
     code = getattr(fun, "__code__", None)
-    if code not in _rewritten:
-        met = _core.unknowns()
+    if cut or code not in _rewritten:
+        met, cuts = _core.unknowns(), _core.cuts()
         _effects.begin()
         try:
-            with calling(_itself, True, True):
+            with calling(_in_bodies if cut else _itself, True, True):
                 return capture()
         except Exception as error:  # the user's function may answer a TracerError with another one
-            if not isinstance(error, TracerError) and _core.unknowns() == met:
+            if not isinstance(error, TracerError) and _core.unknowns() == met or _core.cuts() != cuts:
                 raise
         _effects.check_abandoned()
     with calling(twin, True, True):

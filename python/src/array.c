@@ -159,6 +159,7 @@ PyObject *array_of_value(hop_val v, hop_place at)
     array_object *a = array_alloc(tracer_class);
     if (!a) return NULL;
     a->capture = frame_top()->serial;
+    if (frame_top()->cut) live_add(&frame_top()->live, &a->live, (PyObject *)a);
     a->value = v;
     a->made = at;
     const char *text = hop_type_text(v);
@@ -178,8 +179,10 @@ static void array_dealloc(PyObject *self)
 {
     array_object *a = as_array(self);
     PyTypeObject *type = Py_TYPE(self);
+    live_remove(&a->live);
     hop_tensor_free(a->tensor);
     PyMem_Free(a->dims);
+    Py_XDECREF(a->known);
     Py_XDECREF(a->origin);
     Py_XDECREF(a->perhaps);
     Py_XDECREF(a->base);
@@ -214,6 +217,10 @@ void array_note_read(array_object *a)
     PyObject *source = reads && frame_top() ? array_source(a) : NULL;
     if (source && PyList_Append(reads, source)) PyErr_Clear();
 }
+void array_note_elements(PyObject *a)
+{
+    if (reads && PyList_Append(reads, a)) PyErr_Clear();
+}
 /* note_reads(list or None): the one before */
 static PyObject *note_reads(PyObject *self, PyObject *list)
 {
@@ -244,6 +251,7 @@ PyObject *array_without_elements(PyObject *self)
 
 int array_dims(const array_object *a, int64_t *dims)
 {
+    a = array_behind(a);
     for (int i = 0; i < a->rank; i++)
         if (a->tensor) dims[i] = hop_tensor_dim(a->tensor, i);
         else dims[i] = a->dims ? a->dims[i] : 0;
@@ -273,6 +281,7 @@ int array_type_text(const array_object *a, char text[TYPE_TEXT])
     int64_t dims[MAX_RANK];
     int rank = array_dims(a, dims);
     size_t n = (size_t)snprintf(text, TYPE_TEXT, "%s[", dtype_rows[a->dtype].name);
+    a = array_behind(a);
     const char *shown = a->type ? strchr(a->type, '[') : NULL; /* the dtype may be another one */
     if (shown) {
         snprintf(text + n, TYPE_TEXT - n, "%s", shown + 1);
@@ -301,6 +310,7 @@ hop_tensor *concrete_tensor(array_object *a)
 static PyObject *size_at(const array_object *a, const int64_t *dims, int axis)
 {
     if (dims[axis] >= 0) return PyLong_FromLongLong(dims[axis]);
+    a = array_behind(a);
     return size_of_dim(a->capture, a->sizes[axis], a->made);
 }
 
@@ -572,6 +582,13 @@ static PyObject *list_of(const hop_tensor *t, const char *p, int axis, int dtype
 static PyObject *method_tolist(PyObject *self, PyObject *unused)
 {
     (void)unused;
+    PyObject *known = as_array(self)->capture ? array_elements(as_array(self)) : NULL;
+    if (known) {
+        PyObject *list = method_tolist(known, NULL);
+        Py_DECREF(known);
+        return list;
+    }
+    if (PyErr_Occurred()) return NULL;
     hop_tensor *t = concrete_tensor(as_array(self));
     if (!t) return NULL;
     array_note_read(as_array(self));
@@ -585,6 +602,9 @@ static PyObject *only_element(PyObject *self, const char *instead)
 {
     array_object *a = as_array(self);
     if (a->capture) {
+        PyObject *known = array_elements(a), *number = known ? only_element(known, instead) : NULL;
+        Py_XDECREF(known);
+        if (number || PyErr_Occurred()) return number;
         hop_place at = user_place();
         return raise_unknown("%s:%d: a traced value %s; it was made at %s:%d", at.file, at.line, instead,
                              a->made.file, a->made.line);
@@ -608,15 +628,26 @@ static PyObject *method_item(PyObject *self, PyObject *unused)
                               "captured");
 }
 
+/* How many elements there are, where they can be known; else -1. */
+static int64_t known_count(const array_object *a)
+{
+    int64_t dims[MAX_RANK], n = 1;
+    int rank = array_dims(a, dims);
+    if (a->capture ? !array_may_cut(a) : !a->tensor) return -1;
+    for (int i = 0; i < rank; i++) n = dims[i] < 0 ? -1 : n * dims[i];
+    return n;
+}
+
 static int slot_bool(PyObject *self)
 {
     array_object *a = as_array(self);
-    if (a->tensor && hop_tensor_count(a->tensor) != 1) {
+    int64_t n = known_count(a);
+    if (n >= 0 && n != 1) {
         char text[TYPE_TEXT];
         array_type_text(a, text);
         PyErr_Format(PyExc_ValueError,
                      "the truth of an array with %s elements is ambiguous (%s): use hop.any or hop.all",
-                     hop_tensor_count(a->tensor) ? "several" : "no", text);
+                     n ? "several" : "no", text);
         return -1;
     }
     PyObject *o = only_element(
@@ -887,6 +918,7 @@ static PyObject *method_alias(PyObject *self, PyObject *unused)
         Py_DECREF(b);
         return NULL;
     }
+    if (a->live.link) live_add(&a->live.next, &b->live, (PyObject *)b);
     b->made = a->made;
     b->dtype = a->dtype;
     b->rank = a->rank;
@@ -932,6 +964,7 @@ static PyObject *method_marked(PyObject *self, PyObject *number)
 
 int array_here(array_object *a, hop_place at, hop_val *out)
 {
+    if (a->known && array_revive(a, at)) return -1;
     hop_val v = a->variable ? a->value : hop_assignable_at(at, a->value);
     *out = v;
     if (!v.scope) {
@@ -1087,6 +1120,8 @@ static Py_ssize_t slot_length(PyObject *self)
 static PyMethodDef array_methods[] = {
     { "item", method_item, METH_NOARGS, "The only element, as a Python number." },
     { "tolist", method_tolist, METH_NOARGS, "The elements as nested lists of Python numbers." },
+    { "_elements", array_method_elements, METH_NOARGS,
+      "the array with the elements of a traced value; None: only a run knows them" },
     { "_view", method_view, METH_O, "a part in the same memory, by slices as text" },
     { "_reshaped", method_reshaped, METH_O, "the same elements under other sizes" },
     { "_bitcast", array_bitcast, METH_O, "the same bits as elements of another dtype" },

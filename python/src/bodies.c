@@ -40,6 +40,18 @@ static int set_results(const struct body *b, PyObject *given, hop_val *out)
     return failed;
 }
 
+/* Which values the operands of a capture that may be cut are. */
+static int keep_params(struct frame *f, const hop_val *in, int n)
+{
+    f->params = PyMem_Calloc((size_t)n + 1, sizeof *f->params);
+    if (!f->params) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int i = 0; i < n; i++) f->params[i] = in[i];
+    return 0;
+}
+
 int run_body(void *env, const hop_val *in, hop_val *out)
 {
     const struct body *b = env;
@@ -50,6 +62,7 @@ int run_body(void *env, const hop_val *in, hop_val *out)
     top->base = (PyObject *)PyEval_GetFrame();
     top->base_at = at;
     PyObject *args = PyTuple_New(b->n_in);
+    if (!top->depth++ && top->cut && keep_params(top, in, b->n_in)) Py_CLEAR(args);
     for (int i = 0; args && i < b->n_in; i++) {
         PyObject *a = array_of_value(in[i], at);
         const char *type = b->params ? b->params[i].type : NULL;
@@ -64,6 +77,7 @@ int run_body(void *env, const hop_val *in, hop_val *out)
     Py_XDECREF(given);
     top->base = outer_base;
     top->base_at = outer_at;
+    top->depth--;
     return failed;
 }
 

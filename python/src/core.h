@@ -46,6 +46,12 @@ uint16_t double_to_half(double x, bool bfloat);
 
 /* ---- arrays ---- */
 
+/* A place in the list of what is alive of a capture that may be cut (cut.c). */
+struct live {
+    struct live *next, **link; /* link NULL: in no list */
+    PyObject *of;              /* borrowed: it leaves the list when it goes */
+};
+
 typedef struct array_object {
     PyObject_HEAD hop_tensor *tensor; /* concrete; NULL: traced, or donated when `capture` is 0 */
     uint64_t capture;                 /* traced: the serial of its capture */
@@ -66,6 +72,10 @@ typedef struct array_object {
     PyObject *origin;  /* what it is another look at: an array, or an object with a buffer; NULL: nothing */
     PyObject *perhaps; /* tuple of weak references: arrays that this one may be in Python; or NULL */
     PyObject *base, *slices; /* a part of an array from outside, taken inside of a capture; NULL: it is not */
+    /* Traced, of a capture that was cut behind it: what it is around that capture, an array with its raw
+     * dtype; its sizes are those of that. NULL: nothing was cut; None: the part before the cut failed. */
+    PyObject *known;
+    struct live live;
 } array_object;
 
 /* Whose the elements are. Calls that are given an array for good write into OWN memory alone. */
@@ -101,12 +111,14 @@ void array_note_read(array_object *a);
  * variable. -1 and an exception. */
 int array_here(array_object *a, hop_place at, hop_val *out);
 int array_now(array_object *a, hop_place at, hop_val *out); /* what it holds at the moment, no variable */
+void array_note_elements(PyObject *a); /* the same of a traced value, by what it is behind cuts */
 int array_init(PyObject *module);
 
 /* ---- the journal (journal.c): what writes changed about arrays, to be taken back ---- */
 
 int array_trace(PyObject *array, hop_place at); /* a concrete array becomes a value of the body at work */
 int journal_variable(array_object *a);          /* before its value becomes a variable */
+int journal_known(array_object *a);             /* before it is one from before a cut no longer */
 int journal_elements(array_object *a); /* before a concrete array holds others, while somebody may ask */
 size_t journal_mark(void);
 void journal_undo(size_t mark); /* everything since then, the last one first */
@@ -118,6 +130,13 @@ int journal_init(PyObject *module);
 /* ---- sizes that are no numbers ---- */
 
 extern PyTypeObject *size_type; /* hop.Size */
+typedef struct {
+    PyObject_HEAD uint64_t capture; /* its serial */
+    hop_dim dim;
+    hop_place made;
+    struct live live;
+} size_object;
+static inline size_object *as_size(PyObject *o) { return (size_object *)o; }
 static inline bool is_size(PyObject *o) { return Py_TYPE(o) == size_type; }
 PyObject *size_of_dim(uint64_t capture, hop_dim d,
                       hop_place made);              /* a Python integer where it is a number */
@@ -158,13 +177,25 @@ int value_of(PyObject *o, hop_place at, hop_val *out); /* with the dtype that it
 
 /* ---- captures: a stack per thread ---- */
 
+struct hidden_value {
+    hop_val value;
+    bool known; /* it is what a value from before a cut is around the capture */
+};
 struct frame {
     struct frame *outer;
     uint64_t serial;
     hop_place at;
-    PyObject *hidden; /* list: arrays used from outside, further arguments */
-    hop_val *values;  /* of each, here */
+    PyObject *hidden;            /* list: arrays used from outside, further arguments */
+    struct hidden_value *values; /* of each, here */
     Py_ssize_t room;
+    int depth; /* of bodies at work: 1 in the function itself */
+    /* Of a capture that may be cut at a value: cut(function, operands) -> results takes what was recorded so
+     * far. NULL: it may not be cut. */
+    PyObject *cut;
+    PyObject *given; /* list: the operands that the parameters stand for; NULL: they are gone */
+    hop_val *params; /* which values those are */
+    struct live *live;
+    bool was_cut;
     PyObject *callbacks; /* list: what the program calls; NULL: nothing */
     /* The frame of Python in which the body at work was begun, which waits for it, and where that is: frames
      * around it need not be looked at again. NULL: none. */
@@ -189,9 +220,28 @@ int64_t frame_hint(const char *symbol);
  * symbols that have hints with one of == != < <= > >= between. Noted once each. */
 int frame_constrain(const char *text);
 PyObject *function_capture(PyObject *self, PyObject *args);
+PyObject *function_new(hop_fn *fn, PyObject *callbacks); /* takes the reference, also on failure */
 int function_init(PyObject *module);
 int bodies_init(PyObject *module);
 int callback_init(PyObject *module);
+
+/* ---- cuts (cut.c): elements of traced values ---- */
+
+void live_add(struct live **list, struct live *l, PyObject *of);
+void live_remove(struct live *l);
+void live_end(struct frame *f); /* what is alive of a capture that has ended is in no list any more */
+/* The array with the elements of a traced value, a new reference: the captures that it belongs to are cut
+ * behind it. NULL without an exception: they cannot be. */
+PyObject *array_elements(array_object *a);
+bool array_may_cut(const array_object *a); /* whether that gives one, unless what runs fails */
+/* What says the type of an array, behind cuts. */
+const array_object *array_behind(const array_object *a);
+/* A value from before a cut becomes a value of its capture again, a parameter. */
+int array_revive(array_object *a, hop_place at);
+/* Room for one more value of an array from outside. */
+int frame_room(struct frame *f);
+PyObject *array_method_elements(PyObject *self, PyObject *unused);
+int cut_init(PyObject *module);
 
 /* ---- executables ---- */
 

@@ -203,6 +203,11 @@ struct exported {
 int array_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     array_object *a = as_array(self);
+    view->obj = NULL;
+    if (a->capture && array_may_cut(a)) { /* NumPy asks for __array__ then, which knows what it is for */
+        PyErr_SetString(PyExc_BufferError, "a traced value has no memory: use numpy.asarray, or tolist()");
+        return -1;
+    }
     hop_tensor *t = concrete_tensor(a);
     const struct dtype_row *row = &dtype_rows[a->dtype];
     view->obj = NULL;

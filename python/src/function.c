@@ -102,7 +102,7 @@ typedef struct {
 static PyTypeObject *function_type;
 PyTypeObject *exe_type;
 
-static PyObject *function_of(hop_fn *fn, PyObject *callbacks)
+PyObject *function_new(hop_fn *fn, PyObject *callbacks)
 {
     function_object *f = (function_object *)PyType_GenericAlloc(function_type, 0);
     if (!f) {
@@ -142,7 +142,10 @@ static void function_dealloc(PyObject *self)
 
 static void frame_drop(struct frame *f)
 {
+    live_end(f);
     PyMem_Free(f->values);
+    PyMem_Free(f->params);
+    Py_XDECREF(f->given);
     Py_XDECREF(f->unknown);
     Py_XDECREF(f->hidden);
     Py_XDECREF(f->callbacks);
@@ -243,7 +246,7 @@ static PyObject *captured(struct frame *f, hop_fn *fn, int status)
         hop_fn_free(fn);
         status = BODY_RAISED;
     }
-    PyObject *made = status ? raise_status(status) : function_of(fn, f->callbacks);
+    PyObject *made = status ? raise_status(status) : function_new(fn, f->callbacks);
     PyObject *hidden = made ? PyList_AsTuple(f->hidden) : NULL;
     PyObject *constraints = hidden ? PyList_AsTuple(f->constraints) : NULL;
     PyObject *all = constraints ? PyTuple_Pack(3, made, hidden, constraints) : NULL;
@@ -253,20 +256,21 @@ static PyObject *captured(struct frame *f, hop_fn *fn, int status)
     return all;
 }
 
-/* capture(fun, name, names, types, hints=None, written=None): fun on traced values of these types ->
- * (Function, arrays it uses from outside, which are further arguments, texts about the sizes that it was made
- * for). types: lists of texts, of arrays whose types they are, of (array, axis that is left out). hints: a
- * dict, sizes of symbols of the parameters in the call at hand. written: a list of concrete arrays from
- * outside that fun may write to: what they become are results behind the others. */
+/* capture(fun, name, names, types, hints=None, written=None, cut=None): fun on traced values of these types
+ * -> (Function, arrays it uses from outside, which are further arguments, texts about the sizes that it was
+ * made for). types: lists of texts, of arrays whose types they are, of (array, axis that is left out). hints:
+ * a dict, sizes of symbols of the parameters in the call at hand. written: a list of concrete arrays from
+ * outside that fun may write to: what they become are results behind the others. cut: see struct frame; types
+ * are the operands then. */
 PyObject *function_capture(PyObject *self, PyObject *args)
 {
     const char *name;
     struct body b = { .n_out = -1 };
-    PyObject *names, *types, *hints = Py_None;
+    PyObject *names, *types, *hints = Py_None, *cut = Py_None;
     struct parameters params = { 0 };
     (void)self;
-    if (!PyArg_ParseTuple(args, "OsO!O!|OO!", &b.fun, &name, &PyList_Type, &names, &PyList_Type, &types,
-                          &hints, &PyList_Type, &b.written))
+    if (!PyArg_ParseTuple(args, "OsO!O!|OO!O", &b.fun, &name, &PyList_Type, &names, &PyList_Type, &types,
+                          &hints, &PyList_Type, &b.written, &cut))
         return NULL;
     if (hints != Py_None && !PyDict_Check(hints)) {
         PyErr_SetString(PyExc_TypeError, "hints: expected a dict");
@@ -276,6 +280,10 @@ PyObject *function_capture(PyObject *self, PyObject *args)
     hop_fn *fn = NULL;
     PyObject *all = NULL;
     size_t journal = journal_mark();
+    if (cut != Py_None) {
+        f.cut = cut;
+        f.given = Py_NewRef(types);
+    }
     f.hidden = PyList_New(0);
     f.constraints = PyList_New(0);
     if (f.hidden && f.constraints && !read_parameters(names, types, f.at, &params)) {
@@ -301,7 +309,7 @@ static PyObject *read_function(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "s|z", &text, &name)) return NULL;
     int status = hop_fn_read(&fn, text, name);
-    return status ? raise_status(status) : function_of(fn, NULL);
+    return status ? raise_status(status) : function_new(fn, NULL);
 }
 
 /* What follows waits for a run of the same program where that has no native code, and the run may wait for
@@ -429,14 +437,14 @@ static PyObject *function_transform(PyObject *self, PyObject *args)
         struct transform t = transform_begin();
         status = hop_vmap(&made, fn, text, text2);
         transform_end(t);
-        return status ? raise_status(status) : function_of(made, callbacks_of(self));
+        return status ? raise_status(status) : function_new(made, callbacks_of(self));
     }
     for (size_t i = 0; i < sizeof transforms / sizeof *transforms; i++)
         if (!strcmp(name, transforms[i].name)) {
             struct transform t = transform_begin();
             status = transforms[i].make(&made, fn, text);
             transform_end(t);
-            return status ? raise_status(status) : function_of(made, callbacks_of(self));
+            return status ? raise_status(status) : function_new(made, callbacks_of(self));
         }
     PyErr_Format(PyExc_ValueError, "there is no transform '%s'", name);
     return NULL;
@@ -455,8 +463,8 @@ static PyObject *function_halves(PyObject *self, PyObject *args)
     else status = hop_vjp_halves(&first, &second, fn, wrt);
     transform_end(t);
     if (status) return raise_status(status);
-    PyObject *a = function_of(first, callbacks_of(self));
-    PyObject *b = function_of(second, callbacks_of(self));
+    PyObject *a = function_new(first, callbacks_of(self));
+    PyObject *b = function_new(second, callbacks_of(self));
     PyObject *pair = a && b ? PyTuple_Pack(2, a, b) : NULL;
     Py_XDECREF(a);
     Py_XDECREF(b);
@@ -1087,8 +1095,8 @@ static PyMethodDef functions[] = {
     { "traced_here", traced_here, METH_O,
       "traced_here(array): whether it is a value of the innermost capture" },
     { "capture", function_capture, METH_VARARGS,
-      "capture(fun, name, names, types, hints=None, written=None) -> (Function, arrays used from outside, "
-      "texts about sizes)" },
+      "capture(fun, name, names, types, hints=None, written=None, cut=None) -> (Function, arrays used from "
+      "outside, texts about sizes)" },
     { "lend", lend, METH_O, "lend(buffer): an array in its memory, for a call that updates it; or None" },
     { "read", read_function, METH_VARARGS, "read(text, name=None) -> Function" },
     { NULL, NULL, 0, NULL },

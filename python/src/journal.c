@@ -9,7 +9,7 @@ struct entry {
     bool concrete; /* it was, and all below counts; else its value alone */
     hop_val value;
     hop_tensor *tensor;
-    PyObject *origin, *base, *slices;
+    PyObject *origin, *base, *slices, *known;
     uint8_t memory, weak;
 };
 static _Thread_local struct entry *entries;
@@ -40,6 +40,14 @@ int journal_variable(array_object *a)
     struct entry *e = add((PyObject *)a);
     if (!e) return -1;
     e->value = a->value;
+    return 0;
+}
+
+int journal_known(array_object *a)
+{
+    struct entry *e = add((PyObject *)a);
+    if (!e) return -1;
+    e->known = Py_XNewRef(a->known);
     return 0;
 }
 
@@ -95,6 +103,7 @@ int array_trace(PyObject *self, hop_place at)
     PyMem_Free(a->dims);
     a->dims = dims;
     a->capture = frame_top()->serial;
+    if (frame_top()->cut) live_add(&frame_top()->live, &a->live, self);
     a->value = v;
     a->made = at;
     a->number = false;
@@ -108,9 +117,15 @@ static void take_back(struct entry e)
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     a->variable = false;
-    if (!e.concrete) a->value = e.value;
+    if (e.known) {
+        live_remove(&a->live);
+        Py_XDECREF(a->known);
+        a->known = e.known;
+    } else if (!e.concrete) a->value = e.value;
     else {
         hop_tensor_free(a->tensor);
+        live_remove(&a->live);
+        Py_CLEAR(a->known);
         a->capture = 0;
         a->value = (hop_val){ 0, 0 };
         a->tensor = e.tensor;
@@ -132,6 +147,7 @@ static void drop(struct entry e)
     Py_XDECREF(e.origin);
     Py_XDECREF(e.base);
     Py_XDECREF(e.slices);
+    Py_XDECREF(e.known);
     Py_DECREF(e.array);
 }
 

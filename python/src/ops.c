@@ -372,25 +372,17 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
     if (a->capture && array_now(a, at, &now)) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
         array_object *seen = as_array(PyList_GetItem(f->hidden, i));
+        if (f->values[i].known) continue;
         bool same_value = seen->value.scope == now.scope && seen->value.id == now.id;
         bool same_tensor = seen->tensor == a->tensor && (!source || seen->origin == source);
         bool same = seen->capture == a->capture && (a->capture ? same_value : same_tensor);
         bool again = of_others && seen->origin == source && seen->dtype == raw.dtype;
         if (same || again) {
-            *out = f->values[i];
+            *out = f->values[i].value;
             return 0;
         }
     }
-    if (n == f->room) {
-        Py_ssize_t room = f->room ? 2 * f->room : 8;
-        hop_val *more = PyMem_Realloc(f->values, (size_t)room * sizeof *more);
-        if (!more) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        f->values = more;
-        f->room = room;
-    }
+    if (frame_room(f)) return -1;
     array_type_text(&raw, type);
     hop_val v = a->capture ? hop_parameter_like_at(at, now) : hop_parameter_at(at, type);
     if (!v.scope) {
@@ -407,7 +399,8 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
         return -1;
     }
     Py_DECREF(kept);
-    f->values[n] = *out = v;
+    *out = v;
+    f->values[n] = (struct hidden_value){ .value = v };
     return 0;
 }
 

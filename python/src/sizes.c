@@ -11,13 +11,6 @@
 
 PyTypeObject *size_type;
 
-typedef struct {
-    PyObject_HEAD uint64_t capture; /* its serial */
-    hop_dim dim;
-    hop_place made;
-} size_object;
-static size_object *as_size(PyObject *o) { return (size_object *)o; }
-
 PyObject *size_of_dim(uint64_t capture, hop_dim d, hop_place made)
 {
     size_object *s;
@@ -27,11 +20,15 @@ PyObject *size_of_dim(uint64_t capture, hop_dim d, hop_place made)
     s->capture = capture;
     s->dim = d;
     s->made = made;
+    struct frame *f = frame_top();
+    while (f && f->serial != capture) f = f->outer;
+    if (f && f->cut) live_add(&f->live, &s->live, (PyObject *)s);
     return (PyObject *)s;
 }
 static void size_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
+    live_remove(&as_size(self)->live);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
@@ -188,8 +185,25 @@ static int constrain(hop_dim a, hop_dim b, int how)
     return frame_constrain(text);
 }
 
+/* The number of a size that was found out at a cut, or is by one; NULL without an exception: nothing can be
+ * cut. */
+static PyObject *size_cut(size_object *s)
+{
+    if (!s->live.link) return NULL;
+    if (hop_dim_known(s->dim) < 0) {
+        PyObject *value = size_value((PyObject *)s, user_place());
+        PyObject *elements = value ? array_elements(as_array(value)) : NULL;
+        Py_XDECREF(value);
+        Py_XDECREF(elements);
+        if (!elements) return NULL;
+    }
+    return PyLong_FromLongLong(hop_dim_known(s->dim)); /* as it is behind the cut */
+}
+
 PyObject *size_fixed(PyObject *self, const char *by)
 {
+    PyObject *cut = size_cut(as_size(self));
+    if (cut || PyErr_Occurred()) return cut;
     PyObject *shown = size_text(self), *value = shown ? hint_of(shown) : NULL;
     hop_place made = as_size(self)->made;
     hop_dim number = hop_dim_const(value ? PyLong_AsLongLong(value) : 0);
@@ -292,7 +306,8 @@ static int slot_bool(PyObject *self)
 {
     PyObject *zero = PyLong_FromLong(0), *nonzero = zero ? slot_compare(self, zero, Py_NE) : NULL;
     int truth = -1;
-    if (nonzero && is_array(nonzero)) {
+    if (nonzero && is_array(nonzero) && array_may_cut(as_array(nonzero))) truth = PyObject_IsTrue(nonzero);
+    else if (nonzero && is_array(nonzero)) {
         PyObject *shown = size_text(self);
         hop_place at = user_place();
         if (shown)

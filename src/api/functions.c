@@ -14,21 +14,26 @@ struct capture_args {
     void *env;
 };
 
+static hop_fn *captured_fn(const struct captured *made)
+{
+    struct shared_module *shared = shared_new(made->m);
+    hop_cleanup_push(shared_free, shared);
+    hop_fn *f = fn_new(shared, made->fn);
+    f->remarks = made->remarks; /* the module stays as long as the handle */
+    f->around = made->around;
+    f->n_around = made->n_around;
+    hop_cleanup_pop(shared);
+    shared_free(shared);
+    return f;
+}
+
 static void do_capture(void *args)
 {
     const struct capture_args *a = args;
     struct captured made;
     check_place(a->out, "capture");
     capture_function(a->at, &a->header, a->n_results, a->body, a->env, &made);
-    struct shared_module *shared = shared_new(made.m);
-    hop_cleanup_push(shared_free, shared);
-    hop_fn *f = fn_new(shared, made.fn);
-    f->remarks = made.remarks; /* the module stays as long as the handle */
-    f->around = made.around;
-    f->n_around = made.n_around;
-    *a->out = f;
-    hop_cleanup_pop(shared);
-    shared_free(shared);
+    *a->out = captured_fn(&made);
 }
 
 int hop_capture_at(hop_place at, hop_fn **out, const char *params, int n_results, hop_body body, void *env)
@@ -43,6 +48,40 @@ int hop_capture_params_at(hop_place at, hop_fn **out, const char *name, const ho
     struct capture_args a = { out, at, { name, params, n_params }, n_results, body, env };
     if (n_params < 0) return hop_fail_at(at, "capture: the number of parameters is negative");
     return (int)api_edge(do_capture, &a);
+}
+
+struct cut_args {
+    hop_place at;
+    const hop_val *values;
+    int n;
+    hop_fn *made;
+    struct capture *of;
+};
+
+static void do_cut(void *args)
+{
+    struct cut_args *a = args;
+    struct captured made;
+    if (a->n < 0 || (a->n && !a->values)) hop_throw(HOP_INVALID, "cut: expected values, found NULL");
+    a->of = capture_cut(a->at, a->values, (uint32_t)a->n, &made);
+    a->made = captured_fn(&made);
+}
+
+int hop_cut_at(hop_place at, const hop_val *values, int n, int (*run)(void *env, hop_fn *part), void *env)
+{
+    struct cut_args a = { at, values, n, NULL, NULL };
+    if (!run) return hop_fail_at(at, "cut: expected a function that runs the part, found NULL");
+    if (hop_failed()) return hop_failed();
+    int status = (int)api_edge(do_cut, &a);
+    if (status) {
+        if (capture_current()) capture_note(capture_current(), status);
+        return status;
+    }
+    struct capture *inside = capture_switch(a.of->outer);
+    status = run(env, a.made);
+    capture_switch(inside);
+    hop_fn_free(a.made);
+    return status;
 }
 
 /* ---- text ---- */

@@ -52,6 +52,7 @@ struct scope {
     struct scope *outer;
     struct capture *capture;
     uint64_t serial;
+    uint64_t number; /* the serial, also when the capture is cut and gets another one */
     uint8_t kind;
     uint32_t depth;
     const char *what;  /* "the step of scan" */
@@ -138,6 +139,7 @@ struct capture {
     struct scope *innermost;
     struct scope *spare; /* eager mode: scopes that have ended, for reuse */
     bool eager;
+    bool updates; /* the function has parameters that are mut */
     /* Eager mode: calls being run, one inside of the other where a callback makes calls too. */
     uint32_t running;
     int status; /* the first error */
@@ -162,9 +164,11 @@ struct capture {
 void capture_remark(struct capture *c, const char *format, ...) HOP_PRINTF(2, 3);
 
 struct capture *capture_current(void);             /* of this thread, NULL: none */
+struct capture *capture_switch(struct capture *c); /* the thread is in this one now; gives the one before */
 void capture_enter(struct capture *c, bool eager); /* c is zeroed; makes its module */
 void capture_leave(struct capture *c); /* frees what is left of it, but not a module taken out (c->m NULL) */
 void capture_leave_cleanup(void *c);   /* signature of a cleanup */
+uint64_t scope_serial(void);           /* one that no scope has had */
 struct scope *scope_open(struct capture *c, enum scope_kind kind, const char *what);
 void scope_label(struct scope *s, const char *label); /* copied; NULL: it has none */
 void scope_close(struct capture *c); /* the innermost; its builder has been finished or abandoned */
@@ -403,6 +407,12 @@ void eager_header(struct capture *c, const char *params, hop_tensor *const *in, 
 /* Captures a function. Throws; with a status that a body returned, too. */
 void capture_function(hop_place at, const struct capture_header *header, int n_results, hop_body body,
                       void *env, struct captured *out);
+/* What the symbols of a finished function are around. */
+void capture_keep_around(const struct scope *s, struct captured *out);
+/* What the capture has recorded so far, as a function that gives these values; the capture goes on empty, and
+ * handles of what it had mean nothing any more (cut.c). Throws; where that was too late to go back, the
+ * capture is empty, too. */
+struct capture *capture_cut(hop_place at, const hop_val *values, uint32_t n, struct captured *out);
 
 /* ---- functions of other modules (import.c) ---- */
 

@@ -196,8 +196,7 @@ static struct update *find_updates(struct scope *s, const struct header *h, cons
     return list;
 }
 
-/* What the symbols of a finished function are around. */
-static void keep_around(const struct scope *s, struct captured *out)
+void capture_keep_around(const struct scope *s, struct captured *out)
 {
     const struct scope *around = scope_around(s);
     struct module *m = s->capture->m;
@@ -225,7 +224,10 @@ static void capture_body(struct capture *c, const struct capture_header *header,
     for (uint32_t p = 0; p < h.params.len; p++)
         in[p] = value_handle(s, builder_param(&s->b, h.params.data[p].type, h.params.data[p].name));
     for (uint32_t p = 0; p < h.params.len; p++)
-        if (h.params.data[p].mut) in[p] = variable_new(s, p, module_text(c->m, h.params.data[p].name));
+        if (h.params.data[p].mut) {
+            in[p] = variable_new(s, p, module_text(c->m, h.params.data[p].name));
+            c->updates = true;
+        }
     hop_val *given = arena_copy(&c->arena, in, h.params.len * sizeof *in); /* the body may change its array */
     s->b.name = h.name;
     int status = body(env, given, results);
@@ -237,6 +239,7 @@ static void capture_body(struct capture *c, const struct capture_header *header,
                   at.line, status);
     if (c->innermost != s) hop_throw(HOP_INTERNAL, "the function left a scope open");
     n_results = (int)results_set(s, n_results, &results);
+    h.params.len = s->b.n_params; /* none are left of those of a capture that was cut */
     uint32_t n_updates, n_params = h.params.len + s->late.len;
     const struct update *updates = find_updates(s, &h, in, &n_updates);
     val *ends = ARENA_NEW(&c->arena, val, (uint32_t)n_results + n_updates);
@@ -264,7 +267,7 @@ static void capture_body(struct capture *c, const struct capture_header *header,
         builder_mut(&s->b, updates[k].param, (uint32_t)n_results + k);
     }
     out->fn = scope_finish(s, order, n_params, ends, (uint32_t)n_results + n_updates);
-    keep_around(s, out);
+    capture_keep_around(s, out);
     out->remarks = arena_string(&c->m->arena, c->remarks.data ? c->remarks.data : "", c->remarks.len);
     scope_close(c);
 }
@@ -317,6 +320,17 @@ hop_val hop_parameter_like_at(hop_place at, hop_val like)
 {
     struct like_args a = { .like = like };
     return capture_edge(at, "parameter", add_parameter_like, &a) ? (hop_val){ 0, 0 } : a.made;
+}
+
+hop_val hop_parameter_around_at(hop_place at, int levels, const hop_param *p)
+{
+    struct capture *inside = capture_current(), *c = inside;
+    for (int i = 0; i < levels && c; i++) c = c->outer;
+    capture_switch(c);
+    hop_val v = p && p->type ? hop_parameter_at(at, p->type)
+                             : hop_parameter_like_at(at, p ? p->like : (hop_val){ 0, 0 });
+    capture_switch(inside);
+    return v;
 }
 
 /* ---- as many results as there are ---- */

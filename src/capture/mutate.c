@@ -247,12 +247,14 @@ hop_val hop_assignable_at(hop_place at, hop_val v)
 uint64_t hop_body_number(void)
 {
     const struct capture *c = capture_current();
-    return c && c->innermost ? c->innermost->serial : 0;
+    return c && c->innermost ? c->innermost->number : 0;
 }
 int hop_body_is_open(uint64_t number)
 {
-    struct capture *c = capture_current();
-    return c && scope_with(c->innermost, number) != NULL;
+    const struct capture *c = capture_current();
+    const struct scope *s = c ? c->innermost : NULL;
+    while (s && s->number != number) s = scope_around(s);
+    return s != NULL;
 }
 
 static void read_newest(struct capture *c, void *args)

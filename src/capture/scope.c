@@ -10,6 +10,12 @@ static _Thread_local struct capture *current;
 static atomic_uint_fast64_t serials = FIRST_SERIAL;
 
 struct capture *capture_current(void) { return current; }
+struct capture *capture_switch(struct capture *c)
+{
+    struct capture *before = current;
+    current = c;
+    return before;
+}
 
 /* ---- messages ---- */
 
@@ -165,6 +171,8 @@ void capture_leave_cleanup(void *c) { capture_leave(c); }
 
 /* ---- scopes ---- */
 
+uint64_t scope_serial(void) { return atomic_fetch_add(&serials, 1); }
+
 struct scope *scope_open(struct capture *c, enum scope_kind kind, const char *what)
 {
     struct scope *s = c->spare;
@@ -177,7 +185,7 @@ struct scope *scope_open(struct capture *c, enum scope_kind kind, const char *wh
     s->depth = c->innermost ? c->innermost->depth + 1 : 1;
     if (s->depth > MAX_SCOPES) capture_throw("bodies are nested more than %d deep", MAX_SCOPES);
     s->capture = c;
-    s->serial = atomic_fetch_add(&serials, 1);
+    s->serial = s->number = scope_serial();
     s->kind = (uint8_t)kind;
     s->what = what;
     s->at = c->at;
