@@ -4,6 +4,9 @@ and that a refused or abandoned body leaves everything as it was; random program
 against the same program over NumPy's arrays, with gradients against differences."""
 
 import operator
+import os
+import random
+import unittest
 
 import hop
 from support import Case
@@ -1009,3 +1012,154 @@ class Mut(Case):
         same = hop.zeros(3)
         self.assertEqual(hop.jit(f, mut=0)(same, 2.0).item(), 2.0)
         self.equal(same, [0.0] * 3)
+
+
+# ---- random programs ----
+
+
+class Random:
+    """A program over the arrays a, b, c of four elements and the number s: nested statements.
+
+    ("set", array, index, expression), ("add", …), ("fill", array, expression), ("copy", array): remember its
+    elements as "z", ("if", expression, statements, statements), ("scan", n, statements), ("fori", …),
+    ("while", n, statements), ("map", n, statements), ("call", statements). In loops "i" is the round."""
+
+    def __init__(self, seed):
+        self.r = random.Random(seed)
+        self.program = self.statements(3, False, 4)
+
+    def statements(self, depth, loop, n):
+        return [self.statement(depth, loop) for _ in range(self.r.randint(1, n))]
+
+    def statement(self, depth, loop):
+        r = self.r
+        kinds = ("set", "add", "set", "add", "fill", "copy")
+        kinds += ("if", "scan", "fori", "while", "map", "call") if depth else ()
+        kind = r.choice(kinds)
+        if kind in ("set", "add"):
+            return kind, r.choice("abc"), self.index(loop), self.expression(loop, 2)
+        if kind == "fill":
+            return kind, r.choice("abc"), self.expression(loop, 1)
+        if kind == "copy":
+            return kind, r.choice("abc")
+        if kind == "if":
+            test = self.expression(loop, 1)
+            return kind, test, self.statements(depth - 1, loop, 3), self.statements(depth - 1, loop, 2)
+        if kind == "call":
+            return kind, r.choice((hop.jit, hop.checkpoint)), self.statements(depth - 1, loop, 2)
+        return kind, r.randint(0, 3), self.statements(depth - 1, True, 3)
+
+    def index(self, loop):
+        return "i" if loop and self.r.random() < 0.5 else self.r.randrange(4)
+
+    def expression(self, loop, depth):
+        r = self.r
+        kind = r.choice(["item", "item", "number", "kept", "total"] + ["add", "mul", "sin"] * bool(depth))
+        if kind == "number":
+            return kind, r.uniform(-1, 1)
+        if kind == "item":
+            return kind, r.choice("abc"), self.index(loop)
+        if kind == "kept":
+            return kind, self.index(loop)
+        if kind == "total":
+            return kind, r.choice("abc")
+        return kind, *[self.expression(loop, depth - 1) for _ in range(1 if kind == "sin" else 2)]
+
+    def __call__(self, x):
+        """a is made of the argument, b is one that the program fills, c consists of numbers known now."""
+        numbers = [0.5, -0.25, 1.0, 0.125]
+        if isinstance(x, np.ndarray):
+            env = {"lib": np, "a": x * 1, "b": np.zeros(4), "c": np.asarray(numbers), "z": x * 1}
+        else:
+            env = {"lib": hop, "a": x * 1, "b": hop.zeros(4, dtype=hop.float64), "z": x * 1}
+            env["c"] = hop.asarray(numbers, dtype=hop.float64)
+        run(self.program, env, 0)
+        return [env[name] for name in "abcz"]
+
+
+def value(e, env, i):
+    kind, *rest = e
+    lib = env["lib"]
+    if kind == "number":
+        return lib.asarray(rest[0], dtype=lib.float64)
+    if kind in ("item", "kept"):
+        name, at = rest if kind == "item" else ("z", rest[0])
+        return env[name][i if at == "i" else at]
+    if kind == "total":
+        return lib.sum(env[rest[0]]) * 0.125
+    if kind == "sin":
+        return lib.sin(value(rest[0], env, i) * 1.0)
+    a, b = value(rest[0], env, i), value(rest[1], env, i)
+    return a + b if kind == "add" else lib.tanh(a * b * 1.0)
+
+
+def run(statements, env, i):
+    for kind, *rest in statements:
+        if kind in ("set", "add"):
+            name, at, e = rest
+            at = i if at == "i" else at
+            if kind == "set":
+                env[name][at] = value(e, env, i)
+            else:
+                env[name][at] += value(e, env, i)
+        elif kind == "fill":
+            env[rest[0]][:] = env[rest[0]] * 0.5 + value(rest[1], env, i)
+        elif kind == "copy":
+            env["z"][...] = +env[rest[0]]
+        elif env["lib"] is np:
+            run_numpy(kind, rest, env, i)
+        else:
+            run_hop(kind, rest, env, i)
+
+
+def run_numpy(kind, rest, env, i):
+    if kind == "if":
+        run(rest[1] if value(rest[0], env, i) > 0.05 else rest[2], env, i)
+    elif kind == "call":
+        run(rest[1], env, i)
+    else:
+        for k in range(rest[0]):
+            run(rest[1], env, k)
+
+
+def run_hop(kind, rest, env, i):
+    n, body = rest[0], rest[1]
+    if kind == "if":
+        hop.cond(value(n, env, i) > 0.05, lambda: run(body, env, i), lambda: run(rest[2], env, i))
+    elif kind == "call":
+        n(lambda: run(body, env, i))()
+    elif kind == "scan":
+        hop.scan(lambda c, k: (c, run(body, env, k)), 0, hop.arange(n))
+    elif kind == "map":
+        hop.map(lambda k: run(body, env, k), hop.arange(n))
+    elif kind == "fori":
+        hop.fori_loop(0, n, lambda k, c: run(body, env, k), None)
+    else:
+        hop.while_loop(lambda k: (k < n) & (env["a"][0] < 1e9), lambda k: (run(body, env, k), k + 1)[1], 0)
+
+
+@unittest.skipIf(np is None, "NumPy is not installed")
+class RandomPrograms(Case):
+    def test_against_numpy(self):
+        seeds = int(os.environ.get("HOP_TEST_SEEDS", "60"))
+        x = np.asarray([0.3, -0.7, 1.1, 0.9])
+        for seed in range(seeds):
+            p = Random(seed)
+            with self.subTest(seed=seed, program=p.program):
+                expected = p(x)
+                for way in (hop.jit, lambda f: f):
+                    found = way(lambda v: p(v))(hop.asarray(x))
+                    for a, b in zip(found, expected, strict=True):
+                        self.close(a, b, 1e-9)
+                if seed % 3:
+                    continue
+
+                def weighted(v):
+                    return sum((k + 1) * y.sum() for k, y in enumerate(p(v)))
+
+                slopes = hop.jit(hop.grad(weighted))(hop.asarray(x))
+                for k in range(4):
+                    step = np.zeros(4)
+                    step[k] = 1e-6
+                    difference = (weighted(x + step) - weighted(x - step)) / 2e-6
+                    self.assertLessEqual(abs(slopes[k].item() - difference), 1e-5 * max(1, abs(difference)), k)
