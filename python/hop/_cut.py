@@ -28,7 +28,7 @@ def run(function, operands):
     known = _programs(function)
     known.uses += 1
     if known.loops or known.uses > _OFTEN or sum(x.size for x in operands) >= _MUCH:
-        return function.compile().run(operands)
+        return derived(function, "compile").run(operands)
     return function.interpret(operands)
 
 
@@ -52,7 +52,7 @@ def _program_of(text):
 
 
 def derived(function, method, *how):
-    """function.transform(*how) or function.halves(*how), made once for parts that are the same."""
+    """What this method of the function gives, made once for parts that are the same."""
     made = _programs(function).made
     if (method, *how) not in made:
         made[method, *how] = getattr(function, method)(*how)
