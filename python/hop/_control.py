@@ -4,8 +4,9 @@ run at once and loops are captured, compiled and run."""
 __all__ = ["cond", "switch", "while_loop", "fori_loop", "scan", "associative_scan", "map"]
 
 import builtins
+import functools
 
-from . import _arguments, _core, _dtypes, _effects, _plain, _shapes, tree
+from . import _arguments, _calls, _core, _dtypes, _effects, _plain, _shapes, tree
 from ._arguments import place, twins
 from ._errors import InvalidError, TracerError
 from ._ops import asarray, astype, ceil, concat, maximum, moveaxis
@@ -419,6 +420,12 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, s
     _arguments.text("while_loop: schedule", schedule)
     stack = _arguments.flag("while_loop: stack", stack)
     limit = None if max_trips is None else _arguments.extent("while_loop: max_trips", max_trips)
+    what = ("while_loop", limit, schedule, stack)
+    record = functools.partial(_while_loop, cond_fun, body_fun, limit, schedule, stack)
+    return _calls.loop(what, (cond_fun, body_fun), (init_val,), record)
+
+
+def _while_loop(cond_fun, body_fun, limit, schedule, stack, init_val):
     carry = _Carry("while_loop", init_val, called("the body", body_fun))
     k = len(carry.leaves)
 
@@ -480,6 +487,14 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
     """
     body_fun = _arguments.function("fori_loop: body_fun", body_fun)
     _arguments.text("fori_loop: schedule", schedule)
+    for name, b in (("lower", lower), ("upper", upper)):
+        if type(b) is not int:
+            _bound(f"fori_loop: {name}", b)
+    record = functools.partial(_fori_loop, body_fun, schedule)
+    return _calls.loop(("fori_loop", schedule), body_fun, (lower, upper, init_val), record, fixed=2)
+
+
+def _fori_loop(body_fun, schedule, lower, upper, init_val):
     bounds = [_bound(f"fori_loop: {name}", b) for name, b in (("lower", lower), ("upper", upper))]
     if _is_real(bounds[0]) or _is_real(bounds[1]):
         first, trips = bounds[0], maximum(ceil(bounds[1] - asarray(bounds[0])), 0)
@@ -546,9 +561,14 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, sched
         if length is None
         else _arguments.extent("scan: length", length, expected="a number of steps")
     )
+    dim = _arguments.integer("scan: dim", dim, expected="the number of an axis")
+    what = ("scan", length, reverse, dim, schedule)
+    return _calls.loop(what, f, (init, xs), functools.partial(_scan, f, length, reverse, dim, schedule))
+
+
+def _scan(f, length, reverse, dim, schedule, init, xs):
     slices, weak, xs_tree = raw_leaves(xs, "scan: xs")
     carry = _Carry("scan", init, called("the function", f))
-    dim = _arguments.integer("scan: dim", dim, expected="the number of an axis")
     n = _lengths("scan", xs, slices, length, dim)
     if not slices and n is None:
         raise ValueError("scan: there are no xs: length must say how many steps there are")
@@ -598,6 +618,11 @@ def associative_scan(fn, elems, reverse=False, axis=0):
     """
     fn = _arguments.function("associative_scan: fn", fn)
     reverse = _arguments.flag("associative_scan: reverse", reverse)
+    record = functools.partial(_associative_scan, fn, reverse, axis)
+    return _calls.loop(("associative_scan", reverse, type(axis), axis), fn, (elems,), record)
+
+
+def _associative_scan(fn, reverse, axis, elems):
     leaves, treedef = arrays_of(elems, "associative_scan: elems")
     if not leaves:
         raise ValueError("associative_scan: there are no arrays")
@@ -648,14 +673,19 @@ def map(f, xs, *, batch_size=None, sequential=False):
     """
     f = _arguments.function("map: f", f)
     sequential = _arguments.flag("map: sequential", sequential)
+    if batch_size is not None:
+        batch_size = _arguments.integer("map: batch_size", batch_size, 1, expected="a number of slices")
+    what = ("map", batch_size, sequential)
+    return _calls.loop(what, f, (xs,), functools.partial(_map, f, batch_size, sequential))
+
+
+def _map(f, batch_size, sequential, xs):
     leaves, weak, treedef = raw_leaves(xs, "map: xs")
     n = _lengths("map", xs, leaves, None)
     if not leaves:
         raise ValueError("map: there are no xs")
     if batch_size is not None:
-        return _map_in_batches(
-            f, xs, n, _arguments.integer("map: batch_size", batch_size, 1, expected="a number of slices")
-        )
+        return _map_in_batches(f, xs, n, batch_size)
     seen = []
 
     def body(*values):
