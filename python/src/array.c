@@ -159,7 +159,7 @@ PyObject *array_of_value(hop_val v, hop_place at)
     array_object *a = array_alloc(tracer_class);
     if (!a) return NULL;
     a->capture = frame_top()->serial;
-    if (frame_top()->cut) live_add(&frame_top()->live, &a->live, (PyObject *)a);
+    live_join(a->capture, &a->live, (PyObject *)a);
     a->value = v;
     a->made = at;
     const char *text = hop_type_text(v);
@@ -918,7 +918,7 @@ static PyObject *method_alias(PyObject *self, PyObject *unused)
         Py_DECREF(b);
         return NULL;
     }
-    if (a->live.link) live_add(&a->live.next, &b->live, (PyObject *)b);
+    live_join(b->capture, &b->live, (PyObject *)b);
     b->made = a->made;
     b->dtype = a->dtype;
     b->rank = a->rank;

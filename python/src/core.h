@@ -227,7 +227,9 @@ int callback_init(PyObject *module);
 
 /* ---- cuts (cut.c): elements of traced values ---- */
 
-void live_add(struct live **list, struct live *l, PyObject *of);
+/* Something of a capture that may be cut, if it is made in the function itself: what bodies make is gone when
+ * they end. */
+void live_join(uint64_t capture, struct live *l, PyObject *of);
 void live_remove(struct live *l);
 void live_end(struct frame *f); /* what is alive of a capture that has ended is in no list any more */
 /* The array with the elements of a traced value, a new reference: the captures that it belongs to are cut

@@ -6,7 +6,7 @@
 
 /* ---- what is alive ---- */
 
-void live_add(struct live **list, struct live *l, PyObject *of)
+static void live_add(struct live **list, struct live *l, PyObject *of)
 {
     *l = (struct live){ .next = *list, .link = list, .of = of };
     if (l->next) l->next->link = &l->next;
@@ -26,14 +26,21 @@ void live_end(struct frame *f)
     while (f->live) live_remove(f->live);
 }
 
-/* ---- may it be cut? ---- */
-
-static struct frame *frame_of(const array_object *a)
+static struct frame *frame_with(uint64_t serial)
 {
     struct frame *f = frame_top();
-    while (f && f->serial != a->capture) f = f->outer;
+    while (f && f->serial != serial) f = f->outer;
     return f;
 }
+static struct frame *frame_of(const array_object *a) { return frame_with(a->capture); }
+
+void live_join(uint64_t capture, struct live *l, PyObject *of)
+{
+    struct frame *f = frame_with(capture);
+    if (f && f->cut && f->depth == 1) live_add(&f->live, l, of);
+}
+
+/* ---- may it be cut? ---- */
 
 /* Whether what is alive has sizes that are no numbers, of which captures inside may speak. */
 static bool has_open_sizes(const struct frame *f)
@@ -120,9 +127,10 @@ static PyObject *operand_that_is(const struct frame *f, hop_val v)
 {
     Py_ssize_t given = f->given ? PyList_Size(f->given) : 0, hidden = PyList_Size(f->hidden);
     for (Py_ssize_t i = 0; i < given; i++)
-        if (f->params[i].id == v.id) return PyList_GetItem(f->given, i);
+        if (f->params[i].scope == v.scope && f->params[i].id == v.id) return PyList_GetItem(f->given, i);
     for (Py_ssize_t i = 0; i < hidden; i++)
-        if (f->values[i].value.id == v.id) return PyList_GetItem(f->hidden, i);
+        if (f->values[i].value.scope == v.scope && f->values[i].value.id == v.id)
+            return PyList_GetItem(f->hidden, i);
     return NULL;
 }
 

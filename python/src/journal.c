@@ -103,7 +103,7 @@ int array_trace(PyObject *self, hop_place at)
     PyMem_Free(a->dims);
     a->dims = dims;
     a->capture = frame_top()->serial;
-    if (frame_top()->cut) live_add(&frame_top()->live, &a->live, self);
+    live_join(a->capture, &a->live, self);
     a->value = v;
     a->made = at;
     a->number = false;

@@ -20,9 +20,7 @@ PyObject *size_of_dim(uint64_t capture, hop_dim d, hop_place made)
     s->capture = capture;
     s->dim = d;
     s->made = made;
-    struct frame *f = frame_top();
-    while (f && f->serial != capture) f = f->outer;
-    if (f && f->cut) live_add(&f->live, &s->live, (PyObject *)s);
+    live_join(capture, &s->live, (PyObject *)s);
     return (PyObject *)s;
 }
 static void size_dealloc(PyObject *self)

@@ -513,6 +513,131 @@ class Live(Case):
         self.close([g(2.0).item(), g(0.5).item(), g(3.0).item()], [12.0, -1.0, 27.0])
 
 
+class Bodies(Case):
+    """Operators that take functions, between cuts: with decisions of Python's and without them."""
+
+    def agree(self, make):
+        x = hop.asarray([1.0, 2.0, 3.0])
+        cut, plain = make(lambda v: v > 1e6), make(lambda v: False)
+
+        def twice(f):
+            return hop.grad(lambda x: hop.sum(hop.grad(f)(x)))
+
+        for of in (hop.grad, twice, lambda f: lambda x: hop.jvp(f, (x,), (x,))[1]):
+            self.close(of(cut)(x), of(plain)(x).tolist())
+
+    def test_writes_in_a_loop(self):
+        def make(decide):
+            def f(x):
+                y = x * x
+                z = y * 2
+                if decide(y[0]):
+                    return y[0]
+
+                def step(i, c):
+                    y[i] = c * z[i]
+                    return c + y[i] * x[i]
+
+                c = hop.fori_loop(0, 3, step, 1.0)
+                if decide(c):
+                    return c
+                return c * hop.sum(y) + hop.sum(z)
+
+            return f
+
+        self.agree(make)
+
+    def test_a_derivative_in_a_loop_of_what_the_loop_writes(self):
+        def make(decide):
+            def f(x):
+                y = x * x
+                if decide(y[0]):
+                    return y[0]
+
+                def step(c, v):
+                    s = hop.grad(lambda u: hop.sum(u * u * y) * v)(x)
+                    y[0] = y[0] * 0.5 + s[1] * 0.01
+                    return c + hop.sum(s), c
+
+                c, ys = hop.scan(step, 0.0, x)
+                return c + hop.sum(y) + hop.sum(ys)
+
+            return f
+
+        self.agree(make)
+
+    def test_branches_and_lanes(self):
+        def make(decide):
+            def f(x):
+                y = hop.sin(x)
+                if decide(y[0]):
+                    return y[0]
+                z = hop.cond(x[0] > 0, lambda: y * 2, lambda: y * 3)
+                if decide(z[0]):
+                    return z[0]
+                w = hop.cond(z[0] > 0, lambda: z * y, lambda: y)
+                out = hop.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * y), (0, x))[1]
+                if decide(out[0]):
+                    return out[0]
+                return hop.sum(w * y * out) + hop.sum(hop.vmap(lambda a, b: a * b * y[0])(z, y))
+
+            return f
+
+        self.agree(make)
+
+    def test_a_body_that_fails(self):
+        def make(decide):
+            def f(x):
+                y = x * x
+                if decide(y[0]):
+                    return y[0]
+                try:
+                    hop.scan(lambda c, v: (c + y @ hop.ones((2, 2)), v), 0.0, x)
+                except hop.InvalidError:
+                    pass
+                if decide(y[1]):
+                    return y[0]
+                return hop.sum(y * x)
+
+            return f
+
+        self.agree(make)
+
+    def test_jit_and_checkpoint(self):
+        def make(decide):
+            g = hop.jit(lambda a, b: hop.sum(a * b) * a)
+
+            def f(x):
+                y = hop.exp(x * 0.1)
+                if decide(y[0]):
+                    return y[0]
+                z = g(hop.checkpoint(lambda v: hop.sin(v) * y)(x), y)
+                if decide(z[0]):
+                    return z[0]
+                return hop.sum(g(z, x) * y)
+
+            return f
+
+        self.agree(make)
+
+    def test_in_place(self):
+        def make(decide):
+            def f(x):
+                total = hop.zeros(3)
+                for i in range(3):
+                    total[i] = x[i] * x[i]
+                    if decide(total[i]):
+                        break
+                    total *= 1.5
+                    other = total
+                    other[0] += x[2]
+                return hop.sum(total * x) + hop.sum(other)
+
+            return f
+
+        self.agree(make)
+
+
 class Refused(Case):
     def test_under_jit(self):
         with self.assertRaises(hop.TracerError):
