@@ -276,8 +276,8 @@ def filtered(part, then, other, over, holding=0):
     finally:
         _flow._thread.filters = before
     if state.differs(noted):
-        raise refused("a filter, of which only a run knows whether it holds, changes a variable or a container"
-                      ": write a loop with an if")  # fmt: skip
+        raise refused("a filter, of which only a run knows whether it holds, changes a variable or a "
+                      "container: write a loop with an if")  # fmt: skip
     return _flow._pick(test, lambda: filtered(part, then, other, over, holding + 1), other, part)
 
 

@@ -34,7 +34,7 @@ class _Loop:
     _MOST_ROUNDS = 64
 
     def __init__(self, state, line, what, certain, otherwise=None):
-        """certain: there is a round at least; otherwise: what is raised where rounds do not fit each other."""
+        """certain: there is a round at least; otherwise: what is raised where rounds do not fit."""
         self.state, self.line, self.what = state, line, what
         self.certain, self.otherwise = certain, otherwise
         self.lost, self.examples, self.tracked, self.numbers = {}, {}, set(), set()

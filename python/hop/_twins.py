@@ -118,7 +118,8 @@ def captured(capture, fun, cut=False):
             with calling(_in_bodies if cut else _itself, True, True):
                 return capture()
         except Exception as error:  # the user's function may answer a TracerError with another one
-            if not isinstance(error, TracerError) and _core.unknowns() == met or _core.cuts() != cuts:
+            plain = not isinstance(error, TracerError) and _core.unknowns() == met
+            if plain and not _is_about_keys(error) or _core.cuts() != cuts:
                 raise
         _effects.check_abandoned()
     with calling(twin, True, True):
@@ -127,9 +128,31 @@ def captured(capture, fun, cut=False):
         except TracerError as error:
             why = "" if error.wanted else _why_python(error.__traceback__)
             raise (TracerError(f"{error}{why}") if why else error) from None
+        except TypeError as error:
+            if not _is_about_keys(error):
+                raise
+            raise TracerError(
+                f"{_place(error.__traceback__)}a traced value cannot be a key of a dict, nor in a set: "
+                "which one it is is known only when the program runs"
+            ) from None
     if code is not None:
         _rewritten.add(code)
     return out
+
+
+def _is_about_keys(error):
+    """Whether Python has asked for the hash of a traced value."""
+    return type(error) is TypeError and str(error) == "unhashable type: 'Tracer'"
+
+
+def _place(trace):
+    """The line of the user's that an exception comes from."""
+    at = ""
+    while trace is not None:
+        if _package(trace.tb_frame.f_globals) != "hop":
+            at = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}: "
+        trace = trace.tb_next
+    return at
 
 
 def _inner(fun):

@@ -585,6 +585,14 @@ class Branches(Language):
         self.same(f, 0, 1, 5)
 
 
+    def test_keys(self):
+        def chosen(x):
+            return {True: 1.0, False: 2.0}[x > 0] + {0: x, 1: 5.0}[(x > 1) + 0]
+
+        self.same(chosen, 1.0, -1.0, 2.0)
+        self.refused(lambda x: len({x > 0, x > 1}), "cannot be a key of a dict, nor in a set")
+
+
 class Functions(Language):
     def test_closures(self):
         def f(x):
