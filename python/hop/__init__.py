@@ -34,6 +34,7 @@ _core.set_nodes(tree._NODES)
 from . import _ops  # noqa: E402
 from ._ops import *  # noqa: E402, F403
 from ._callback import *  # noqa: E402, F403
+from ._calls import *  # noqa: E402, F403
 from ._control import *  # noqa: E402, F403
 from ._dtypes import *  # noqa: E402, F403
 from ._errors import (  # noqa: E402
@@ -71,7 +72,7 @@ __all__ = [
     "Array", "Tracer", "Size",
     "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug",
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
-    *_callback.__all__, *_check.__all__, *_control.__all__, *_files.__all__,  # noqa: F405
+    *_callback.__all__, *_calls.__all__, *_check.__all__, *_control.__all__, *_files.__all__,  # noqa: F405
     *_function.__all__, *_jit.__all__, *_printing.__all__, *_sets.__all__,  # noqa: F405
     *_show.__all__, *_sources.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",

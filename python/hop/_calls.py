@@ -179,8 +179,11 @@ def _own_table(shared, fun, make=False):
 
 
 def clear_caches():
-    """Forgets the programs that transforms and loops outside of jit have made; each function made by jit has
-    a clear_cache of its own."""
+    """Forgets the programs that transforms and loops outside of jit have kept; a function made by jit has a
+    clear_cache of its own.
+
+    >>> hop.clear_caches()
+    """
     for every in list(_every):
         every.forget()
     _tables.clear()

@@ -112,7 +112,6 @@ _INSTEAD = {
     "NamedSharding": "there is one device, the CPU",
     "all_gather": "there are no named axes: use the array that hop.vmap is given, or gives",
     "axis_index": "there are no named axes: map over hop.arange(n), too",
-    "clear_caches": "use f.clear_cache() of what hop.jit gives",
     "config": (
         "there are no settings: float64 is there whenever dtype=hop.float64 asks for it, "
         "hop.disable_jit() makes functions plain Python, hop.check and hop.isnan find NaN"
