@@ -248,6 +248,20 @@ class Transform:
             return given.capture(fun, self.parts(given))
 
 
+_kinds = {}  # (class, what) -> Transform
+
+
+def one_of_its_kind(transform):
+    """The transform that was first made of those that do the same: guards of functions that are made of
+    others know it by its identity."""
+    try:
+        if len(_kinds) >= _MOST_TABLES:
+            _kinds.clear()
+        return _kinds.setdefault((type(transform), transform.what), transform)
+    except TypeError:
+        return transform
+
+
 def run(transform, table, fun, args, named):
     """A call of a transform of fun."""
     found = kept(table, fun, args, named)

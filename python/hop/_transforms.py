@@ -177,6 +177,7 @@ def _by_argument(in_tree, positions, leaves, argnums):
 
 def _transformed(transform, fun, text):
     """The function that calls of a transform of fun are calls of."""
+    transform = _calls.one_of_its_kind(transform)
     table = transform.table(fun)
 
     @_wrapper(fun, text)
@@ -829,7 +830,7 @@ def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_n
     if isinstance(axis_name, int):  # before there was such a parameter, this was the place of axis_size
         raise _arguments.wrong("vmap: axis_name", "a name; axis_size= says how long the axis is", axis_name)
     for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
-        for path, a in tree.leaves_with_path(axes):
+        for path, a in () if type(axes) is int else tree.leaves_with_path(axes):
             _arguments.integer(
                 f"vmap: {tree.path_text(path, what)}", a, expected="the number of an axis, or None"
             )
@@ -839,11 +840,17 @@ def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_n
     return _transformed(_Batched(in_axes, out_axes, axis_size), fun, "vmap")
 
 
+def _axes_key(axes):
+    if type(axes) is int:
+        return axes
+    leaves, treedef = tree.flatten(axes, lambda x: x is None)
+    return treedef, tuple(leaves)
+
+
 class _Batched(_calls.Transform):
     def __init__(self, in_axes, out_axes, axis_size):
         self.in_axes, self.out_axes, self.axis_size = in_axes, out_axes, axis_size
-        parts = [tree.flatten(axes, lambda x: x is None) for axes in (in_axes, out_axes)]
-        self.what = ("vmap", axis_size, *[(treedef, tuple(leaves)) for leaves, treedef in parts])
+        self.what = ("vmap", axis_size, *map(_axes_key, (in_axes, out_axes)))
 
     def plan(self, arguments):
         in_axes, n = self.in_axes, len(arguments.args)
