@@ -614,6 +614,9 @@ def differ(a, b, loop=False):
         return None if a is b else (described(a), described(b), "")
     if first != second:
         return _differences(a, b, first, second)
+    orders = _orders(a), _orders(b)
+    if orders[0] != orders[1]:
+        return f"a dict with the keys {orders[0][0]}", f"one with the keys {orders[1][0]}", ""
     numbers = False
     for x, y in zip(xs, ys):
         k, m = _control._kind(x), _control._kind(y)
@@ -626,6 +629,15 @@ def differ(a, b, loop=False):
             return described(x), described(y), ""
         numbers = True
     return _NUMBER if numbers else None
+
+
+def _orders(x):
+    """The keys of dicts in a tree, as they come: a loop sees their order."""
+    if isinstance(x, dict):
+        return [list(x), *[keys for y in x.values() for keys in _orders(y)]]
+    if isinstance(x, (list, tuple)):
+        return [keys for y in x for keys in _orders(y)]
+    return []
 
 
 def _differences(a, b, first, second):

@@ -528,6 +528,13 @@ class Branches(Language):
                 y = hop.concat([y, y])
             return y
 
+        def order(x):
+            table = {"a": x, "b": 1.0}
+            if x > 0:
+                table["a"] = table.pop("a") * 2
+            return list(table)[0] == "a"
+
+        self.refused(order, r"changes what is inside of table: .*a dict with the keys \['b', 'a'\]")
         self.refused(none, r"y: the if in line \d+ makes it None .* and a number f32\[\]")
         self.refused(text, r"kind: the if in line \d+ makes it 'b' .* and 'a'")
         self.refused(lengths, r"t: the if in line \d+ makes it a list of 2 .* and a list of 1")
