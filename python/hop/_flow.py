@@ -484,8 +484,35 @@ def _like(example):
     return tree.unflatten(treedef, [make() for make in makers])
 
 
+class Ordered(dict):
+    """A dict in a state: the order of its keys, which a loop over it sees, is part of the structure."""
+
+
+def _ordered(x):
+    if type(x) is dict:
+        return Ordered({k: _ordered(v) for k, v in x.items()})
+    return _rebuilt(x, _ordered)
+
+
+def _unordered(x):
+    if type(x) is Ordered:
+        return {k: _unordered(v) for k, v in x.items()}
+    return _rebuilt(x, _unordered)
+
+
+def _rebuilt(x, f):
+    if type(x) is not list and type(x) is not tuple:
+        return x
+    items = [f(y) for y in x]
+    return x if builtins.all(a is b for a, b in zip(items, x)) else type(x)(items)
+
+
 def _itself(x):
-    return x.thing if isinstance(x, _holders.Same) else x
+    return x.thing if isinstance(x, _holders.Same) else _unordered(x)
+
+
+def _insides(x):
+    return Ordered(x) if type(x) is dict else x
 
 
 class State:
@@ -526,8 +553,8 @@ class State:
 
     def get(self):
         own = [*self._get(), *[h.read() for h in self._cells]]
-        own = [x if i in self._spread else self._referred(x) for i, x in enumerate(own)]
-        return (*own, *[h.mapped(self._referred, h.read()) for h in self._holders])
+        own = [_ordered(x) if i in self._spread else self._referred(x) for i, x in enumerate(own)]
+        return (*own, *[h.mapped(self._referred, _insides(h.read())) for h in self._holders])
 
     def put(self, values):
         n, m = len(self._variables), len(self._variables) + len(self._cells)
@@ -538,7 +565,7 @@ class State:
             holder.write(holder.mapped(_itself, x))
 
     def _referred(self, x):
-        return _holders.Same(x) if id(x) in self._things else x
+        return _holders.Same(x) if id(x) in self._things else _ordered(x)
 
     def spread(self, i, *values):
         """Whether one of these values of a variable is a container of the state, of which what is inside
@@ -614,9 +641,6 @@ def differ(a, b, loop=False):
         return None if a is b else (described(a), described(b), "")
     if first != second:
         return _differences(a, b, first, second)
-    orders = _orders(a), _orders(b)
-    if orders[0] != orders[1]:
-        return f"a dict with the keys {orders[0][0]}", f"one with the keys {orders[1][0]}", ""
     numbers = False
     for x, y in zip(xs, ys):
         k, m = _control._kind(x), _control._kind(y)
@@ -631,15 +655,6 @@ def differ(a, b, loop=False):
     return _NUMBER if numbers else None
 
 
-def _orders(x):
-    """The keys of dicts in a tree, as they come: a loop sees their order."""
-    if isinstance(x, dict):
-        return [list(x), *[keys for y in x.values() for keys in _orders(y)]]
-    if isinstance(x, (list, tuple)):
-        return [keys for y in x for keys in _orders(y)]
-    return []
-
-
 def _differences(a, b, first, second):
     apart, _ = tree.compare(first, second)
     path = apart[0][0] if apart else ()
@@ -651,6 +666,8 @@ def _differences(a, b, first, second):
         except (KeyError, IndexError, AttributeError, TypeError):
             return described(a), described(b), ""
     where = f" at {tree.path_text(path)}" if path else ""
+    if isinstance(x, dict) and isinstance(y, dict) and set(x) == set(y):
+        return f"a dict with the keys {list(x)}", f"one with the keys {list(y)}", where
     return described(x), described(y), where
 
 
@@ -659,7 +676,7 @@ def described(x):
     if isinstance(x, _core.ArrayBase):
         return f"an array {x._type}" if x.ndim else f"a number {x._type}"
     if isinstance(x, (list, tuple, dict)):
-        return f"a {type(x).__name__} of {len(x)}"
+        return f"a {'dict' if type(x) is Ordered else type(x).__name__} of {len(x)}"
     return _arguments.found(x)
 
 

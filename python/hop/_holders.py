@@ -86,7 +86,7 @@ class _Dict(Holder):
         self.thing.update(items)
 
     def mapped(self, f, items):
-        return {k: f(x) for k, x in items.items()}
+        return type(items)({k: f(x) for k, x in items.items()})
 
     def _same(self, a, b):
         return len(a) == len(b) and all(x is y and p is q for (x, p), (y, q) in zip(a.items(), b.items()))

@@ -207,6 +207,20 @@ class Loops(Language):
 
         self.same(f, LONG)
 
+    def test_the_order_of_keys(self):
+        def f(xs):
+            seen, other = {"up": 0, "down": 0}, {"z": 0.0, "a": [1.0, {"y": 1.0, "b": 2.0}]}
+            for x in xs:
+                if x > 0:
+                    seen["up"] += 1
+                    other = {"z": x, "a": [x, {"y": x, "b": 3.0}]}
+                else:
+                    seen["down"] += 1
+            keys = [list(seen)[0] == "up", list(other)[0] == "z", list(other["a"][1])[0] == "y"]
+            return keys, seen, other
+
+        self.same(f, LONG)
+
     def test_an_object_of_the_function(self):
         class Box:
             pass
