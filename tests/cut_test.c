@@ -91,6 +91,42 @@ static void check_loop(void)
     hop_tensor_free(h.w);
 }
 
+/* The n-th allocation fails: the capture ends with that, and nothing else happens. */
+static int keep_part(void *env, hop_fn *part)
+{
+    CLAIM(!*(hop_fn **)env, "a part is handed over twice");
+    *(hop_fn **)env = hop_fn_ref(part);
+    return 0;
+}
+BODY(cut_once)
+{
+    hop_val y = hop_mul(in[0], hop_exp(in[0]));
+    int status = hop_cut(&y, 1, keep_part, env);
+    if (status) return status;
+    y = hop_parameter("f32[3]");
+    out[0] = hop_add(y, y);
+    return hop_failed();
+}
+static void check_memory(void)
+{
+    int failures = 0;
+    int64_t live = hop_live_allocations();
+    for (int n = 1; n < 400; n++) {
+        hop_fn *part = NULL, *last = NULL;
+        hop_fail_allocation(n);
+        int status = hop_capture(&last, "f(x: f32[3])", 1, cut_once, &part);
+        hop_fail_allocation(0);
+        failures += status != 0;
+        CLAIM(!status == (last != NULL), "status %d", status);
+        CLAIM(status || (part && hop_fn_params(part) == 1 && hop_fn_params(last) == 1), "other functions");
+        hop_fn_free(part);
+        hop_fn_free(last);
+        CLAIM(hop_live_allocations() == live, "allocation %d fails: %lld blocks leak", n,
+              (long long)(hop_live_allocations() - live));
+    }
+    CLAIM(failures > 10 && failures < 390, "%d of 400 allocations failed", failures);
+}
+
 /* ---- an inner function ---- */
 
 /* The inner function is cut: its part becomes a call in the outer one. */
@@ -203,6 +239,7 @@ int main(void)
                                            .out_types = { "f32[2]" },
                                            .expect = { { 5, 10 } } };
     check_loop();
+    check_memory();
     check_program(&nested);
     check_refusals();
     return tests_end();
