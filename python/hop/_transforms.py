@@ -8,6 +8,7 @@ __all__ = [
 
 import functools
 import re
+import types
 
 from . import _arguments, _calls, _core, _cut, _reuse, _shapes, tree
 from ._arguments import place
@@ -64,6 +65,8 @@ def _callable(fun, name):
 
 def _argnums(argnums, fun, name):
     """argnums as it is given, of a function that has such arguments."""
+    if type(fun) is types.FunctionType and type(argnums) is int and 0 <= argnums < fun.__code__.co_argcount:
+        return argnums
     numbers = _arguments.argument_numbers(f"{name}: argnums", argnums, fun)
     return numbers if isinstance(argnums, (tuple, list, set, frozenset, range)) else numbers[0]
 
@@ -830,7 +833,7 @@ def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_n
     if isinstance(axis_name, int):  # before there was such a parameter, this was the place of axis_size
         raise _arguments.wrong("vmap: axis_name", "a name; axis_size= says how long the axis is", axis_name)
     for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
-        for path, a in () if type(axes) is int else tree.leaves_with_path(axes):
+        for path, a in () if type(axes) is int and abs(axes) < 64 else tree.leaves_with_path(axes):
             _arguments.integer(
                 f"vmap: {tree.path_text(path, what)}", a, expected="the number of an axis, or None"
             )

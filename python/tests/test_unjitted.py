@@ -263,6 +263,16 @@ class State(Case):
                     way(X)
                 self.assertEqual(made, [])
 
+    def test_transforms_of_transforms_made_anew(self):
+        def call(k):
+            return hop.hessian(lambda x: hop.sum(x**3) * k)(X)
+
+        call(2.0)
+        with captures() as made:
+            self.equal(call(2.0), hop.diag(12 * X))
+        self.assertEqual(made, [])
+        self.equal(call(3.0), hop.diag(18 * X))
+
     def test_lambdas_made_anew(self):
         def call(k, w):
             return hop.grad(lambda x: hop.sum(x * w) * k)(X)
