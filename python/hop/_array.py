@@ -7,7 +7,7 @@ from sys import getrefcount
 
 from . import _core, _dtypes, _identity, _names, _printing
 from ._errors import TracerError
-from ._index import UNNAMED, IndexUpdate, check_named, getitem, setitem
+from ._index import UNNAMED, IndexUpdate, check_named, getitem, setitem, stored_into
 
 
 def _iterated(x):
@@ -238,7 +238,9 @@ _inside = _Inside()
 
 
 def _no_numpy(x):
-    at, made = _core.place(), x._made
+    at, made, said = _core.place(), x._made, stored_into()
+    if said:
+        return _core.unknown(TracerError(f"{at[0]}:{at[1]}: {said}"))
     return _core.unknown(
         TracerError(
             f"{at[0]}:{at[1]}: a traced value (made at {made[0]}:{made[1]}) cannot become a NumPy array "

@@ -408,6 +408,19 @@ def written_name(x):
     return target[1] if target else _arguments.name_of(x, frame) or "x"
 
 
+def stored_into():
+    """Why the statement a[i] = x of the user's that is at work cannot put a traced value into an array of
+    another library, for a message; None: there is no such statement."""
+    frame = _arguments.user_frame()
+    if frame is None or not _stores(frame):
+        return None
+    target, whole = _target(frame) or ("a[…]", "a")
+    return (
+        f"{target} = …: {whole} is no array of hop's and cannot hold a value that only a run knows: write to "
+        f"hop.asarray({whole}), or give {whole} to the function as an argument that it updates (jit(f, mut=…))"
+    )
+
+
 def _refused(x, why):
     name, at = written_name(x), _arguments.place()
     begun = "{}:{}".format(*_core.capture_place())

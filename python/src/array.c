@@ -598,6 +598,19 @@ static PyObject *method_tolist(PyObject *self, PyObject *unused)
     return list;
 }
 
+/* A statement that puts a traced value into an array of NumPy's asks for a number. */
+static bool raise_stored(hop_place at)
+{
+    PyObject *index = PyImport_ImportModule("hop._index");
+    PyObject *said = index ? PyObject_CallMethod(index, "stored_into", NULL) : NULL;
+    bool stored = said && said != Py_None;
+    PyErr_Clear();
+    if (stored) raise_unknown("%s:%d: %U", at.file, at.line, said);
+    Py_XDECREF(index);
+    Py_XDECREF(said);
+    return stored;
+}
+
 static PyObject *only_element(PyObject *self, const char *instead)
 {
     array_object *a = as_array(self);
@@ -606,6 +619,7 @@ static PyObject *only_element(PyObject *self, const char *instead)
         Py_XDECREF(known);
         if (number || PyErr_Occurred()) return number;
         hop_place at = user_place();
+        if (raise_stored(at)) return NULL;
         return raise_unknown("%s:%d: a traced value %s; it was made at %s:%d", at.file, at.line, instead,
                              a->made.file, a->made.line);
     }

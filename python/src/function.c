@@ -238,6 +238,22 @@ static int read_parameters(PyObject *names, PyObject *types, hop_place at, struc
     return 0;
 }
 
+/* Where the exception that is set is another library's answer to this one, this one. */
+static void raise_cause(PyObject *unknown)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    PyObject *cause = value ? PyException_GetCause(value) : NULL;
+    if (cause && cause == unknown) {
+        PyErr_SetObject((PyObject *)Py_TYPE(unknown), unknown);
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+    } else PyErr_Restore(type, value, trace);
+    Py_XDECREF(cause);
+}
+
 /* (Function, arrays used from outside, texts about sizes) of a capture that ended with a status. */
 static PyObject *captured(struct frame *f, hop_fn *fn, int status)
 {
@@ -246,6 +262,7 @@ static PyObject *captured(struct frame *f, hop_fn *fn, int status)
         hop_fn_free(fn);
         status = BODY_RAISED;
     }
+    if (status == BODY_RAISED && f->unknown) raise_cause(f->unknown);
     PyObject *made = status ? raise_status(status) : function_new(fn, f->callbacks);
     PyObject *hidden = made ? PyList_AsTuple(f->hidden) : NULL;
     PyObject *constraints = hidden ? PyList_AsTuple(f->constraints) : NULL;

@@ -602,8 +602,9 @@ class Outside(Case):
             n[0] = x
             return n + x
 
-        with self.assertRaises((TypeError, ValueError)):
-            f(1.0)
+        for g in (f, hop.jit(lambda x: f.__wrapped__(x * hop.ones(1)[0]))):
+            with self.assertRaisesRegex(hop.TracerError, r"n\[0\] = …: n is no array of hop's"):
+                g(1.0)
         self.assertEqual(n.tolist(), [0, 0, 0])
 
 
