@@ -770,8 +770,11 @@ def _of_kinds(x, kinds):
     out = []
     for leaf, kind in zip(leaves, kinds):
         if _control._kind(leaf) != kind:
-            leaf = _control._brought(leaf, kind)
-            leaf = leaf._marked(True) if kind[1] else leaf
+            if kind == (_dtypes.float64, True) and not isinstance(leaf, _core.ArrayBase):
+                leaf = float(leaf)  # stays a number of Python's
+            else:
+                leaf = _control._brought(leaf, kind)
+                leaf = leaf._marked(True) if kind[1] else leaf
         out.append(leaf)
     return tree.unflatten(treedef, out)
 

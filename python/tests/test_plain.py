@@ -136,6 +136,21 @@ class Snippets(Case):
             for found, expected in zip(f(*map(hop.asarray, args)), colorsys.rgb_to_hsv(*args)):
                 self.assertAlmostEqual(found.item(), expected, places=5)
 
+    def test_numbers_take_the_dtype_of_arrays(self):
+        def chosen(x):
+            few = 1 if x > 0 else 2
+            y = x
+            if x > 2:
+                y = 7.0 if x > 3 else 1
+            elif x > 1:
+                y = 0.5 if x > 1.5 else few
+            return y
+
+        f = hop.jit(chosen)
+        for x, expected in ((0.5, 0.5), (1.25, 1.0), (1.75, 0.5), (2.5, 1.0), (4.0, 7.0)):
+            self.equal(f(hop.asarray(x)), expected, hop.float32)
+            self.equal(f(hop.asarray(x, dtype=hop.float64)), expected, hop.float64)
+
     def test_arrays(self):
         xs = [float(i) for i in range(12)]
         self.equal(hop.jit(clipped)(hop.asarray(xs)), clipped(xs))
