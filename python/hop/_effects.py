@@ -6,7 +6,6 @@ after, and a difference is an error that names what changed and the line that ch
 Two things may change. A body may fill what it also reads, as caches do, if capturing it again changes nothing
 more. A function under jit may write down plain values that it does not read, once for each capture."""
 
-import builtins
 import collections
 import dis
 import enum
@@ -45,9 +44,30 @@ class _Kind:
         self.content, self.verb, self.key, self.opaque = content, verb, key, opaque
 
 
+class _Identity:
+    """A key or an element by what it is: comparing it, or hashing it, may run code of the user's."""
+
+    __slots__ = ("x",)
+
+    def __init__(self, x):
+        self.x = x
+
+    def __eq__(self, other):
+        return type(other) is _Identity and self.x is other.x
+
+    def __hash__(self):
+        return id(self.x)
+
+
+def _comparable(keys):
+    return keys if _PLAIN.issuperset(map(type, keys)) else [
+        k if type(k) in _PLAIN else _Identity(k) for k in keys
+    ]  # fmt: skip
+
+
 def _dict_items(x):
     cls = collections.OrderedDict if isinstance(x, collections.OrderedDict) else dict
-    return dict(cls.items(x)) if len(x) <= _MOST_ITEMS else len(x)
+    return dict(zip(_comparable(list(cls.keys(x))), cls.values(x))) if len(x) <= _MOST_ITEMS else len(x)
 
 
 def _row(x):
@@ -55,8 +75,7 @@ def _row(x):
 
 
 def _elements(x):
-    """The elements of a set by their identity: comparing them may run code of the user's."""
-    return {id(y): y for y in set.__iter__(x)} if len(x) <= _MOST_ITEMS else len(x)
+    return dict.fromkeys(_comparable(list(set.__iter__(x))), True) if len(x) <= _MOST_ITEMS else len(x)
 
 
 def _attributes(x):
@@ -170,10 +189,16 @@ def _random_class(x):
     return None
 
 
+
+def _item_text(text, key):
+    key = key.x if type(key) is _Identity else key
+    return f"{text}[{key!r}]" if is_key(key) else text
+
+
 # Methods of C's.
 _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 
-_DICT = _Kind(_dict_items, "changes", lambda text, k: f"{text}[{k!r}]" if is_key(k) else text)
+_DICT = _Kind(_dict_items, "changes", lambda text, k: _item_text(text, k))
 _ROW, _SET = _Kind(_row), _Kind(_elements)
 _OBJECT, _CLASS, _FUNCTION = (
     _Kind(content, "changes", lambda text, k: f"{text}.{k}")
@@ -284,15 +309,22 @@ def _changes(note):
 def _differ(note, before, now):
     if note.kind.opaque or type(before) is int or type(now) is int:
         return [] if before == now else [_Change(note, MISSING, before, now)]
-    if note.kind is _DICT and list(map(id, before)) != list(map(id, now)) and before.keys() == now.keys():
+    if note.kind is _DICT and list(before) != list(now) and before.keys() == now.keys():
         return [_Change(note, MISSING, before, now)]  # of the order alone
+    if list(before) == list(now) if isinstance(before, dict) else len(before) == len(now):
+        if _ids(before) == _ids(now):
+            return []
     if isinstance(before, dict):
         keys = [*before, *[k for k in now if k not in before]]
         pairs = [(k, before.get(k, MISSING), now.get(k, MISSING)) for k in keys]
     else:
-        longest = range(builtins.max(len(before), len(now)))
+        longest = range(max(len(before), len(now)))
         pairs = [(i, *[r[i] if i < len(r) else MISSING for r in (before, now)]) for i in longest]
     return [_Change(note, *pair) for pair in pairs if not _same(*pair[1:])]
+
+
+def _ids(content):
+    return list(map(id, content.values() if isinstance(content, dict) else content))
 
 
 class Notes:
@@ -308,7 +340,7 @@ class Notes:
     def _is_harmless(self, own):
         """Whether there is nothing to note, as a quick look tells."""
         code = getattr(self.fun, "__code__", None)
-        if _is_own(self.fun) or builtins.any(code in outer.quiet for outer in _active.notes):
+        if any(code in outer.quiet for outer in _active.notes):
             return True
         look = _Quick(self.fun, own)
         harmless = look.is_harmless()
@@ -397,7 +429,7 @@ def _follow(watch):
         for p in watch.places:
             if type(p.value).__module__ == "operator" and type(p.value).__name__ == "methodcaller":
                 names.add(p.value.__reduce__()[1][0])
-        found = {id(f): (text, f) for p in list(watch.places) for text, f in _hidden(p, names)}
+        found = {id(f): (text, f) for text, f in _hidden(watch.places, names)}
         if "globals" in names:
             spaces = {id(s): s for s in watch.spaces}.values()
             found.update({id(s[n]): (n, s[n]) for s in spaces for n in names if type(s.get(n)) in FUNCTIONS})
@@ -408,18 +440,21 @@ def _follow(watch):
         watch.also(fresh)
 
 
-def _hidden(p, names):
-    """(text, function) of those behind a value that its own code or Python itself calls."""
-    x, out = p.value, []
-    if type(x) is functools._lru_cache_wrapper:
-        out.append((p.text, x.__wrapped__))
-    elif type(x) in (set, frozenset):
-        out += [(f"{p.text}, {y.__qualname__}", y) for y in x if type(y) in FUNCTIONS]
-    elif not is_foreign(type(x).__module__) or isinstance(x, enum.Enum):
-        classes = type.__dict__["__mro__"].__get__(x if isinstance(x, type) else type(x))
-        classes += type.__dict__["__mro__"].__get__(type(x)) if isinstance(x, type) else ()
-        for cls in classes:
-            out += _called_in(cls, names) if not is_foreign(cls.__module__) else []
+def _hidden(places, names):
+    """(text, function) of those behind values that their own code or Python itself calls."""
+    out, classes = [], {}
+    for p in places:
+        x = p.value
+        if type(x) is functools._lru_cache_wrapper:
+            out.append((p.text, x.__wrapped__))
+        elif type(x) in (set, frozenset):
+            out += [(f"{p.text}, {y.__qualname__}", y) for y in x if type(y) in FUNCTIONS]
+        elif not is_foreign(type(x).__module__) or isinstance(x, enum.Enum):
+            cls = x if isinstance(x, type) else type(x)
+            classes[id(cls)] = cls
+    for cls in [*classes.values(), *map(type, classes.values())]:
+        for base in type.__dict__["__mro__"].__get__(cls):
+            out += _called_in(base, names) if not is_foreign(base.__module__) else []
     return [(text, f) for text, f in out if type(f) in FUNCTIONS]
 
 
@@ -483,7 +518,7 @@ def _outline(code):
     """Of a code object and those of functions made in it."""
     out = _Outline()
     out.names, out.globals, out.attributes, out.imports = {*code.co_names}, set(), set(), set()
-    out.cells, out.changes, out.codes = set(), builtins.bool(out.names & _CHANGING), {code}
+    out.cells, out.changes, out.codes = set(), bool(out.names & _CHANGING), {code}
     for i in dis.get_instructions(code):
         if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             out.globals.add(i.argval)
@@ -525,7 +560,7 @@ class _Quick:
     def __init__(self, fun, own=()):
         """own: names of variables that it may set."""
         self._todo, self._seen, self._left, self._own = [fun], set(), _MOST_VALUES, own
-        self._names, self._classes, self.codes = set(), [], set()
+        self._names, self._classes, self.codes = set(), {}, set()
         self.changes = self._can_change = False
 
     def is_harmless(self):
@@ -598,8 +633,7 @@ class _Quick:
     def _object(self, x, cls):
         self._can_change = True
         self._values(_attributes(x).values())
-        if cls not in self._classes:
-            self._classes.append(cls)
+        self._classes[id(cls)] = cls
 
     def _function(self, fun):
         if is_foreign(fun.__globals__.get("__name__")):
@@ -636,7 +670,7 @@ class _Quick:
     def _methods(self):
         """Methods whose names code has, and those that Python itself calls, are to be looked at."""
         before = len(self._todo)
-        for cls in self._classes:
+        for cls in self._classes.values():
             for base in type.__dict__["__mro__"].__get__(cls):
                 if is_foreign(base.__module__):
                     continue
@@ -674,7 +708,7 @@ def _sites(code):
         elif op in ("STORE_ATTR", "DELETE_ATTR"):
             out.append(("attribute", x.argval, _base(given, i - 1), line))
         elif op in _SUBSCRIPT:
-            constant = given[i - 1].opname == "LOAD_CONST"
+            constant = _is_constant(given[i - 1])
             out.append(("item", given[i - 1].argval if constant else MISSING, _base(given, i - 2), line))
         elif op == "CONTAINS_OP":
             out.append(("lookup", None, _base(given, i - 1), line))
@@ -690,6 +724,10 @@ def _sites(code):
     return out
 
 
+def _is_constant(instruction):
+    return instruction.opname in ("LOAD_CONST", "LOAD_SMALL_INT")
+
+
 def _is_in_place(instruction):
     return instruction.argrepr.endswith("=")
 
@@ -699,8 +737,8 @@ def _base(given, i):
     if i < 0:
         return None
     x = given[i]
-    if x.opname in ("BINARY_SUBSCR",) or x.opname == "BINARY_OP" and x.argrepr == "[]":
-        return repr(given[i - 1].argval) if given[i - 1].opname == "LOAD_CONST" else None
+    if x.opname == "BINARY_SUBSCR" or x.opname == "BINARY_OP" and x.argrepr == "[]":
+        return repr(given[i - 1].argval) if _is_constant(given[i - 1]) else None
     named = x.opname.startswith("LOAD_") and "CONST" not in x.opname
     return (x.argval[-1] if isinstance(x.argval, tuple) else x.argval) if named else None
 
@@ -741,7 +779,7 @@ def _rank(change, site):
 def _line(change, codes):
     """file:line where code makes a change, "" when that is not known."""
     found = [(_rank(change, site), site[3], code) for code in codes for site in _sites(code)]
-    best = builtins.max([rank for rank, _, _ in found], default=0)
+    best = max([rank for rank, _, _ in found], default=0)
     found = [f for f in found if f[0] == best]
     found = [f for f in found if f[2].co_name != "__init__"] or found
     lines = {(code.co_filename, line): None for _, line, code in found}
@@ -753,9 +791,9 @@ def _line(change, codes):
 def _is_read(change, codes):
     """Whether code looks up what it fills, as caches do."""
     found = [_reads_and_writes(change, _sites(code)) for code in codes]
-    if not builtins.any(writes for _, writes in found):  # by code that is not looked at
-        return builtins.any(reads for reads, _ in found)
-    return builtins.any(reads > 0 and writes for reads, writes in found)
+    if not any(writes for _, writes in found):  # by code that is not looked at
+        return any(reads for reads, _ in found)
+    return any(reads > 0 and writes for reads, writes in found)
 
 
 def _reads_and_writes(change, sites):
@@ -886,7 +924,7 @@ class watching:
                 return
             raise self._error(wrong[0]) from None
         body = id(self.notes.fun)
-        if builtins.all(map(self._is_filling, found)):
+        if all(map(self._is_filling, found)):
             filled = _active.filled[-1] if _active.filled else None
             if filled is not None and body not in filled:
                 filled.add(body)

@@ -1053,7 +1053,10 @@ class Taken(Case):
             def __eq__(self, other):
                 raise AssertionError("compared")
 
-            __hash__ = object.__hash__
+            def __hash__(self):
+                if asleep:
+                    raise AssertionError("hashed")
+                return 1
 
             def __getattr__(self, name):
                 raise AssertionError(f"asked for {name}")
@@ -1063,18 +1066,26 @@ class Taken(Case):
 
             __len__ = __iter__ = __bool__ = __repr__
 
-        table, row = {"loud": Loud(), Loud(): 1}, [Loud()]
+        asleep = False
+        table, row, some = {"loud": Loud(), Loud(): 1}, [Loud()], {Loud()}
+        asleep = True
 
         def body(c, x):
             row.append(Loud())
             row.pop()
-            return c + x * len(table) + len(row), x
+            return c + x * len(table) + len(row) * len(some), x
 
         self.close(hop.scan(body, 0.0, hop.ones(2))[0], 6.0)
 
         def changes(c, x):
-            table[Loud()] = 1
+            nonlocal asleep
+            asleep = False
+            table[Quiet()] = 1
+            asleep = True
             return c, x
+
+        class Quiet:
+            pass
 
         with self.assertRaisesRegex(hop.InvalidError, "changes table "):
             hop.scan(changes, 0.0, hop.ones(2))
