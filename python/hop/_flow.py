@@ -769,6 +769,8 @@ def _of_kinds(x, kinds):
     leaves, treedef = arrays_of_results(x)
     out = []
     for leaf, kind in zip(leaves, kinds):
+        if not isinstance(leaf, _core.ArrayBase) and kind[1] and kind[0].kind == "f":
+            leaf = float(leaf)  # as which it stays a number of Python's
         if _control._kind(leaf) != kind:
             if kind == (_dtypes.float64, True) and not isinstance(leaf, _core.ArrayBase):
                 leaf = float(leaf)  # stays a number of Python's

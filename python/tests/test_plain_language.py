@@ -578,6 +578,17 @@ class Branches(Language):
 
         self.same(unread, 1.0, -1.0)
 
+    def test_numbers_of_python_stay_such(self):
+        def f(x, b):
+            y = x
+            if b > 2:
+                y = 7.0 if x > 3 else 1
+            return y
+
+        self.same(f, (4.0, 3), (1.5, 3), (1.5, 1))
+        for dtype in (hop.float32, hop.float64):
+            self.assertEqual(hop.jit(f)(hop.asarray(4.0, dtype=dtype), hop.asarray(3)).dtype, dtype)
+
     def test_known_numbers_stay_known(self):
         def f(x):
             if x > 0:
