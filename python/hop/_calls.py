@@ -21,6 +21,7 @@ from ._guards import TELLING, Watch
 from ._keys import value_key
 from ._objects import MISSING, is_foreign, static_of
 from ._ops import asarray
+from ._errors import WriteError
 from ._trace import array_leaf, call_names, capture, codes, is_weak, raw_leaf
 
 _MOST_TABLES, _MOST_KINDS, _MOST_TRIES, _MOST_CHANGES = 256, 64, 4, 2
@@ -443,7 +444,11 @@ def loop(what, fun, args, record, fixed=0):
         return out
     if found.tries >= _MOST_TRIES:
         return record(*args)
-    return made(Loop(what, record, fixed), found, fun, args, {})
+    try:
+        return made(Loop(what, record, fixed), found, fun, args, {})
+    except WriteError:  # it updates arrays from outside, which are written after the run
+        found.tries = _MOST_TRIES
+        return record(*args)
 
 
 # ---- what a function does besides ----

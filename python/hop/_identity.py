@@ -138,8 +138,8 @@ def check_write(x):
             written = written_name(x)
             raise InvalidError(
                 f"{place()}{written}[…] = …: in Python {written} and {name} may be the same array: a "
-                "branch or a loop gave one of both, only a run knows which, and a write to the one would be one "
-                f"to the other; write to a copy ({written} = {written} + 0 before), or in each branch"
+                "branch or a loop gave one of both, only a run knows which, and a write to the one would be "
+                f"one to the other; write to a copy ({written} = {written} + 0 before), or in each branch"
             )
 
 

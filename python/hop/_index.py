@@ -417,7 +417,8 @@ def stored_into():
     target, whole = _target(frame) or ("a[…]", "a")
     return (
         f"{target} = …: {whole} is no array of hop's and cannot hold a value that only a run knows: write to "
-        f"hop.asarray({whole}), or give {whole} to the function as an argument that it updates (jit(f, mut=…))"
+        f"hop.asarray({whole}), or give {whole} to the function as an argument that it updates "
+        "(jit(f, mut=…))"
     )
 
 

@@ -1163,4 +1163,5 @@ class RandomPrograms(Case):
                     step = np.zeros(4)
                     step[k] = 1e-6
                     difference = (weighted(x + step) - weighted(x - step)) / 2e-6
-                    self.assertLessEqual(abs(slopes[k].item() - difference), 1e-5 * max(1, abs(difference)), k)
+                    error = abs(slopes[k].item() - difference)
+                    self.assertLessEqual(error, 1e-5 * max(1, abs(difference)), k)
