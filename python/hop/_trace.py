@@ -284,7 +284,7 @@ def capture(
     t.leaves, t.weak, t.in_tree = leaves, weak, in_tree
     t.name = getattr(fun, "__name__", type(fun).__name__)
     t.names, seen = parameter_names(in_tree, roots), []
-    once = (lambda: cut.was_cut) if parts is not None else None
+    once = None if parts is None else lambda asked=_core.asked(): _core.asked() != asked
     watching = _effects.watching(*getattr(fun, "_partly", (fun, None)), jit=jit, once=once)
 
     def flat(*values):
@@ -299,10 +299,7 @@ def capture(
 
     name, types = function_name(fun) + sizes, list(leaves if types is None else types)
 
-    cut = None
-
     def record():
-        nonlocal cut
         if parts is None:
             return _capture_writing(flat, name, t.names, types, hints, may_write)
         cut = parts()

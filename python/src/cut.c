@@ -242,7 +242,7 @@ static void cut_failed(struct cut *c)
     hide_frames();
 }
 
-static _Thread_local long n_cuts; /* made so far */
+static _Thread_local long n_cuts, n_asked; /* cuts so far, and values whose elements Python asked for */
 
 /* The capture begins anew: what was recorded and what it took in from outside is another function's. */
 static int frame_cut(struct frame *f)
@@ -290,6 +290,7 @@ PyObject *array_elements(array_object *a)
         return NULL;
     }
     PyObject *x = Py_NewRef((PyObject *)a);
+    n_asked++;
     while (x && as_array(x)->capture) {
         PyObject *next = Py_XNewRef(one_out(as_array(x)));
         Py_DECREF(x);
@@ -384,6 +385,15 @@ static PyObject *cuts(PyObject *self, PyObject *unused)
     return PyLong_FromLong(n_cuts);
 }
 
+/* asked(): how often Python was given elements of traced values in this thread, also where nothing had to run
+ * for them */
+static PyObject *asked(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    return PyLong_FromLong(n_asked);
+}
+
 /* behind_cut(): whether part of a program being captured has run, and it cannot be cut here */
 static PyObject *behind_cut(PyObject *self, PyObject *unused)
 {
@@ -396,6 +406,7 @@ static PyObject *behind_cut(PyObject *self, PyObject *unused)
 
 static PyMethodDef functions[] = {
     { "cuts", cuts, METH_NOARGS, "how many cuts this thread has made" },
+    { "asked", asked, METH_NOARGS, "how often Python was given elements of traced values" },
     { "behind_cut", behind_cut, METH_NOARGS,
       "whether part of a program being captured has run, and it cannot be cut here" },
     { NULL, NULL, 0, NULL },

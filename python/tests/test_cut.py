@@ -352,6 +352,13 @@ class Effects(Case):
         self.close([g(2.0).item(), g(3.0).item()], [4.0, 6.0])
         self.assertEqual(calls, [2.0, 3.0])
 
+        def of_an_argument(x):
+            calls.append(1.0)
+            return x * float(x)
+
+        self.close([hop.grad(of_an_argument)(v).item() for v in (2.0, 3.0, 2.0)], [2.0, 3.0, 2.0])
+        self.assertEqual(calls, [2.0, 3.0, 1.0, 1.0, 1.0])
+
     def test_checks(self):
         def f(x):
             hop.check(x < 0, "below zero: {}", x)
