@@ -91,9 +91,10 @@ def unknown(what, expected, x):
 
 class _Twins(threading.local):
     """of: what gives the function that is called in place of one of the user's, in a capture; control:
-    whether plain control flow may become operators; tried: whether a capture around sees to that."""
+    whether plain control flow may become operators; tried: whether a capture around sees to that;
+    cuts: how many cuts (_cut.py) there were when it began."""
 
-    of, control, tried = staticmethod(lambda fun: fun), True, False
+    of, control, tried, cuts = staticmethod(lambda fun: fun), True, False, 0
 
 
 twins = _Twins()

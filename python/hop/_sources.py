@@ -155,7 +155,7 @@ def iterated(x):
     """A traced array is gone over slice by slice. Where that are many, a capture that may be done again with
     loops as operators is."""
     twins = _arguments.twins
-    again = twins.control and twins.tried and not _core.behind_cut()
+    again = twins.control and twins.tried and not _core.behind_cut() and _core.cuts() == twins.cuts
     if again and as_source(x) is not None and not rewriting():
         raise _core.unknown(TracerError(
             f"{place()}an array of type {x._type} has more than {_FEW} slices to go over: they are a loop, "

@@ -75,14 +75,16 @@ class calling:
 
     def __enter__(self):
         twins = _arguments.twins
-        self._before = twins.of, twins.control, twins.tried
-        twins.of, twins.control, twins.tried = self._mode
+        self._before = twins.of, twins.control, twins.tried, twins.cuts
+        twins.of, twins.control, tried = self._mode
+        twins.cuts = twins.cuts if twins.tried else _core.cuts()
+        twins.tried = tried
 
     def __exit__(self, kind, error, trace):
         twins = _arguments.twins
         if not twins.control and isinstance(error, TracerError):
             error.wanted = True
-        twins.of, twins.control, twins.tried = self._before
+        twins.of, twins.control, twins.tried, twins.cuts = self._before
 
 
 def _itself(fun):

@@ -151,6 +151,13 @@ class Snippets(Case):
             self.equal(f(hop.asarray(x)), expected, hop.float32)
             self.equal(f(hop.asarray(x, dtype=hop.float64)), expected, hop.float64)
 
+    def test_many_slices_behind_a_number(self):
+        def f(v):
+            return sum([s * s for s in v]) if v[1] > 0 else v[0]
+
+        self.equal(hop.grad(f)(hop.arange(10.0)), [2.0 * i for i in range(10)])
+        self.equal(hop.jit(hop.grad(f))(hop.arange(10.0)), [2.0 * i for i in range(10)])
+
     def test_arrays(self):
         xs = [float(i) for i in range(12)]
         self.equal(hop.jit(clipped)(hop.asarray(xs)), clipped(xs))
