@@ -853,7 +853,9 @@ def _axes_key(axes):
 class _Batched(_calls.Transform):
     def __init__(self, in_axes, out_axes, axis_size):
         self.in_axes, self.out_axes, self.axis_size = in_axes, out_axes, axis_size
-        self.what = ("vmap", axis_size, *map(_axes_key, (in_axes, out_axes)))
+        # a size that is no number means something in one capture alone
+        size = axis_size if axis_size is None or isinstance(axis_size, int) else object()
+        self.what = ("vmap", size, *map(_axes_key, (in_axes, out_axes)))
 
     def plan(self, arguments):
         in_axes, n = self.in_axes, len(arguments.args)

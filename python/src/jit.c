@@ -519,7 +519,11 @@ static PyObject *run_entry(const struct entry *e, struct flat *f)
         if (!a) return NULL;
         if (!flat_leaf(f, a)) return PyErr_NoMemory();
     }
-    if (e->fixed && !leave_out_fixed(e->fixed, f)) return NULL;
+    if (e->fixed && !leave_out_fixed(e->fixed, f)) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return NULL;
+        PyErr_Clear(); /* the slow way names the argument */
+        return Py_NewRef(Py_NotImplemented);
+    }
     if (f->n_leaves != exe->n_in) {
         PyErr_SetString(PyExc_RuntimeError, "a program was kept under the wrong types");
         return NULL;

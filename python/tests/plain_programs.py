@@ -85,7 +85,8 @@ class Program:
         self._inside("u = w" if self._alias else "u = v * 2")
         self._inside("table = {'p': x, 'q': y}", f"row = [x, {self._literal()}]", "count = 0")
         self._inside("def near(p):", f"    return {self._closure()}")
-        self._inside("def fill(t, i, p):", "    if p > x:", "        t[i] = p", "    else:", "        t[0] += 1")
+        self._inside("def fill(t, i, p):", "    if p > x:", "        t[i] = p")
+        self._inside("    else:", "        t[0] += 1")
         self._inside("def note(p):", "    nonlocal count", "    count += 1", "    return p")
         self._returned = self._one("{}", "({}, w)", "{{'number': {}, 'vector': w}}", "[{}, count]")
         self._items = True

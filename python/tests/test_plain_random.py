@@ -102,7 +102,8 @@ class Attempt:
         out = hop.jit(hop.vmap(self.function), **self.options)(*lanes)
         for i, call in enumerate(self.calls):
             lane = hop.tree.map(lambda x: x[i], out)  # noqa: B023
-            self.compare(f"lane {i} of vmap, f{call}", leaves(lane), leaves(self.plain(call)), self.tolerance(out))
+            expected = leaves(self.plain(call))
+            self.compare(f"lane {i} of vmap, f{call}", leaves(lane), expected, self.tolerance(out))
 
     def gradients(self):
         def loss(a, b, v):
