@@ -831,6 +831,31 @@ int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_sp
 int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in,
                    int n_in);
 
+/* A call of `body` whose derivatives, or whose way over one more dim, the user gives as functions (captured,
+ * read or transformed before). Whichever are given, every transform works; NULL: there is none.
+ *   forward   (inputs…) -> (results…, saved…), run in place of the body where a gradient is taken; without
+ *             one the inputs are saved
+ *   backward  (saved…, cotangent of each float result…) -> (cotangent of each input in `gives`…); cotangents
+ *             that are zero come as zeros
+ *   jvp       (inputs…, tangent of each float input…) -> (results…, tangent of each float result…)
+ *   batch     (inputs, each with one more leading dim…) -> (results, each with that dim…)
+ * With a backward alone the jvp is its transpose (it must be linear in the cotangents), or, with
+ * tangent_of_body, the derivative of the body. With a jvp alone the gradient is its transpose. */
+typedef struct hop_custom_spec {
+    hop_fn *body, *forward, *backward, *jvp, *batch;
+    const hop_val *in;
+    int n_in;
+    const int *gives; /* numbers of float inputs, ascending; NULL: all of them */
+    int n_gives;
+    /* So many of the last inputs are what the body uses from outside, without rules of their own: where one
+     * of them is differentiated, the rules are wrong, and that is an error. */
+    int n_closed;
+    int tangent_of_body;
+    void *reserved[4];
+} hop_custom_spec;
+#define hop_custom(...) hop_custom_at(HOP_HERE, __VA_ARGS__)
+int hop_custom_at(hop_place at, hop_val *results, int n_results, const hop_custom_spec *spec);
+
 /* ---- assignable arrays ----
  *
  * A variable is a value whose content changes: operators read what it holds at that moment. Bodies may assign

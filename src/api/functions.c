@@ -312,16 +312,21 @@ struct call_fn_args {
     int n_out;
 };
 
-static void rule_call(struct emission *e)
+static struct called_fn imported(struct emission *e, hop_fn *given, const char *what)
 {
-    const struct call_fn_args *a = e->args;
-    struct hop_fn *f = check_fn(a->f, "call");
+    struct hop_fn *f = check_fn(given, what);
     pthread_mutex_lock(&f->shared->lock);
     hop_cleanup_push(unlock_module, f->shared);
     uint32_t fn = import_function(e->b->m, f->shared->m, f->fn);
     hop_cleanup_pop(f->shared);
     unlock_module(f->shared);
-    emit_call(e, fn, f->around, f->n_around);
+    return (struct called_fn){ fn, f->around, f->n_around };
+}
+
+static void rule_call(struct emission *e)
+{
+    const struct call_fn_args *a = e->args;
+    emit_call(e, imported(e, a->f, "call"));
 }
 
 int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in,
@@ -358,4 +363,48 @@ int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *
         else status = hop_assign_at(at, in[map->updates[k]], all[k]);
     }
     return status;
+}
+
+/* ---- calls with rules ---- */
+
+static void rule_custom(struct emission *e)
+{
+    const hop_custom_spec *s = e->args;
+    struct {
+        hop_fn *fn;
+        const char *what;
+    } all[CUSTOM_RULES] = { { s->forward, "custom: forward" },
+                            { s->backward, "custom: backward" },
+                            { s->jvp, "custom: jvp" },
+                            { s->batch, "custom: batch" } };
+    struct called_fn rules[CUSTOM_RULES];
+    for (int r = 0; r < CUSTOM_RULES; r++) {
+        rules[r] = (struct called_fn){ HOP_NONE, NULL, 0 };
+        if (all[r].fn) rules[r] = imported(e, all[r].fn, all[r].what);
+    }
+    struct attr gives = A_NONE;
+    if (s->gives) {
+        uint32_t *list = ARENA_NEW(&e->b->arena, uint32_t, (uint32_t)s->n_gives);
+        for (int i = 0; i < s->n_gives; i++) list[i] = (uint32_t)s->gives[i];
+        gives = A_INTS(list, (uint32_t)s->n_gives);
+    }
+    emit_custom(e, imported(e, s->body, "custom: body"), rules, &gives, (uint32_t)s->n_closed,
+                s->tangent_of_body != 0);
+}
+
+int hop_custom_at(hop_place at, hop_val *results, int n_results, const hop_custom_spec *spec)
+{
+    if (!spec || n_results < 0 || (n_results && !results) || spec->n_in < 0 || (spec->n_in && !spec->in))
+        return hop_fail_at(at, "custom: expected a specification, arguments and a place for each result, "
+                               "found NULL");
+    for (int i = 0; i < n_results; i++) results[i] = (hop_val){ 0, 0 };
+    if (!spec->body) return hop_fail_at(at, "custom: expected a body, found NULL");
+    if (spec->n_gives < 0 || spec->n_closed < 0) return hop_fail_at(at, "custom: a count is negative");
+    const hop_fn *all[] = { spec->body, spec->forward, spec->backward, spec->jvp, spec->batch };
+    for (size_t i = 0; i < HOP_COUNT(all); i++)
+        if (all[i] && all[i]->magic == FN_MAGIC && all[i]->map.n_results > all[i]->map.n_visible)
+            return hop_fail_at(at,
+                               "custom: a function of it updates an argument, which is not possible here");
+    return capture_emit(at, "custom", rule_custom, spec, spec->in, (uint32_t)spec->n_in, results,
+                        (uint32_t)n_results);
 }

@@ -423,6 +423,15 @@ dim import_size(struct module *to, const struct module *from, dim d, const dim *
 
 /* Emits a call of a function of the capture's module (control.c). around: what its symbols were when it was
  * captured; those that no argument binds are that. */
-void emit_call(struct emission *e, uint32_t fn, const hop_dim *around, uint32_t n_around);
+struct called_fn {
+    uint32_t fn;           /* HOP_NONE: none */
+    const hop_dim *around; /* what its symbols are that it takes as sizes */
+    uint32_t n_around;
+};
+void emit_call(struct emission *e, struct called_fn f);
+/* A call with rules, in the order of the attributes of `custom`: forward, backward, jvp, batch. */
+enum { CUSTOM_RULES = 4 };
+void emit_custom(struct emission *e, struct called_fn body, const struct called_fn rules[CUSTOM_RULES],
+                 const struct attr *gives, uint32_t n_closed, bool tangent_of_body);
 
 #endif

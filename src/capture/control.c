@@ -538,22 +538,31 @@ int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_sp
     return control(at, "call", do_call, results, n_results, spec);
 }
 
-void emit_call(struct emission *e, uint32_t fn, const hop_dim *around, uint32_t n_around)
+/* What the outer symbols of a function are here, HOP_NONE where arguments tell. */
+static dim *called_dims(struct emission *e, struct called_fn c)
 {
-    const struct fn *f = module_fn(e->b->m, fn);
-    val *in = ARENA_NEW(&e->b->arena, val, e->n);
+    const struct fn *f = module_fn(e->b->m, c.fn);
     dim *dims = ARENA_NEW(&e->b->arena, dim, f->n_outer_symbols);
     for (uint32_t k = 0; k < f->n_outer_symbols; k++) {
-        bool is_around = f->symbols[k].origin == SYMBOL_DIM && k < n_around;
-        dims[k] = is_around && around[k].scope != HANDLE_NONE ? resolve_dim(e->s, around[k]) : HOP_NONE;
+        bool is_around = f->symbols[k].origin == SYMBOL_DIM && k < c.n_around;
+        dims[k] = is_around && c.around[k].scope != HANDLE_NONE ? resolve_dim(e->s, c.around[k]) : HOP_NONE;
     }
+    return dims;
+}
+
+static void emit_called(struct emission *e, struct called_fn c, enum op op, const struct attr *attrs)
+{
+    const struct fn *f = module_fn(e->b->m, c.fn);
+    val *in = ARENA_NEW(&e->b->arena, val, e->n);
+    dim *dims = called_dims(e, c);
     if (f->n_params != e->n) capture_throw("the function takes %u arguments, given %u", f->n_params, e->n);
     for (uint32_t i = 0; i < e->n; i++)
         in[i] = operand_as(e->b, &e->in[i], (enum dtype)type_get(e->b->m, value_type(f, i)).dtype);
-    struct region_in r = { .fn = fn, .operands = in, .n_operands = e->n, .dims = dims };
+    struct region_in r = { .fn = c.fn, .operands = in, .n_operands = e->n, .dims = dims };
     struct node_in node = {
-        .op = OP_invoke_subgraph,
+        .op = (uint16_t)op,
         .groups = (const uint32_t[1]){ 0 },
+        .attrs = attrs,
         .regions = &r,
         .n_regions = 1,
     };
@@ -561,6 +570,34 @@ void emit_call(struct emission *e, uint32_t fn, const hop_dim *around, uint32_t 
     if (e->n_out > f->n_results)
         capture_throw("the function has %u results, asked for %u", f->n_results, e->n_out);
     for (uint32_t i = 0; i < e->n_out; i++) e->out[i] = first + i;
+}
+
+void emit_call(struct emission *e, struct called_fn f) { emit_called(e, f, OP_invoke_subgraph, NULL); }
+
+void emit_custom(struct emission *e, struct called_fn body, const struct called_fn rules[CUSTOM_RULES],
+                 const struct attr *gives, uint32_t n_closed, bool tangent_of_body)
+{
+    struct module *m = e->b->m;
+    struct attr attrs[CUSTOM_ATTRS] = { 0 };
+    vec(dim) sizes = { 0 };
+    for (uint32_t r = 0; r < CUSTOM_RULES; r++) {
+        if (rules[r].fn == HOP_NONE) continue;
+        const struct fn *f = module_fn(m, rules[r].fn);
+        const dim *dims = called_dims(e, rules[r]);
+        attrs[CUSTOM_FORWARD + r] = A_FN(rules[r].fn);
+        for (uint32_t k = 0; k < f->n_outer_symbols; k++) {
+            if (f->symbols[k].origin != SYMBOL_DIM) continue;
+            if (dims[k] == HOP_NONE)
+                capture_throw("a rule takes the size '%s', which no parameter of it tells",
+                              module_text(m, f->symbols[k].name));
+            vec_push(&e->b->arena, &sizes, dims[k]);
+        }
+    }
+    attrs[CUSTOM_GIVES] = *gives;
+    if (n_closed) attrs[CUSTOM_CLOSED] = A_INT(n_closed);
+    if (sizes.len) attrs[CUSTOM_SIZES] = A_DIMS(sizes.data, sizes.len);
+    if (tangent_of_body) attrs[CUSTOM_TANGENT] = A_WORD(TANGENT_BODY);
+    emit_called(e, body, OP_custom, attrs);
 }
 
 /* ---- scan, map ---- */

@@ -66,8 +66,11 @@ static struct place import_place(struct import *i, struct place p)
     return p;
 }
 
+static uint32_t import_one(struct import *i, uint32_t fn);
+
 static struct attr import_attr(struct import *i, struct attr a, const dim *symbols)
 {
+    if (a.kind == ATTR_FN) a.i = import_one(i, (uint32_t)a.i);
     if (a.kind == ATTR_DIM) a.i = import_dim(i, (dim)a.i, symbols);
     if (a.kind == ATTR_STRING) a.i = import_string(i, (uint32_t)a.i);
     if (a.kind == ATTR_CONST) {
@@ -81,8 +84,6 @@ static struct attr import_attr(struct import *i, struct attr a, const dim *symbo
     }
     return a;
 }
-
-static uint32_t import_one(struct import *i, uint32_t fn);
 
 static void import_node(struct import *i, struct builder *b, const struct fn *f, const struct node *n,
                         val *values, dim *symbols)
@@ -121,14 +122,24 @@ static void import_node(struct import *i, struct builder *b, const struct fn *f,
     }
 }
 
+/* The functions that a function's nodes run or name. */
+static void import_used(struct import *i, const struct fn *f)
+{
+    for (uint32_t k = 0; k < f->n_regions; k++) import_one(i, f->regions[k].fn);
+    for (uint32_t k = 0; k < f->n_nodes; k++) {
+        const struct node *n = fn_node(f, k);
+        for (uint32_t a = 0; a < node_row(n)->sig.n_attrs; a++)
+            if (node_attr(f, n, a)->kind == ATTR_FN) import_one(i, (uint32_t)node_attr(f, n, a)->i);
+    }
+}
+
 static uint32_t import_one(struct import *i, uint32_t fn)
 {
     uint64_t key[4] = { MEMO_TAG, i->from->serial, fn, 0 };
     union memo_value known;
     if (memo_get(i->to, key, &known)) return known.fn;
     const struct fn *f = module_fn(i->from, fn);
-    for (uint32_t k = 0; k < f->n_regions; k++)
-        import_one(i, f->regions[k].fn); /* before this builder begins: builders end newest first */
+    import_used(i, f); /* before this builder begins: builders end newest first */
     struct builder b;
     builder_begin(&b, i->to, NULL);
     b.fn_place = import_place(i, f->place);

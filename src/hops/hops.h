@@ -80,6 +80,11 @@ static inline struct tensor *eval_new_stack(const struct eval *e, uint32_t k, in
     return tensor_new((enum dtype)t.dtype, t.rank, dims);
 }
 
+/* Columns of rows whose one region runs once on its own operands: its results are theirs; sizes that only the
+ * body knows become symbols that the node binds. */
+void call_infer(struct infer *in);
+void call_eval(struct eval *e);
+
 /* ---- transforms ---- */
 
 typedef vec(val) val_list; /* in the arena of the builder that its values are of */

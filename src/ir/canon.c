@@ -134,6 +134,8 @@ static void constant(struct walk *w, uint32_t index)
     wide(w, hash[1]);
 }
 
+static void function(struct walk *w, uint32_t fn);
+
 static void attribute(struct walk *w, const struct attr *a)
 {
     word(w, a->kind);
@@ -150,11 +152,10 @@ static void attribute(struct walk *w, const struct attr *a)
     case ATTR_DIM: dimension(w, (dim)a->i); return;
     case ATTR_STRING: string(w, (uint32_t)a->i); return;
     case ATTR_CONST: constant(w, (uint32_t)a->i); return;
+    case ATTR_FN: function(w, (uint32_t)a->i); return;
     default: wide(w, (uint64_t)a->i); return; /* numbers, and reals by their bits */
     }
 }
-
-static void function(struct walk *w, uint32_t fn);
 
 static void node(struct walk *w, const struct fn *f, const struct node *n)
 {

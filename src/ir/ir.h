@@ -154,6 +154,7 @@ enum attr_kind {
     ATTR_STRING, /* i: string id */
     ATTR_CONST,  /* i: index of a module constant */
     ATTR_WORD,   /* i: index into the words of the attribute's specification */
+    ATTR_FN,     /* i: a function that the row's rules use; running the node does not */
     ATTR_SCALAR  /* only in specifications: an ATTR_INT or ATTR_REAL literal */
 };
 struct attr {
@@ -431,6 +432,7 @@ void copier_body(struct copier *c, val *results);
 #define A_DTYPE(t) ((struct attr){ .kind = ATTR_DTYPE, .i = (t) })
 #define A_WORD(w) ((struct attr){ .kind = ATTR_WORD, .i = (w) })
 #define A_STRING(s) ((struct attr){ .kind = ATTR_STRING, .i = (s) })
+#define A_FN(f) ((struct attr){ .kind = ATTR_FN, .i = (f) })
 #define A_CONST(c) ((struct attr){ .kind = ATTR_CONST, .i = (c) })
 #define A_INTS(p, count) ((struct attr){ .kind = ATTR_INTS, .n = (count), .list = (p) })
 #define A_DIMS(p, count) ((struct attr){ .kind = ATTR_DIMS, .n = (count), .list = (p) })

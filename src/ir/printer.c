@@ -435,6 +435,7 @@ static void put_attr(struct printer *p, const struct shown *s, const struct attr
     case ATTR_DTYPE: put_str(t, dtype_info[a->i].name); break;
     case ATTR_STRING: put_quoted(t, module_text(p->m, (uint32_t)a->i)); break;
     case ATTR_WORD: put_str(t, spec->words[a->i]); break;
+    case ATTR_FN: put_name(p, '@', p->fn_names[a->i]); break;
     default:
         if (p->const_names[a->i]) put_name(p, '@', p->const_names[a->i]);
         else {
@@ -984,6 +985,20 @@ static bool fits_in_place(struct printer *p, const struct fn *f, const struct no
     return !plan_body(p, &around, n, r, g->symbols).typed_feed;
 }
 
+/* Functions that attributes name are printed with a name of their own. */
+static void reach_attrs(struct printer *p, const struct fn *f)
+{
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        for (uint32_t k = 0; k < node_row(n)->sig.n_attrs; k++) {
+            const struct attr *a = node_attr(f, n, k);
+            if (a->kind != ATTR_FN) continue;
+            p->reached[a->i] = true;
+            p->uses[a->i] += 2;
+        }
+    }
+}
+
 /* A body's function is older than the one that uses it, so one walk from the newest to the oldest sees users
  * first. */
 static void reach(struct printer *p, uint32_t root)
@@ -999,6 +1014,7 @@ static void reach(struct printer *p, uint32_t root)
             p->reached[f->regions[i].fn] = true;
             p->uses[f->regions[i].fn]++;
         }
+        reach_attrs(p, f);
     }
     for (uint32_t i = 0; i < m->tests.len && root == HOP_NONE; i++) p->uses[m->tests.data[i]->fn] += 2;
     if (root != HOP_NONE) p->uses[root] += 2;

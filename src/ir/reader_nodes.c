@@ -400,6 +400,13 @@ static struct attr read_attr(struct reader *r, struct frame *f, const struct att
         }
         return A_CONST(reader_constant(r, reader_type(r, NULL), 0));
     case ATTR_WORD: return read_word(r, spec);
+    case ATTR_FN: {
+        struct token at = lx->tok;
+        if (at.kind != TOKEN_GLOBAL) lexer_expected(lx, "a function");
+        const struct definition *d = reader_resolve(r, at, reader_name(r));
+        if (d->is_const) lexer_error(lx, at, "expected a function, found a constant");
+        return A_FN(d->index);
+    }
     default: return read_scalar(r);
     }
 }

@@ -49,9 +49,9 @@ static void check_type(struct verifier *v, type_id t, const char *what)
 
 static void check_attr(struct verifier *v, const struct attr_spec *spec, const struct attr *a)
 {
-    static const char *const kinds[] = { "nothing",  "a flag",     "an integer", "a real",
-                                         "integers", "a dim",      "dims",       "a dtype",
-                                         "a string", "a constant", "a word",     "a number" };
+    static const char *const kinds[] = { "nothing", "a flag",     "an integer", "a real",   "integers",
+                                         "a dim",   "dims",       "a dtype",    "a string", "a constant",
+                                         "a word",  "a function", "a number" };
     if (a->kind == ATTR_ABSENT) {
         if (spec->required) wrong(v, "attribute '%s' is missing", spec->name);
         return;
@@ -68,6 +68,8 @@ static void check_attr(struct verifier *v, const struct attr_spec *spec, const s
         wrong(v, "attribute '%s': no such string", spec->name);
     if (a->kind == ATTR_CONST && (uint64_t)a->i >= v->m->constants.len)
         wrong(v, "attribute '%s': no such constant", spec->name);
+    if (a->kind == ATTR_FN && (uint64_t)a->i >= v->f->id)
+        wrong(v, "attribute '%s': no such function, or one that is made later", spec->name);
     if (a->kind == ATTR_WORD) {
         int64_t n = 0;
         while (spec->words && spec->words[n]) n++;

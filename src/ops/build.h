@@ -92,6 +92,18 @@ enum { MAP_LENGTH, MAP_SEQUENTIAL, MAP_ATTRS };
 /* operands: carries, from, to; schedule as for scan */
 enum { FORI_SCHEDULE, FORI_EVERY, FORI_SNAPSHOTS, FORI_TAPE, FORI_ATTRS };
 enum { ASSOCIATIVE_DIM, ASSOCIATIVE_REVERSE, ASSOCIATIVE_ATTRS }; /* dim absent: 0 */
+enum {
+    CUSTOM_FORWARD,
+    CUSTOM_BACKWARD,
+    CUSTOM_JVP,
+    CUSTOM_BATCH,
+    CUSTOM_GIVES,
+    CUSTOM_CLOSED,
+    CUSTOM_SIZES,
+    CUSTOM_TANGENT,
+    CUSTOM_ATTRS
+};
+enum { TANGENT_TRANSPOSE, TANGENT_BODY }; /* where the jvp of a custom with a backward alone comes from */
 enum { INVOKE_RECOMPUTE }; /* the gradient keeps the operands only and runs the function again */
 enum { SWITCH_RECOMPUTE, SWITCH_ATTRS }; /* the same for the branch taken */
 

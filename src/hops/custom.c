@@ -1,0 +1,775 @@
+/* The row of custom: a call whose derivatives, or whose way over lanes, the user gives. Running it is running
+ * its one region, the body; the rules are functions that attributes name:
+ *   forward   (operands…) -> (results…, saved…), in place of the body where a gradient is taken; without one
+ *             the operands are saved
+ *   backward  (saved…, cotangent of each float result…) -> (cotangent of each operand in `gives`…)
+ *   jvp       (operands…, tangent of each float operand…) -> (results…, tangent of each float result…)
+ *   batch     (operands, each with one more leading dim…) -> (results, each with that dim…)
+ * `closed` of the last operands are what the body uses from outside: they cannot be differentiated, and have
+ * no tangents and no cotangents above. `sizes`
+ * are the sizes that rules take which no parameter of theirs tells, in the order of the rules.
+ * Whichever are given, every transform works: a backward is linear in the cotangents, so its transpose is the
+ * jvp; a jvp is linear in the tangents, so its transpose is the backward; rules are batched like bodies; what
+ * the rules do is differentiated again like anything else. */
+#include "hops/hops.h"
+#include "transform/simplify.h"
+
+static uint32_t rule_of(const struct attr *attrs, uint32_t which)
+{
+    return attrs[which].kind == ATTR_ABSENT ? HOP_NONE : (uint32_t)attrs[which].i;
+}
+
+static bool is_float(const struct module *m, type_id t)
+{
+    return dtype_is_float((enum dtype)type_get(m, t).dtype);
+}
+
+static bool param_is_float(const struct module *m, const struct fn *f, uint32_t p)
+{
+    return is_float(m, value_type(f, p));
+}
+static bool result_is_float(const struct module *m, const struct fn *f, uint32_t k)
+{
+    return is_float(m, value_type(f, f->results[k]));
+}
+static uint32_t count_float_params(const struct module *m, const struct fn *f, uint32_t n)
+{
+    uint32_t count = 0;
+    for (uint32_t p = 0; p < n; p++) count += param_is_float(m, f, p);
+    return count;
+}
+static uint32_t count_float_results(const struct module *m, const struct fn *f, uint32_t n)
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < n; k++) count += result_is_float(m, f, k);
+    return count;
+}
+
+/* How many of the operands are the user's arguments: the others are what the body uses from outside. */
+static uint32_t n_open(const struct attr *attrs, uint32_t n_operands)
+{
+    return n_operands - (attrs[CUSTOM_CLOSED].kind == ATTR_ABSENT ? 0 : (uint32_t)attrs[CUSTOM_CLOSED].i);
+}
+
+/* Does backward give a cotangent for this operand? Without the attribute it does for every float. */
+static bool gives(const struct module *m, const struct attr *attrs, const struct fn *body, uint32_t p)
+{
+    const struct attr *list = &attrs[CUSTOM_GIVES];
+    if (list->kind == ATTR_ABSENT) return p < n_open(attrs, body->n_params) && param_is_float(m, body, p);
+    for (uint32_t i = 0; i < list->n; i++)
+        if (list->list[i] == p) return true;
+    return false;
+}
+
+/* ---- types ---- */
+
+/* Two types of two functions can be one: dtype, rank and sizes as far as they are numbers. */
+static bool can_be_same(const struct module *m, type_id a, type_id b)
+{
+    struct type x = type_get(m, a), y = type_get(m, b);
+    if (x.dtype != y.dtype || x.rank != y.rank) return false;
+    for (uint32_t i = 0; i < x.rank; i++)
+        if (dim_is_const(m, x.dims[i]) && dim_is_const(m, y.dims[i]) && x.dims[i] != y.dims[i]) return false;
+    return true;
+}
+
+struct rule_check {
+    struct infer *in;
+    const struct fn *rule, *body;
+    const char *name;
+};
+
+static void check_count(const struct rule_check *c, const char *what, uint32_t found, uint32_t expected,
+                        const char *because)
+{
+    if (found != expected)
+        infer_error(c->in, "its %s has %u %s%s, expected %u: %s", c->name, found, what, found == 1 ? "" : "s",
+                    expected, because);
+}
+
+static void check_type(const struct rule_check *c, const char *what, uint32_t i, type_id found,
+                       const struct fn *of, type_id expected, const char *because)
+{
+    const struct module *m = c->in->m;
+    if (!can_be_same(m, found, expected))
+        infer_error(c->in, "its %s: %s %u has type %s, expected %s: %s", c->name, what, i,
+                    type_text(m, c->rule->symbols, found), type_text(m, of->symbols, expected), because);
+}
+
+static void check_forward(const struct rule_check *c)
+{
+    const struct fn *f = c->rule, *body = c->body;
+    check_count(c, "parameter", f->n_params, body->n_params, "those of the body");
+    for (uint32_t p = 0; p < body->n_params; p++)
+        check_type(c, "parameter", p, value_type(f, p), body, value_type(body, p), "as that of the body");
+    if (f->n_results < body->n_results)
+        check_count(c, "result", f->n_results, body->n_results, "those of the body, then what is saved");
+    for (uint32_t k = 0; k < body->n_results; k++)
+        check_type(c, "result", k, value_type(f, f->results[k]), body, value_type(body, body->results[k]),
+                   "as that of the body");
+}
+
+static void check_backward(const struct rule_check *c, const struct attr *attrs)
+{
+    struct module *m = c->in->m;
+    const struct fn *f = c->rule, *body = c->body;
+    uint32_t forward = rule_of(attrs, CUSTOM_FORWARD);
+    const struct fn *saver = forward == HOP_NONE ? NULL : module_fn(m, forward);
+    uint32_t n_saved = saver ? saver->n_results - body->n_results : body->n_params;
+    uint32_t n_ct = count_float_results(m, body, body->n_results), n = 0;
+    check_count(c, "parameter", f->n_params, n_saved + n_ct,
+                "what is saved, then the cotangent of each float result");
+    for (uint32_t i = 0; i < n_saved; i++) {
+        type_id saved = saver ? value_type(saver, saver->results[body->n_results + i]) : value_type(body, i);
+        check_type(c, "parameter", i, value_type(f, i), saver ? saver : body, saved, "as it is saved");
+    }
+    for (uint32_t k = 0, at = n_saved; k < body->n_results; k++)
+        if (result_is_float(m, body, k)) {
+            check_type(c, "parameter", at, value_type(f, at), body, value_type(body, body->results[k]),
+                       "a cotangent has its result's type");
+            at++;
+        }
+    for (uint32_t p = 0; p < body->n_params; p++) {
+        if (!gives(m, attrs, body, p)) continue;
+        if (n < f->n_results)
+            check_type(c, "result", n, value_type(f, f->results[n]), body, value_type(body, p),
+                       "a cotangent has its operand's type");
+        n++;
+    }
+    check_count(c, "result", f->n_results, n, "a cotangent for each operand that it gives one for");
+}
+
+static void check_jvp(const struct rule_check *c)
+{
+    struct module *m = c->in->m;
+    const struct fn *f = c->rule, *body = c->body;
+    uint32_t open = n_open(c->in->attrs, body->n_params), n_in = count_float_params(m, body, open);
+    uint32_t n_out = count_float_results(m, body, body->n_results);
+    check_count(c, "parameter", f->n_params, body->n_params + n_in,
+                "those of the body, then the tangent of each float one");
+    check_count(c, "result", f->n_results, body->n_results + n_out,
+                "those of the body, then the tangent of each float one");
+    for (uint32_t p = 0, at = body->n_params; p < body->n_params; p++) {
+        check_type(c, "parameter", p, value_type(f, p), body, value_type(body, p), "as that of the body");
+        if (p >= open || !param_is_float(m, body, p)) continue;
+        check_type(c, "parameter", at, value_type(f, at), body, value_type(body, p),
+                   "a tangent has its operand's type");
+        at++;
+    }
+    for (uint32_t k = 0, at = body->n_results; k < body->n_results; k++) {
+        type_id t = value_type(body, body->results[k]);
+        check_type(c, "result", k, value_type(f, f->results[k]), body, t, "as that of the body");
+        if (!result_is_float(m, body, k)) continue;
+        check_type(c, "result", at, value_type(f, f->results[at]), body, t,
+                   "a tangent has its result's type");
+        at++;
+    }
+}
+
+static void check_batch(const struct rule_check *c)
+{
+    struct module *m = c->in->m;
+    const struct fn *f = c->rule, *body = c->body;
+    check_count(c, "parameter", f->n_params, body->n_params, "those of the body");
+    check_count(c, "result", f->n_results, body->n_results, "those of the body");
+    for (uint32_t p = 0; p < body->n_params; p++) {
+        struct type t = type_get(m, value_type(f, p));
+        if (!t.rank || !can_be_same(m, type_prepend(m, value_type(body, p), t.dims[0]), value_type(f, p)))
+            infer_error(c->in,
+                        "its batch: parameter %u has type %s, expected that of the body, %s, with one "
+                        "more leading dim",
+                        p, type_text(m, f->symbols, value_type(f, p)),
+                        type_text(m, body->symbols, value_type(body, p)));
+    }
+    for (uint32_t k = 0; k < body->n_results; k++) {
+        type_id found = value_type(f, f->results[k]), inner = value_type(body, body->results[k]);
+        struct type t = type_get(m, found);
+        if (!t.rank || !can_be_same(m, type_prepend(m, inner, t.dims[0]), found))
+            infer_error(c->in,
+                        "its batch: result %u has type %s, expected that of the body, %s, with one "
+                        "more leading dim",
+                        k, type_text(m, f->symbols, found), type_text(m, body->symbols, inner));
+    }
+}
+
+static void check_gives(struct infer *in, const struct fn *body)
+{
+    const struct attr *list = &in->attrs[CUSTOM_GIVES];
+    for (uint32_t i = 0; list->kind != ATTR_ABSENT && i < list->n; i++) {
+        if (list->list[i] >= body->n_params || !param_is_float(in->m, body, list->list[i]))
+            infer_error(in, "gives: operand %d is no float operand", (int32_t)list->list[i]);
+        if (i && list->list[i] <= list->list[i - 1])
+            infer_error(in, "gives: the numbers of operands must ascend");
+    }
+}
+
+/* How many outer symbols of a rule no parameter binds. */
+static uint32_t count_sizes(const struct module *m, uint32_t rule)
+{
+    uint32_t n = 0;
+    const struct fn *f = rule == HOP_NONE ? NULL : module_fn(m, rule);
+    for (uint32_t k = 0; f && k < f->n_outer_symbols; k++) n += f->symbols[k].origin == SYMBOL_DIM;
+    return n;
+}
+
+static void custom_infer(struct infer *in)
+{
+    struct rule_check c = { .in = in, .body = module_fn(in->m, in->regions[0].fn) };
+    static const char *const names[] = { [CUSTOM_FORWARD] = "forward",
+                                         [CUSTOM_BACKWARD] = "backward",
+                                         [CUSTOM_JVP] = "jvp",
+                                         [CUSTOM_BATCH] = "batch" };
+    bool backward = rule_of(in->attrs, CUSTOM_BACKWARD) != HOP_NONE;
+    if (!backward && rule_of(in->attrs, CUSTOM_FORWARD) != HOP_NONE)
+        infer_error(in, "it has a forward but no backward");
+    if (!backward && in->attrs[CUSTOM_GIVES].kind != ATTR_ABSENT)
+        infer_error(in, "gives says what its backward gives, but there is none");
+    check_gives(in, c.body);
+    if (in->attrs[CUSTOM_CLOSED].kind != ATTR_ABSENT &&
+        (in->attrs[CUSTOM_CLOSED].i < 0 || in->attrs[CUSTOM_CLOSED].i > c.body->n_params))
+        infer_error(in, "closed: there are %u operands, found %lld", c.body->n_params,
+                    (long long)in->attrs[CUSTOM_CLOSED].i);
+    uint32_t n_sizes = 0, given = in->attrs[CUSTOM_SIZES].kind == ATTR_ABSENT ? 0 : in->attrs[CUSTOM_SIZES].n;
+    for (uint32_t k = CUSTOM_FORWARD; k <= CUSTOM_BATCH; k++)
+        n_sizes += count_sizes(in->m, rule_of(in->attrs, k));
+    if (n_sizes != given)
+        infer_error(in, "its rules take %u sizes that no parameter tells, `sizes` has %u", n_sizes, given);
+    for (uint32_t which = CUSTOM_FORWARD; which <= CUSTOM_BATCH; which++) {
+        uint32_t rule = rule_of(in->attrs, which);
+        if (rule == HOP_NONE) continue;
+        c.rule = module_fn(in->m, rule);
+        c.name = names[which];
+        if (which == CUSTOM_FORWARD) check_forward(&c);
+        if (which == CUSTOM_BACKWARD) check_backward(&c, in->attrs);
+        if (which == CUSTOM_JVP) check_jvp(&c);
+        if (which == CUSTOM_BATCH) check_batch(&c);
+    }
+    call_infer(in);
+}
+
+/* ---- calls of rules ---- */
+
+/* The first result of a call of a function. dims: what its first n_dims outer symbols are here, HOP_NONE
+ * where operands tell, as they do for all others. */
+static val call(struct builder *b, uint32_t fn, const val *operands, uint32_t n, const dim *dims,
+                uint32_t n_dims)
+{
+    uint32_t n_symbols = module_fn(b->m, fn)->n_outer_symbols;
+    struct region_in region = { fn, operands, n,
+                                extend_dims(b, dims, HOP_MIN(n_dims, n_symbols), n_symbols, HOP_NONE) };
+    return builder_node(b, &(struct node_in){ .op = OP_invoke_subgraph,
+                                              .groups = (const uint32_t[1]){ 0 },
+                                              .regions = &region,
+                                              .n_regions = 1 });
+}
+
+/* What a rule's outer symbols are where the node stands, as far as the attribute `sizes` says it. */
+static const dim *rule_dims(struct builder *b, const struct attr *attrs, uint32_t which)
+{
+    const struct attr *sizes = &attrs[CUSTOM_SIZES];
+    const struct fn *f = module_fn(b->m, rule_of(attrs, which));
+    dim *dims = ARENA_NEW(&b->arena, dim, f->n_outer_symbols);
+    uint32_t at = 0;
+    for (uint32_t k = CUSTOM_FORWARD; k < which; k++) at += count_sizes(b->m, rule_of(attrs, k));
+    for (uint32_t k = 0; k < f->n_outer_symbols; k++)
+        dims[k] = f->symbols[k].origin == SYMBOL_DIM ? sizes->list[at++] : HOP_NONE;
+    return dims;
+}
+
+static val call_rule(struct builder *b, const struct attr *attrs, uint32_t which, const val *operands,
+                     uint32_t n)
+{
+    uint32_t rule = rule_of(attrs, which);
+    const dim *dims = rule_dims(b, attrs, which);
+    return call(b, rule, operands, n, dims, module_fn(b->m, rule)->n_outer_symbols);
+}
+
+/* What the outer symbols of the function that a node calls are, once it is built. */
+static const dim *called_dims(struct builder *b, val first)
+{
+    const struct node *n = &b->nodes.data[b->values.data[first].node];
+    return b->regions.data[n->regions].dims;
+}
+
+/* Value k of the list, or zeros like `like` where it is missing. */
+static val or_zeros(struct builder *b, val v, val like) { return v != VAL_NONE ? v : zeros_like(b, like); }
+
+/* ---- what is linear ---- */
+
+static _Noreturn void not_linear(struct module *m, const struct fn *f, const struct node *n, const char *rule,
+                                 const char *other, const char *why)
+{
+    hop_throw(HOP_INVALID, "%scustom: its %s is not linear in what it is given (%s: %s), so there is no %s",
+              place_text(m, n ? n->place : f->place), rule, n ? node_row(n)->name : "the result", why, other);
+}
+
+/* Nodes through which a linear parameter goes but no derivative does. */
+static void check_linear_nodes(struct module *m, const struct fn *f, uint32_t first, const char *rule,
+                               const char *other)
+{
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    bool *depends = ARENA_ZNEW(&arena, bool, f->n_values);
+    for (uint32_t p = first; p < f->n_params; p++) depends[p] = true;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        bool any = false;
+        for (uint32_t k = 0; k < n->n_operands; k++) any |= depends[node_operands(f, n)[k]];
+        if (!any) continue;
+        if (!node_row(n)->vjp && n->n_results)
+            not_linear(m, f, n, rule, other, "no derivative goes through it");
+        for (uint32_t k = 0; k < n->n_results; k++) depends[n->results + k] = true;
+    }
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+}
+
+static bool reads(const struct fn *f, uint32_t param)
+{
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        for (uint32_t k = 0; k < n->n_operands; k++)
+            if (node_operands(f, n)[k] == param) return true;
+    }
+    for (uint32_t k = 0; k < f->n_results; k++)
+        if (f->results[k] == param) return true;
+    return false;
+}
+
+/* The rule's pullback for its parameters from `first` on: (its parameters…, ct of each float result…) ->
+ * (ct of each such parameter…). The pullback of what is linear does not read where it is taken. */
+static uint32_t pullback_of(struct module *m, uint32_t rule, uint32_t first, const char *name,
+                            const char *other)
+{
+    const struct fn *f = module_fn(m, rule);
+    check_linear_nodes(m, f, first, name, other);
+    bool *wrt = ARENA_ZNEW(&m->arena, bool, f->n_params);
+    for (uint32_t p = first; p < f->n_params; p++) wrt[p] = true;
+    uint32_t n_params = f->n_params, n_results = f->n_results;
+    const struct fn *whole = module_fn(m, vjp_function(m, rule, wrt));
+    bool *keep = ARENA_ZNEW(&m->arena, bool, whole->n_results);
+    for (uint32_t k = n_results; k < whole->n_results; k++) keep[k] = true;
+    const struct fn *made = module_fn(m, prune_function(m, whole->id, keep));
+    for (uint32_t p = first; p < n_params; p++)
+        if (reads(made, p))
+            not_linear(m, module_fn(m, rule), NULL, name, other, "its derivative reads what it is given");
+    return made->id;
+}
+
+/* What a body uses from outside of it has no part in the rules. differentiated: per operand. */
+static void check_closed(struct builder *b, const struct attr *attrs, const struct node *n,
+                         const bool *differentiated)
+{
+    for (uint32_t p = n_open(attrs, n->n_operands); p < n->n_operands; p++)
+        if (differentiated[p])
+            hop_throw(
+                HOP_INVALID,
+                "%scustom: a value that its function uses from outside is differentiated, and its rules "
+                "say nothing about that: make it an argument",
+                place_text(b->m, n->place));
+}
+
+/* ---- reverse mode ---- */
+
+struct custom_saved {
+    uint32_t n_saved;
+    const val *saved;
+    const struct vjp_halves *halves; /* of the jvp, where that is the rule */
+    const dim *dims;                 /* its outer symbols */
+    uint32_t n_dims;
+    struct replaced *body; /* without rules of its own */
+};
+
+/* Reverse mode by the jvp: the halves of that, for its tangents. */
+static void forward_by_jvp(struct vjp_forward *v, const struct node_in *in, uint32_t jvp,
+                           struct custom_saved *saved)
+{
+    struct builder *b = v->copy->b;
+    const struct fn *f = module_fn(b->m, jvp);
+    const struct region_in *r = &in->regions[0];
+    uint32_t n = v->n->n_operands, n_y = v->n->n_results;
+    pullback_of(b->m, jvp, n, "jvp", "gradient"); /* which says whether it is linear */
+    bool *active = ARENA_ZNEW(&b->arena, bool, f->n_params);
+    bool *wanted = ARENA_ZNEW(&b->arena, bool, f->n_results);
+    val *operands = ARENA_NEW(&b->arena, val, f->n_params);
+    uint32_t at = n;
+    for (uint32_t p = 0; p < n; p++) operands[p] = r->operands[p];
+    for (uint32_t p = 0; p < n_open(in->attrs, n); p++) {
+        if (!param_is_float(b->m, f, p)) continue;
+        active[at] = v->active[p];
+        operands[at++] = zeros_like(b, r->operands[p]);
+    }
+    at = n_y;
+    for (uint32_t k = 0; k < n_y; k++)
+        if (result_is_float(b->m, f, k)) wanted[at++] = v->result_wanted[k];
+    const struct vjp_halves *h = vjp_split(b->m, jvp, active, wanted, 0, false);
+    uint32_t n_dims = module_fn(b->m, jvp)->n_outer_symbols;
+    const dim *given = rule_dims(b, in->attrs, CUSTOM_JVP);
+    val first = call(b, h->forward, operands, module_fn(b->m, jvp)->n_params, given, n_dims);
+    val extra = first + module_fn(b->m, jvp)->n_results;
+    val *residuals = ARENA_NEW(&b->arena, val, h->n_residuals);
+    for (uint32_t i = 0; i < h->n_residuals; i++) {
+        uint32_t param = h->source_param[i], result = h->source_result[i];
+        if (param != HOP_NONE) residuals[i] = operands[param];
+        else residuals[i] = result != HOP_NONE ? first + result : extra++;
+    }
+    for (uint32_t k = 0; k < n_y; k++) v->results[k] = first + k;
+    *saved = (struct custom_saved){ .n_saved = h->n_residuals,
+                                    .saved = residuals,
+                                    .halves = h,
+                                    .dims = called_dims(b, first),
+                                    .n_dims = n_dims };
+}
+
+static void forward_by_rule(struct vjp_forward *v, const struct node_in *in, struct custom_saved *saved)
+{
+    struct builder *b = v->copy->b;
+    const struct region_in *r = &in->regions[0];
+    uint32_t forward = rule_of(in->attrs, CUSTOM_FORWARD), n_y = v->n->n_results;
+    if (forward == HOP_NONE) {
+        val first = builder_node(b, in);
+        for (uint32_t k = 0; k < n_y; k++) v->results[k] = first + k;
+        saved->n_saved = r->n_operands;
+        saved->saved = arena_copy(&b->arena, r->operands, r->n_operands * sizeof *r->operands);
+        return;
+    }
+    val first = call_rule(b, in->attrs, CUSTOM_FORWARD, r->operands, r->n_operands);
+    val *kept = ARENA_NEW(&b->arena, val, module_fn(b->m, forward)->n_results);
+    saved->n_saved = module_fn(b->m, forward)->n_results - n_y;
+    for (uint32_t k = 0; k < n_y; k++) v->results[k] = first + k;
+    for (uint32_t i = 0; i < saved->n_saved; i++) {
+        kept[i] = first + n_y + i;
+        saved_add(b->m, (struct saved_value){ node_row(v->n), v->n->place, 0, builder_type(b, kept[i]),
+                                              HOP_NONE, false, "its forward saves it" });
+    }
+    saved->saved = kept;
+}
+
+static void custom_vjp_forward(struct vjp_forward *v)
+{
+    struct builder *b = v->copy->b;
+    struct node_in in = copier_node_in(v->copy, v->n);
+    struct custom_saved *saved = ARENA_ZNEW(&b->arena, struct custom_saved, 1);
+    uint32_t jvp = rule_of(in.attrs, CUSTOM_JVP);
+    v->saved = saved;
+    check_closed(b, in.attrs, v->n, v->active);
+    if (rule_of(in.attrs, CUSTOM_BACKWARD) != HOP_NONE) forward_by_rule(v, &in, saved);
+    else if (jvp != HOP_NONE) forward_by_jvp(v, &in, jvp, saved);
+    else {
+        saved->body = replaced_vjp_forward(v, in.regions[0]);
+        return;
+    }
+    for (uint32_t k = 0; k < v->n->n_results; k++)
+        v->result_active[k] = is_float(b->m, builder_type(b, v->results[k]));
+}
+
+static void vjp_by_jvp(struct vjp *v, const struct custom_saved *saved)
+{
+    struct builder *b = v->b;
+    const struct vjp_halves *h = saved->halves;
+    uint32_t n_y = v->n->n_results, n = saved->n_saved, at = n_y;
+    val *operands = ARENA_NEW(&b->arena, val, n + n_y);
+    if (n) memcpy(operands, saved->saved, n * sizeof *operands);
+    for (uint32_t k = 0; k < n_y; k++) {
+        if (!is_float(b->m, builder_type(b, v->results[k]))) continue;
+        if (h->ct_result[at++]) operands[n++] = or_zeros(b, v->ct[k], v->results[k]);
+    }
+    val next = call(b, h->backward, operands, n, saved->dims, saved->n_dims);
+    at = v->n->n_operands;
+    for (uint32_t p = 0; p < n_open(v->attrs, v->n->n_operands); p++) {
+        if (!is_float(b->m, builder_type(b, v->operands[p]))) continue;
+        if (h->ct_param[at++]) v->out[p] = next++;
+    }
+}
+
+static void custom_vjp(struct vjp *v)
+{
+    struct builder *b = v->b;
+    const struct custom_saved *saved = v->saved;
+    if (saved->body) {
+        replaced_vjp(v, saved->body);
+        return;
+    }
+    if (saved->halves) {
+        vjp_by_jvp(v, saved);
+        return;
+    }
+    uint32_t n = saved->n_saved;
+    val *operands = ARENA_NEW(&b->arena, val, n + v->n->n_results);
+    if (n) memcpy(operands, saved->saved, n * sizeof *operands);
+    for (uint32_t k = 0; k < v->n->n_results; k++)
+        if (is_float(b->m, builder_type(b, v->results[k])))
+            operands[n++] = or_zeros(b, v->ct[k], v->results[k]);
+    const struct fn *body = module_fn(b->m, node_region(v->f, v->n, 0)->fn);
+    val next = call_rule(b, v->attrs, CUSTOM_BACKWARD, operands, n);
+    for (uint32_t p = 0; p < v->n->n_operands; p++) {
+        if (!gives(b->m, v->attrs, body, p)) continue;
+        if (v->active[p]) v->out[p] = next;
+        next++;
+    }
+}
+
+/* ---- forward mode ---- */
+
+static void jvp_by_rule(struct jvp *j, const struct region_in *r)
+{
+    struct builder *b = j->b;
+    uint32_t n = r->n_operands, total = n;
+    val *operands = ARENA_NEW(&b->arena, val, 2 * (size_t)n);
+    if (n) memcpy(operands, r->operands, n * sizeof *operands);
+    for (uint32_t p = 0; p < n_open(j->attrs, n); p++)
+        if (is_float(b->m, builder_type(b, r->operands[p])))
+            operands[total++] = or_zeros(b, j->tangents[p], r->operands[p]);
+    val first = call_rule(b, j->attrs, CUSTOM_JVP, operands, total), next = first + j->n->n_results;
+    for (uint32_t k = 0; k < j->n->n_results; k++) {
+        j->results[k] = first + k;
+        if (is_float(b->m, builder_type(b, first + k))) j->out[k] = next++;
+    }
+}
+
+/* The tangents are what the transpose of backward gives for those of the operands. */
+static void jvp_by_transpose(struct jvp *j, const struct node_in *in)
+{
+    struct builder *b = j->b;
+    const struct region_in *r = &in->regions[0];
+    uint32_t forward = rule_of(in->attrs, CUSTOM_FORWARD), backward = rule_of(in->attrs, CUSTOM_BACKWARD);
+    uint32_t n_y = j->n->n_results, body = r->fn, n = 0;
+    uint32_t n_saved = module_fn(b->m, backward)->n_params -
+                       count_float_results(b->m, module_fn(b->m, body), n_y);
+    uint32_t pullback = pullback_of(b->m, backward, n_saved, "backward", "tangent");
+    val *operands = ARENA_NEW(&b->arena, val, module_fn(b->m, pullback)->n_params);
+    val first = forward == HOP_NONE ? builder_node(b, in)
+                                    : call_rule(b, in->attrs, CUSTOM_FORWARD, r->operands, r->n_operands);
+    for (uint32_t k = 0; k < n_y; k++) j->results[k] = first + k;
+    for (; n < n_saved; n++) operands[n] = forward == HOP_NONE ? r->operands[n] : first + n_y + n;
+    for (uint32_t k = 0; k < n_y; k++)
+        if (is_float(b->m, builder_type(b, first + k))) operands[n++] = zeros_like(b, first + k);
+    for (uint32_t p = 0; p < r->n_operands; p++)
+        if (gives(b->m, in->attrs, module_fn(b->m, body), p))
+            operands[n++] = or_zeros(b, j->tangents[p], r->operands[p]);
+    const dim *dims = rule_dims(b, in->attrs, CUSTOM_BACKWARD);
+    uint32_t n_dims = module_fn(b->m, backward)->n_outer_symbols;
+    val next = call(b, pullback, operands, n, dims, n_dims);
+    for (uint32_t k = 0; k < n_y; k++)
+        if (is_float(b->m, builder_type(b, j->results[k]))) j->out[k] = next++;
+}
+
+static void jvp_by_body(struct jvp *j, const struct region_in *r)
+{
+    struct builder *b = j->b;
+    uint32_t n = r->n_operands;
+    bool *active = ARENA_NEW(&b->arena, bool, n), *found = ARENA_NEW(&b->arena, bool, j->n->n_results);
+    val *operands = ARENA_NEW(&b->arena, val, 2 * (size_t)n);
+    for (uint32_t p = 0; p < n; p++) active[p] = j->tangents[p] != VAL_NONE;
+    uint32_t total = with_tangents(b, operands, r->operands, j->tangents, active, n);
+    uint32_t fn = jvp_function(b->m, r->fn, active, found);
+    val first = call(b, fn, operands, total, r->dims, node_region(j->f, j->n, 0)->n_dims);
+    val next = first + j->n->n_results;
+    for (uint32_t k = 0; k < j->n->n_results; k++) {
+        j->results[k] = first + k;
+        if (found[k]) j->out[k] = next++;
+    }
+}
+
+static void custom_jvp(struct jvp *j)
+{
+    struct node_in in = copier_node_in(j->copy, j->n);
+    uint32_t rule = rule_of(in.attrs, CUSTOM_JVP);
+    bool *moved = ARENA_NEW(&j->b->arena, bool, j->n->n_operands);
+    for (uint32_t p = 0; p < j->n->n_operands; p++) moved[p] = j->tangents[p] != VAL_NONE;
+    check_closed(j->b, in.attrs, j->n, moved);
+    bool by_body = in.attrs[CUSTOM_TANGENT].kind != ATTR_ABSENT && in.attrs[CUSTOM_TANGENT].i == TANGENT_BODY;
+    if (rule != HOP_NONE) jvp_by_rule(j, &in.regions[0]);
+    else if (rule_of(in.attrs, CUSTOM_BACKWARD) != HOP_NONE && !by_body) jvp_by_transpose(j, &in);
+    else jvp_by_body(j, &in.regions[0]);
+}
+
+/* ---- batch ---- */
+
+/* backward over lanes: what belongs to an operand that is the same in all of them is summed. saved: which of
+ * what is saved differs from lane to lane. */
+static uint32_t batched_backward(const struct batch *v, uint32_t backward, const bool *saved,
+                                 uint32_t n_saved)
+{
+    struct module *m = v->b->m;
+    const struct fn *f = module_fn(m, backward), *body = module_fn(m, node_region(v->f, v->n, 0)->fn);
+    bool *batched = ARENA_ZNEW(&v->b->arena, bool, f->n_params);
+    bool *force = ARENA_ZNEW(&v->b->arena, bool, f->n_results);
+    bool *found = ARENA_ZNEW(&v->b->arena, bool, f->n_results);
+    bool *sums = ARENA_ZNEW(&v->b->arena, bool, f->n_results);
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < f->n_params; p++) batched[p] = p < n_saved ? saved[p] : true;
+    for (uint32_t p = 0; p < body->n_params; p++) {
+        if (!gives(m, v->attrs, body, p)) continue;
+        force[n] = true; /* of a value that is the same in all lanes the sum counts each */
+        sums[n++] = !v->batched[p];
+    }
+    const struct fn *over = module_fn(m, batch_function(m, backward, batched, batch_body_size(v), force,
+                                                        false, found));
+    struct builder b;
+    builder_begin(&b, m, over);
+    b.label = fn_label(over);
+    val *args = ARENA_NEW(&b.arena, val, over->n_params), *results = ARENA_NEW(&b.arena, val, n);
+    for (uint32_t p = 0; p < over->n_params; p++)
+        args[p] = builder_param(&b, value_type(over, p), over->values[p].name);
+    inline_function(&b, over->id, NULL, args, results);
+    uint32_t along = 0;
+    for (uint32_t k = 0; k < n; k++)
+        if (sums[k]) results[k] = emit_reduce(&b, OP_sum, results[k], &along, 1);
+    return builder_finish(&b, results, n);
+}
+
+static void batch_by_rule(struct batch *v, const struct region_in *r)
+{
+    struct builder *b = v->b;
+    val *operands = ARENA_NEW(&b->arena, val, r->n_operands);
+    for (uint32_t p = 0; p < r->n_operands; p++)
+        operands[p] = v->batched[p] ? r->operands[p] : emit_broadcast_front(b, r->operands[p], v->size);
+    val first = call_rule(b, v->attrs, CUSTOM_BATCH, operands, r->n_operands);
+    for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
+}
+
+/* A rule over lanes, with all its first n_forced results over lanes; found: which of its results are. */
+static uint32_t batched_rule(const struct batch *v, uint32_t rule, const bool *batched, uint32_t n_forced,
+                             bool **found)
+{
+    struct module *m = v->b->m;
+    const struct fn *f = module_fn(m, rule);
+    bool *force = ARENA_ZNEW(&v->b->arena, bool, f->n_results);
+    *found = ARENA_ZNEW(&v->b->arena, bool, f->n_results);
+    for (uint32_t k = 0; k < n_forced; k++) force[k] = true;
+    return batch_function(m, rule, batched, batch_body_size(v), force, false, *found);
+}
+
+static void custom_batch(struct batch *v)
+{
+    struct builder *b = v->b;
+    struct node_in in = copier_node_in(v->copy, v->n);
+    struct region_in *r = ARENA_NEW(&b->arena, struct region_in, 1);
+    struct attr *attrs = arena_copy(&b->arena, in.attrs, CUSTOM_ATTRS * sizeof *attrs);
+    uint32_t rule = rule_of(attrs, CUSTOM_BATCH), n_y = v->n->n_results, n = v->n->n_operands;
+    *r = in.regions[0];
+    if (rule != HOP_NONE) {
+        batch_by_rule(v, r);
+        return;
+    }
+    bool *found, *saved = ARENA_NEW(&b->arena, bool, n);
+    uint32_t n_saved = n, forward = rule_of(attrs, CUSTOM_FORWARD), jvp = rule_of(attrs, CUSTOM_JVP);
+    uint32_t backward = rule_of(attrs, CUSTOM_BACKWARD), body = r->fn;
+    for (uint32_t p = 0; p < n; p++) saved[p] = v->batched[p];
+    if (forward != HOP_NONE) {
+        n_saved = module_fn(b->m, forward)->n_results - n_y;
+        attrs[CUSTOM_FORWARD] = A_FN(batched_rule(v, forward, v->batched, n_y, &found));
+        saved = found + n_y;
+    }
+    if (backward != HOP_NONE) attrs[CUSTOM_BACKWARD] = A_FN(batched_backward(v, backward, saved, n_saved));
+    if (jvp != HOP_NONE) {
+        bool *given = ARENA_ZNEW(&b->arena, bool, module_fn(b->m, jvp)->n_params);
+        uint32_t at = n;
+        for (uint32_t p = 0; p < n; p++) given[p] = v->batched[p];
+        for (uint32_t p = 0; p < n_open(attrs, n); p++)
+            if (param_is_float(b->m, module_fn(b->m, body), p)) given[at++] = v->batched[p];
+        attrs[CUSTOM_JVP] = A_FN(batched_rule(v, jvp, given, module_fn(b->m, jvp)->n_results, &found));
+    }
+    r->fn = batched_rule(v, body, v->batched, n_y, &found);
+    r->dims = extend_dims(b, r->dims, node_region(v->f, v->n, 0)->n_dims,
+                          module_fn(b->m, r->fn)->n_outer_symbols, v->size);
+    in.attrs = attrs;
+    in.regions = r;
+    val first = builder_node(b, &in);
+    for (uint32_t k = 0; k < n_y; k++) v->results[k] = first + k;
+}
+
+/* ---- otherwise it is a call ---- */
+
+/* A program that nobody differentiates any more has no use for the rules. */
+static bool custom_rewrite(struct copier *c, const struct node *n, val *results, const void *options)
+{
+    const struct pass_options *o = options;
+    if (o && o->differentiable) return false;
+    struct node_in in = copier_node_in(c, n);
+    in.op = OP_invoke_subgraph;
+    in.attrs = NULL;
+    val first = builder_node(c->b, &in);
+    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
+    return true;
+}
+
+static const struct op_sample custom_samples[] = {
+    { "hop 1\nfn @cube(%x: f64[n]) -> (f64[n]) {\n"
+      "  %s = mul(%x, %x)\n"
+      "  %r = mul(%s, %x)\n"
+      "  return %r\n"
+      "}\n"
+      "fn @cube_and_square(%x: f64[n]) -> (f64[n], f64[n]) {\n"
+      "  %s = mul(%x, %x)\n"
+      "  %r = mul(%s, %x)\n"
+      "  return %r, %s\n"
+      "}\n"
+      "fn @pull(%square: f64[n], %ct: f64[n]) -> (f64[n]) {\n"
+      "  %three = full {value = 3, dims = [n], dtype = f64}\n"
+      "  %slope = mul(%three, %square)\n"
+      "  %r = mul(%slope, %ct)\n"
+      "  return %r\n"
+      "}\n"
+      "fn @sample(%x: f64[3]) -> (f64[3]) {\n"
+      "  %a = custom {forward = @cube_and_square, backward = @pull} @cube(%x)\n"
+      "  return %a\n"
+      "}\n",
+      NULL },
+    { "hop 1\nfn @scaled(%x: f64[n], %w: f64[]) -> (f64[n]) {\n"
+      "  %v = broadcast {dims = [n], at = []} (%w)\n"
+      "  %y = sin(%x)\n"
+      "  %r = mul(%v, %y)\n"
+      "  return %r\n"
+      "}\n"
+      "fn @push(%x: f64[n], %w: f64[], %dx: f64[n], %dw: f64[]) -> (f64[n], f64[n]) {\n"
+      "  %v = broadcast {dims = [n], at = []} (%w)\n"
+      "  %dv = broadcast {dims = [n], at = []} (%dw)\n"
+      "  %y = sin(%x)\n"
+      "  %r = mul(%v, %y)\n"
+      "  %c = cos(%x)\n"
+      "  %s = mul(%v, %c)\n"
+      "  %a = mul(%s, %dx)\n"
+      "  %b = mul(%dv, %y)\n"
+      "  %t = add(%a, %b)\n"
+      "  return %r, %t\n"
+      "}\n"
+      "fn @sample(%x: f64[3], %w: f64[]) -> (f64[3]) {\n"
+      "  %a = custom {jvp = @push} @scaled(%x, %w)\n"
+      "  return %a\n"
+      "}\n",
+      NULL },
+};
+
+static const char *const tangents[] = { [TANGENT_TRANSPOSE] = "transpose", [TANGENT_BODY] = "body", NULL };
+static const struct attr_spec custom_attrs[CUSTOM_ATTRS] = {
+    [CUSTOM_FORWARD] = { "forward", ATTR_FN, false, NULL },
+    [CUSTOM_BACKWARD] = { "backward", ATTR_FN, false, NULL },
+    [CUSTOM_JVP] = { "jvp", ATTR_FN, false, NULL },
+    [CUSTOM_BATCH] = { "batch", ATTR_FN, false, NULL },
+    [CUSTOM_GIVES] = { "gives", ATTR_INTS, false, NULL },
+    [CUSTOM_CLOSED] = { "closed", ATTR_INT, false, NULL },
+    [CUSTOM_SIZES] = { "sizes", ATTR_DIMS, false, NULL },
+    [CUSTOM_TANGENT] = { "tangent", ATTR_WORD, false, tangents },
+};
+
+const struct op_row row_custom = {
+    .name = "custom",
+    .meaning = "a call whose derivatives, or whose way over lanes, are functions that the user gives",
+    .sig = { .n_attrs = HOP_COUNT(custom_attrs),
+             .attrs = custom_attrs,
+             .min_regions = 1,
+             .max_regions = 1,
+             .regions = { { .word = "", .feeds = 0, .results = { "yield" } } } },
+    .flags = OPF_HIGHER,
+    .infer = custom_infer,
+    .eval = call_eval,
+    .vjp = custom_vjp,
+    .vjp_forward = custom_vjp_forward,
+    .jvp = custom_jvp,
+    .batch = custom_batch,
+    .rewrite = custom_rewrite,
+    HOP_SAMPLES(custom_samples),
+    .lower = &invoke_lower,
+};
