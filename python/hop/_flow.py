@@ -940,12 +940,13 @@ class _Choice:
         if no.value is _ABSENT and yes.value is _ABSENT:
             return Unbound(name)
         both_there = no.value is not _ABSENT and yes.value is not _ABSENT
-        if both_there and (no.value is yes.value or isinstance(out["v"][i], _Flag)):
+        value = out["v"].get(i)
+        if isinstance(value, _Flag):
+            value = value.value
+        elif both_there and no.value is yes.value:
             value = no.value
-        else:
-            value = out["v"][i]
-            if both_there and i not in self.numbers:
-                value = same_numbers(no.value, yes.value, value)
+        elif both_there and i not in self.numbers:
+            value = same_numbers(no.value, yes.value, value)
         if i in self.wanted:
             defined = out["d"][i]
         elif no.defined is yes.defined:

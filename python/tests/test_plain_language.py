@@ -404,6 +404,27 @@ class Stacks(Language):
 
 
 class Branches(Language):
+    def test_match_in_a_loop(self):
+        """A case that the branches around know nothing of."""
+
+        def fun(a, b):
+            i = 0
+            while True:
+                i += 1
+                if i > 3 or a < b:
+                    break
+                match i % 5:
+                    case 2:
+                        a = a + 1
+                    case 0:
+                        a = a * 2
+                    case k if k > 0:
+                        if a > 1:
+                            b = b + 1
+            return a, b
+
+        self.same(fun, (10, 3), (7, 2), (1, 4))
+
     def test_match(self):
         def numbers(n):
             match n:
