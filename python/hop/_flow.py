@@ -517,11 +517,11 @@ def _insides(x):
 
 class State:
     """What pieces can change. names: of the variables, of cells of other functions, of containers; get and
-    put: all of these."""
+    put: all of these. others: functions that are called with them."""
 
-    def __init__(self, get, put, names, pieces):
+    def __init__(self, get, put, names, pieces, others=()):
         self._get, self._put, self._variables, self.pieces = get, put, names, pieces
-        self._found = found = _holders.reachable(pieces, get)
+        self._found = found = _holders.reachable(pieces, get, others)
         self._cells = [c for c in found if c.is_cell]
         self._holders = []  # those whose insides a piece has been seen to change
         self._things = {id(h.thing) for h in found if not h.is_cell}

@@ -245,7 +245,8 @@ def for_(over, body, get, put, names, line, going=None, written=False):
             otherwise = _Peel
         elif isinstance(n, int) and n <= _MOST_APART:
             otherwise = _Apart
-        loop = _Loop(_flow.State(get, put, names, (body,)), line, "the for", certain, otherwise)
+        state = _flow.State(get, put, names, (body,), source.functions())
+        loop = _Loop(state, line, "the for", certain, otherwise)
         try:
             if going is not None:
                 _for_with_exits(loop, source, body, going)
@@ -302,7 +303,8 @@ def _for_with_exits(loop, source, body, going):
         inner._put(values[:-1])
         at = values[-1]
 
-    loop.state = _flow.State(get, put, (*inner._variables, _flow._OWN + "index"), inner.pieces)
+    names = (*inner._variables, _flow._OWN + "index")
+    loop.state = _flow.State(get, put, names, inner.pieces, source.functions())
     _while_loop(loop, test, run)
 
 

@@ -117,12 +117,13 @@ def outline(code):
     return names, writes
 
 
-def reachable(pieces, get):
-    """The holders that pieces reach. get: reads their own variables, which are none."""
+def reachable(pieces, get, others=()):
+    """The holders that pieces, and other functions that are called with them, reach. get: reads the pieces'
+    own variables, which are none."""
     search = _Search({id(c) for c in getattr(get, "__closure__", None) or ()})
     for piece in pieces:
         search.function(piece, own=True)
-    return search.run()
+    return search.run([(getattr(f, "__name__", ""), f) for f in others])
 
 
 class _Search:
@@ -156,7 +157,8 @@ class _Search:
         for value in (*(fun.__defaults__ or ()), *(fun.__kwdefaults__ or {}).values()):
             self._todo.append((fun.__name__, value))
 
-    def run(self):
+    def run(self, others):
+        self._todo += others
         while self._todo and len(self._seen) < _MOST:
             self._look(*self._todo.pop())
         return self._found

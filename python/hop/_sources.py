@@ -42,6 +42,10 @@ class Source:
         """The arrays whose slices are gone over."""
         return [x for s in self._sources() for x in s.arrays()]
 
+    def functions(self):
+        """Functions that give the items."""
+        return [f for s in self._sources() for f in s.functions()]
+
     def _sources(self):
         return [self._source] if hasattr(self, "_source") else []
 
@@ -229,6 +233,9 @@ class Mapped(Source):
 
     def __init__(self, f, source):
         self._f, self._source, self.n = f, source, source.n
+
+    def functions(self):
+        return [self._f, *super().functions()]
 
     def at(self, i):
         return self._f(self._source.at(i))

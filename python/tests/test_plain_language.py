@@ -403,6 +403,37 @@ class Stacks(Language):
         self.refused(lambda xs: {x: 1 for x in xs[:2] if x > 0}, "a filter in line", LONG)
 
 
+class Counted(Language):
+    def test_functions_of_items(self):
+        """What the functions of generator expressions change is carried."""
+        uses = (
+            lambda v, y, note: any(s > note(y) for s in v),
+            lambda v, y, note: all(s < note(y) for s in v),
+            lambda v, y, note: any(note(s) > y and note(s) < 3 for s in v),
+            lambda v, y, note: sum(s * note(y) for s in v),
+            lambda v, y, note: max(s * note(y) for s in v),
+            lambda v, y, note: sum(map(note, v)),
+            lambda v, y, note: [s + note(y) for s in v][3],
+            lambda v, y, note: sum(1 if note(s) > y else 0 for s in v),
+        )
+        for use in uses:
+
+            def fun(v, y):
+                count = 0
+
+                def note(p):
+                    nonlocal count
+                    count += 1
+                    return p
+
+                z = use(v, y, note)
+                if y > 0 and any(s > note(y) for s in v):
+                    y = y + 1
+                return z, y, count
+
+            self.same(fun, (LONG, 3.0), (LONG, -30.0), (LONG, 30.0))
+
+
 class Branches(Language):
     def test_match_in_a_loop(self):
         """A case that the branches around know nothing of."""
