@@ -210,18 +210,44 @@ def while_(test, body, get, put, names, line):
         body()
     state = _flow.State(get, put, names, (body, test))
     loop = _Loop(state, line, "the while", False)
-    _while_loop(loop, test, body)
+    _while_loop(loop, test, body, going)
 
 
-def _while_loop(loop, test, run):
+def _while_loop(loop, test, run, first=None):
+    """first: what the test has said, where it is asked before the loop. A test that changes the state is asked
+    at the end of each round, as a part of it."""
+    part_of_round = False
+
     def going(carry):
-        loop.state.put(loop.state_of(carry))
+        nonlocal part_of_round
+        begun = loop.state_of(carry)
+        loop.state.put(begun)
         names, piece = loop.state.names, loop.state.pieces[-1]
-        return _flow._as_truth(_flow._quietly(test, piece, names, loop.line, loop.what))
+        said = _flow._as_truth(_flow._quietly(test, piece, names, loop.line, loop.what))
+        if first is not None and builtins.any(a is not b for a, b in zip(begun, loop.state.get())):
+            part_of_round = True
+            raise _flow._Missing
+        return said
 
     def drive(init, once):
         step = _effects.unwatched(lambda carry: once(carry, run))
+        if part_of_round:
+            return _asked_in_rounds(init, once)
         return _control.while_loop(_effects.unwatched(going), step, init), None
+
+    def _asked_in_rounds(init, once):
+        def step(carry):
+            said = False
+
+            def round_():
+                nonlocal said
+                run()
+                said = _flow._as_truth(test())
+
+            return once(carry[0], round_), said
+
+        out = _control.while_loop(lambda carry: carry[1], _effects.unwatched(step), (init, first))
+        return out[0], None
 
     loop.run(drive)
 

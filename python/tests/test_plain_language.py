@@ -433,6 +433,33 @@ class Counted(Language):
 
             self.same(fun, (LONG, 3.0), (LONG, -30.0), (LONG, 30.0))
 
+    def test_tests_of_loops(self):
+        """What the test of a while changes is carried, and the last time that it is asked counts."""
+
+        def fun(a, n):
+            count, i = 0, 0
+
+            def note(p):
+                nonlocal count
+                count += 1
+                return p
+
+            while i < 5 and note(a) <= n:
+                i += 1
+                while a > 3 and note(a) > n:
+                    a = a - 1
+                a = a + 2
+            return i, count, a
+
+        self.same(fun, (1, 3), (9, 3), (0, 30))
+        def plain(x):
+            while x < 100:
+                x = x * 2
+            return x
+
+        carried = hop.jit(plain).text(hop.asarray(3))
+        self.assertRegex(carried, r"(?s)cond @going .*lt\(.*test\(")  # the test stays the loop's own
+
 
 class Branches(Language):
     def test_match_in_a_loop(self):
