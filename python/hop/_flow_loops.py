@@ -214,8 +214,8 @@ def while_(test, body, get, put, names, line):
 
 
 def _while_loop(loop, test, run, first=None):
-    """first: what the test has said, where it is asked before the loop. A test that changes the state is asked
-    at the end of each round, as a part of it."""
+    """first: what the test has said, where it is asked before the loop. A test that changes the state is
+    asked at the end of each round, as a part of it."""
     part_of_round = False
 
     def going(carry):
