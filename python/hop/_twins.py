@@ -133,9 +133,10 @@ def captured(capture, fun, cut=False):
         except TypeError as error:
             if not _is_about_keys(error):
                 raise
+            where = _place(*_innermost(error.__traceback__))
             raise TracerError(
-                f"{_place(error.__traceback__)}a traced value cannot be a key of a dict, nor in a set: "
-                "which one it is is known only when the program runs"
+                f"{where}a traced value cannot be a key of a dict, nor in a set: which one it is is known "
+                "only when the program runs"
             ) from None
     if code is not None:
         _rewritten.add(code)
@@ -147,14 +148,18 @@ def _is_about_keys(error):
     return type(error) is TypeError and str(error) == "unhashable type: 'Tracer'"
 
 
-def _place(trace):
-    """The line of the user's that an exception comes from."""
-    at = ""
+def _innermost(trace):
+    """(code of the user's that an exception comes from, its line); None and 0: there is none."""
+    found = None, 0
     while trace is not None:
         if _package(trace.tb_frame.f_globals) != "hop":
-            at = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}: "
+            found = trace.tb_frame.f_code, trace.tb_lineno
         trace = trace.tb_next
-    return at
+    return found
+
+
+def _place(code, line):
+    return "" if code is None else f"{code.co_filename}:{line}: "
 
 
 def _inner(fun):
@@ -173,11 +178,7 @@ def _inner(fun):
 
 def _why_python(trace):
     """Why the function that met a traced value was run by Python as it is, in words."""
-    code = None
-    while trace is not None:
-        if _package(trace.tb_frame.f_globals) != "hop":
-            code = trace.tb_frame.f_code
-        trace = trace.tb_next
+    code, _ = _innermost(trace)
     if code is None or _rewrite.is_rewritten(code):
         return ""
     try:

@@ -1054,60 +1054,6 @@ static PyObject *function_call(PyObject *self, PyObject *in)
     return r;
 }
 
-/* A function among rules, and what it calls; NULL: there is none. */
-static int read_rule(PyObject *o, hop_fn **out)
-{
-    *out = NULL;
-    if (o == Py_None) return 0;
-    if (!PyObject_TypeCheck(o, function_type)) {
-        PyErr_SetString(PyExc_TypeError, "a rule is a function of a program, or None");
-        return -1;
-    }
-    *out = ((function_object *)o)->fn;
-    for (Py_ssize_t i = 0; callbacks_of(o) && i < PyList_Size(callbacks_of(o)); i++)
-        if (frame_keep(top, PyList_GetItem(callbacks_of(o), i))) return -1;
-    return 0;
-}
-
-static PyObject *function_custom(PyObject *self, PyObject *args)
-{
-    PyObject *in, *rules[4], *gives;
-    hop_custom_spec s = { 0 };
-    struct values x = { 0 };
-    struct operation o;
-    PyObject *r = NULL;
-    int numbers[64];
-    if (!PyArg_ParseTuple(args, "OOOOOOip", &in, &rules[0], &rules[1], &rules[2], &rules[3], &gives,
-                          &s.n_closed, &s.tangent_of_body) ||
-        operation_begin(&o))
-        return NULL;
-    hop_fn **places[] = { &s.forward, &s.backward, &s.jvp, &s.batch };
-    int failed = read_rule(self, &s.body);
-    for (int i = 0; i < 4 && !failed; i++) failed = read_rule(rules[i], places[i]);
-    if (!failed && gives != Py_None) {
-        Py_ssize_t n = PySequence_Size(gives);
-        int *list = n > 64 ? PyMem_Calloc((size_t)n, sizeof *list) : numbers;
-        for (Py_ssize_t i = 0; list && i < n; i++) {
-            PyObject *number = PySequence_GetItem(gives, i);
-            list[i] = number ? (int)PyLong_AsLong(number) : 0;
-            Py_XDECREF(number);
-        }
-        failed = !list || PyErr_Occurred();
-        s.gives = list;
-        s.n_gives = (int)n;
-    }
-    if (!failed && !read_values(in, o.at, &x) && operation_ready(&o, hop_fn_results(s.body))) {
-        int status;
-        s.in = x.data;
-        s.n_in = x.n;
-        Py_BEGIN_ALLOW_THREADS status = hop_custom_at(o.at, o.results, hop_fn_results(s.body), &s);
-        Py_END_ALLOW_THREADS r = operation_end(&o, status);
-    }
-    if (s.gives && s.gives != numbers) PyMem_Free((void *)s.gives);
-    PyMem_Free(x.data);
-    return r;
-}
-
 /* ---- types ---- */
 
 static PyMethodDef function_methods[] = {
@@ -1124,8 +1070,6 @@ static PyMethodDef function_methods[] = {
       "str" },
     { "interpret", function_interpret, METH_VARARGS, "interpret(arrays, dims=()) -> list" },
     { "accepts", function_accepts, METH_O, "accepts(arrays) -> None, or why they do not fit" },
-    { "custom", function_custom, METH_VARARGS,
-      "custom(values, forward, backward, jvp, batch, gives, closed, tangent_of_body): a call with rules" },
     { "call", function_call, METH_O, "call(values) -> list of traced values" },
     { NULL, NULL, 0, NULL },
 };

@@ -78,6 +78,15 @@ class Bisect(Case):
                     with self.subTest(name, row=row, x=x):
                         self.assertEqual(int(f(real(row), real(x))), plain(row, x))
 
+    def test_lists_of_numbers(self):
+        row = [0.5, 1.0, 1.0, 2.5, 4.0]
+        for plain in (bisect.bisect_left, bisect.bisect_right, bisect.bisect):
+            given, closed_over = hop.jit(plain), hop.jit(lambda x, plain=plain: plain(row, x))
+            for x in (0.0, 1.0, 2.0, 4.0, 9.0):
+                self.assertEqual(int(given(row, x)), plain(row, x))
+                self.assertEqual(int(closed_over(real(x))), plain(row, x))
+        self.assertIn("while_", hop.jit(bisect.bisect_left).source())
+
     def test_ends_and_keys(self):
         row, key = [float(i * i) for i in range(-9, 1)], lambda v: -v
         for name in ("bisect_left", "bisect_right"):
