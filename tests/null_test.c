@@ -353,6 +353,8 @@ static const hop_body branch_list[] = { sets_numbers, sets_outer, sets_nothing, 
 SPEC(hop_switch_spec, .index = values(), .branches = choose(4) ? branch_list : NULL, .n_branches = counts(),
      .in = value_list(), .n_in = counts())
 SPEC(hop_call_spec, .body = bodies(), .in = value_list(), .n_in = counts(), .recompute = integers())
+SPEC(hop_region_spec, .kind = texts(), .attributes = texts(), .body = bodies(), .in = value_list(),
+     .n_in = counts())
 static hop_fn *functions(void) { return choose(2) ? now.f : NULL; }
 static const int operand_list[] = { 0, 1, 2, 7, -1, 3, 0, 0 };
 SPEC(hop_custom_spec, .body = functions(), .forward = functions(), .backward = functions(),
@@ -410,6 +412,7 @@ SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 #define COND_SPEC hop_cond_spec_choice()
 #define SWITCH_SPEC hop_switch_spec_choice()
 #define CALL_SPEC hop_call_spec_choice()
+#define REGION_SPEC hop_region_spec_choice()
 #define CUSTOM_SPEC hop_custom_spec_choice()
 #define COMPILE_OPTIONS hop_compile_options_choice()
 #define EMIT_OPTIONS hop_emit_options_choice()
@@ -612,6 +615,7 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_switch_at, (AT, RESULTS, COUNT, SWITCH_SPEC)) \
     CALL(STATUS, hop_call_at, (AT, RESULTS, COUNT, CALL_SPEC)) \
     CALL(STATUS, hop_call_fn_at, (AT, RESULTS, COUNT, FN, VALUES, COUNT)) \
+    CALL(STATUS, hop_region_at, (AT, RESULTS, COUNT, REGION_SPEC)) \
     CALL(STATUS, hop_custom_at, (AT, RESULTS, COUNT, CUSTOM_SPEC)) \
     CALL(MADE, hop_variable_at, (AT, VALUE)) \
     CALL(MADE, hop_assignable_at, (AT, VALUE)) \

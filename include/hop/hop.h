@@ -856,6 +856,24 @@ typedef struct hop_custom_spec {
 #define hop_custom(...) hop_custom_at(HOP_HERE, __VA_ARGS__)
 int hop_custom_at(hop_place at, hop_val *results, int n_results, const hop_custom_spec *spec);
 
+/* A body under a regime. It means its body; `kind` says what else holds for it, and transforms keep it: a
+ * gradient's forward and backward, tangents and lanes are regions of the same kind with the same attributes.
+ * Kinds that hop does not know are legal. attributes: "bits = 8, mode = \"even\"", names and values (strings in
+ * quotes, numbers, true, false, lists of them in brackets); NULL: none. */
+typedef struct hop_region_spec {
+    const char *kind;
+    const char *attributes;
+    hop_body body;
+    void *env;
+    const hop_val *in;
+    int n_in;
+    const void *key;
+    const char *name; /* of the body, for texts and messages; NULL: none */
+    void *reserved[4];
+} hop_region_spec;
+#define hop_region(...) hop_region_at(HOP_HERE, __VA_ARGS__)
+int hop_region_at(hop_place at, hop_val *results, int n_results, const hop_region_spec *spec);
+
 /* ---- assignable arrays ----
  *
  * A variable is a value whose content changes: operators read what it holds at that moment. Bodies may assign

@@ -64,6 +64,8 @@ PAGES = {
     "hop._transforms": ("transforms", "Transforms",
         "Functions of functions, that nest in any order. Arguments and results are trees of "
         "arrays."),
+    "hop._region": ("region", "Regions",
+        "Bodies under a regime ([control-flow.md](../../control-flow.md#regions))."),
     "hop._jit": ("jit", "jit", "Compilation, and what was compiled, to look at and to take along."),
     "hop._function": ("function", "Programs as values",
         "A program that was read from [text](../../ir.md) or captured: called, transformed, printed, "

@@ -473,6 +473,7 @@ def stubs():
         "Function",
         "checkpoint",
         "remat",
+        "region",
         "check_grads",
         *[d.name for d in hop._dtypes.ALL],
     }
@@ -497,6 +498,7 @@ def stubs():
         "args: Sequence[Any], order: int = ..., modes: str | Sequence[str] = ..., "
         "atol: float | None = ..., rtol: float | None = ..., eps: float | None = ..."
     )
+    out.append("def region(kind: str, /, **attributes: Any) -> Callable[[F], F]: ...\n")
     out.append(f"def check_grads(f: Callable[..., Any], {check}) -> None: ...\n")
     for name in ("checkpoint", "remat"):
         more = "*, policy: None = ..., prevent_cse: bool = ..., static_argnums: int | Sequence[int] = ..."

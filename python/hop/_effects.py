@@ -1018,7 +1018,7 @@ def _traced_in(x):
 _WHY = "that happens while the program is captured, not when it runs"
 _DRAW = "draw with hop.random, from a key that is an argument"
 _TAKE = "take the items before, and give them as arguments"
-_OPERATORS = {"checkpointed": "checkpoint", "vectorized": "vectorize"}
+_OPERATORS = {"checkpointed": "checkpoint", "in_region": "region", "vectorized": "vectorize"}
 # Plain Python that is captured as operators.
 _FLOW = {
     "choose": "the conditional expression", "and_": "and", "or_": "or", "both": "and", "either": "or",

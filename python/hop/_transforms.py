@@ -1021,13 +1021,21 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
             "mark what a gradient shall keep with hop.keep(x), in the function"
         )
     static = _arguments.argument_numbers("checkpoint: static_argnums", static_argnums, fun)
-
-    bodies = _reuse.bodies_by_code(fun)
+    called = in_program(fun, "checkpoint", static, lambda body, values: _core.invoke(body, values, True))
 
     @_wrapper(fun, "checkpoint")
     def checkpointed(*args, **named):
-        if not _core.tracing():
-            return fun(*args, **named)
+        return called(*args, **named) if _core.tracing() else fun(*args, **named)
+
+    return checkpointed
+
+
+def in_program(fun, what, static, invoke):
+    """fun as a body of its own in the program that is being captured: invoke(body, values) makes the node.
+    static: numbers of arguments that are no arrays."""
+    bodies = _reuse.bodies_by_code(fun)
+
+    def called(*args, **named):
         fixed = {p % len(args): args[p] for p in static if -len(args) <= p < len(args)}
         dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
         arguments = _calls.Arguments(fun, dynamic, named)
@@ -1039,10 +1047,10 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
             return _arguments.twins.of(fun)(*every, **named)
 
         whole = partly if fixed else fun
-        t = _checkpoint_body(bodies, fun, whole, fixed, dynamic, named, leaves, weak, treedef)
+        t = _kept_body(bodies, what, fun, whole, fixed, dynamic, named, leaves, weak, treedef)
         if t is not None:
             whole = named_body(lambda *values: t.function.call(values), fun)
-            out = _core.invoke(whole, t.operands(), True)
+            out = invoke(whole, t.operands())
             return tree.unflatten(t.out_tree, out)
         seen = []
 
@@ -1054,21 +1062,21 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
             return found
 
         body = body_of(flat, fun)
-        out = recorded(lambda: _core.invoke(body, leaves, True))
+        out = recorded(lambda: invoke(body, leaves))
         out_tree, weak_out = seen[-1]
         return tree.unflatten(out_tree, marked(out, weak_out))
 
-    return checkpointed
+    return called
 
 
-def _checkpoint_body(bodies, fun, whole, fixed, dynamic, named, leaves, weak, treedef):
+def _kept_body(bodies, what, fun, whole, fixed, dynamic, named, leaves, weak, treedef):
     """What is captured of the function once; None: it is captured in place."""
     if not _reuse.fixed_sizes(leaves):
         return None
     if not all(isinstance(x, _reuse.SIMPLE) for x in tree.constants(treedef)):
         return None
     try:
-        key = ("checkpoint", value_key(tuple(sorted(fixed.items()))), _reuse.kinds(leaves, weak, treedef))
+        key = (what, value_key(tuple(sorted(fixed.items()))), _reuse.kinds(leaves, weak, treedef))
         hash(key)
     except TypeError:
         return None

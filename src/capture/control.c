@@ -3,6 +3,7 @@
  * these become further results of branches and calls and further carries of loops. */
 #include "capture/capture.h"
 #include "ir/loop.h"
+#include "ir/named.h"
 
 enum { MOST_ATTRS = 16 }; /* those that are not set are absent */
 
@@ -300,6 +301,7 @@ struct branches {
     uint32_t n_in;
     const void *key;
     bool recompute;
+    const char *kind, *attributes; /* OP_region */
 };
 
 /* Numbers as results of branches take the dtype that the other branches give, as scalars. */
@@ -392,6 +394,10 @@ static uint32_t emit_branches(struct capture *c, hop_val *results, int n_results
     _Static_assert((int)INVOKE_RECOMPUTE == (int)SWITCH_RECOMPUTE,
                    "calls and branches have the attribute at the same place");
     if (b->recompute) attrs[INVOKE_RECOMPUTE] = A_FLAG(true);
+    if (b->op == OP_region) {
+        attrs[REGION_KIND] = A_STRING(module_string(c->m, b->kind, strlen(b->kind)));
+        attrs[REGION_NAMED] = named_parse(c->m, "its attributes", b->attributes, &s->b.arena);
+    }
     struct node_in node = {
         .op = (uint16_t)b->op,
         .operands = &index,
@@ -536,6 +542,38 @@ static void do_call(struct capture *c, void *args)
 int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec)
 {
     return control(at, "call", do_call, results, n_results, spec);
+}
+
+static void do_region(struct capture *c, void *args)
+{
+    struct control_args *a = args;
+    const hop_region_spec *s = a->spec;
+    check_list(s->in, s->n_in, "in");
+    if (!s->kind || !*s->kind) capture_throw("expected the name of a kind, found nothing");
+    if (c->eager) {
+        closed_count(a);
+        hop_call_spec call = { .body = s->body, .env = s->env, .in = s->in, .n_in = s->n_in };
+        eager_call(c, a->results, a->n_results, &call);
+        return;
+    }
+    struct branches branches = {
+        .op = OP_region,
+        .what = "the body of region",
+        .names = &s->name,
+        .bodies = &s->body,
+        .n = 1,
+        .env = s->env,
+        .in = s->in,
+        .n_in = (uint32_t)s->n_in,
+        .key = s->key,
+        .kind = s->kind,
+        .attributes = s->attributes,
+    };
+    a->n_given = emit_branches(c, a->results, a->n_results, &branches);
+}
+int hop_region_at(hop_place at, hop_val *results, int n_results, const hop_region_spec *spec)
+{
+    return control(at, "region", do_region, results, n_results, spec);
 }
 
 /* What the outer symbols of a function are here, HOP_NONE where arguments tell. */

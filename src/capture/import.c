@@ -77,6 +77,11 @@ static struct attr import_attr(struct import *i, struct attr a, const dim *symbo
         const struct constant *c = &i->from->constants.data[a.i];
         a.i = module_constant(i->to, import_type(i, c->type, NULL), c->data, c->bytes, 0);
     }
+    if (a.kind == ATTR_NAMED) {
+        uint32_t *list = ARENA_NEW(i->arena, uint32_t, a.n);
+        for (uint32_t k = 0; k < a.n; k++) list[k] = import_string(i, a.list[k]);
+        a.list = list;
+    }
     if (a.kind == ATTR_DIMS) {
         dim *list = ARENA_NEW(i->arena, dim, a.n);
         for (uint32_t k = 0; k < a.n; k++) list[k] = import_dim(i, a.list[k], symbols);

@@ -14,7 +14,8 @@ static const char *const attr_kinds[] = {
     [ATTR_DIM] = "size",       [ATTR_DIMS] = "list of sizes",
     [ATTR_DTYPE] = "dtype",    [ATTR_STRING] = "string",
     [ATTR_CONST] = "constant", [ATTR_WORD] = "word",
-    [ATTR_FN] = "function",    [ATTR_SCALAR] = "number",
+    [ATTR_FN] = "function",    [ATTR_NAMED] = "any others",
+    [ATTR_SCALAR] = "number",
 };
 
 /* "%x, %y" for two operands, "%x, …" for any number; what may be left out in brackets. */

@@ -123,37 +123,3 @@ uint32_t with_tangents(struct builder *b, val *out, const val *values, const val
         if (active[k]) out[total++] = tangents[k] != VAL_NONE ? tangents[k] : zeros_like(b, values[k]);
     return total;
 }
-
-/* ---- a call, for the rows that are one ---- */
-
-void call_infer(struct infer *in)
-{
-    const struct fn *g = module_fn(in->m, in->regions[0].fn);
-    dim inner[HOP_COUNT(in->fresh_range)], fresh[HOP_COUNT(in->fresh_range)];
-    for (uint32_t k = 0; k < g->n_results; k++) {
-        struct type t = type_get(in->m, value_type(g, g->results[k]));
-        dim dims[MAX_RANK];
-        for (uint32_t i = 0; i < t.rank; i++) {
-            if (!infer_region_dim_escapes(in, 0, t.dims[i], &dims[i])) continue;
-            uint32_t s = 0;
-            while (s < in->fresh && inner[s] != t.dims[i]) s++;
-            if (s == in->fresh) {
-                int64_t lo, hi;
-                dim_range(in->m, g->symbols, t.dims[i], &lo, &hi);
-                dim d = infer_fresh(in, HOP_MAX(lo, 0), hi);
-                inner[s] = t.dims[i];
-                fresh[s] = d;
-            }
-            dims[i] = fresh[s];
-        }
-        infer_result(in, type_intern(in->m, t.dtype, t.rank, dims));
-    }
-}
-
-void call_eval(struct eval *e)
-{
-    struct tensor_list *scratch = tensor_list_begin(1);
-    const int64_t *symbols = eval_region_symbols(e, 0, scratch, 0);
-    interp_call(e->in, node_region(e->f, e->n, 0)->fn, symbols, e->operands, e->results);
-    tensor_list_end(scratch);
-}

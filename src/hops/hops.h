@@ -80,10 +80,14 @@ static inline struct tensor *eval_new_stack(const struct eval *e, uint32_t k, in
     return tensor_new((enum dtype)t.dtype, t.rank, dims);
 }
 
-/* Columns of rows whose one region runs once on its own operands: its results are theirs; sizes that only the
- * body knows become symbols that the node binds. */
+/* Columns of rows whose one region runs once on its own operands (calls.c): its results are theirs; sizes that
+ * only the body knows become symbols that the node binds. */
 void call_infer(struct infer *in);
 void call_eval(struct eval *e);
+void call_vjp_forward(struct vjp_forward *v, bool recompute); /* recompute: it keeps the operands only */
+void call_vjp(struct vjp *v, const struct attr *attrs);       /* attrs: of the node over the backward */
+void call_jvp(struct jvp *j);
+void call_batch(struct batch *v);
 
 /* ---- transforms ---- */
 

@@ -369,7 +369,7 @@ void builder_require(struct builder *b, dim a, dim c, const char *what)
 
 static void copy_attr_list(struct module *m, struct attr *a)
 {
-    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS)
+    if (attr_is_list(a))
         a->list = arena_copy(&m->arena, a->list, a->n * sizeof *a->list);
 }
 
@@ -598,7 +598,7 @@ static void settle_symbols(struct fn *f, const struct module *m)
 static uint64_t hash_attr(const struct attr *a)
 {
     uint64_t h = hash_mix(a->kind, a->n);
-    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS)
+    if (attr_is_list(a))
         return a->n ? hash_mix(h, hash_bytes(a->list, a->n * sizeof *a->list, 1)) : h;
     return a->kind == ATTR_ABSENT ? h : hash_mix(h, (uint64_t)a->i);
 }
@@ -632,7 +632,7 @@ static uint64_t structural_hash(const struct fn *f)
 static bool attr_equal(const struct attr *a, const struct attr *b)
 {
     if (a->kind != b->kind || a->n != b->n) return false;
-    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS)
+    if (attr_is_list(a))
         return !a->n || !memcmp(a->list, b->list, a->n * sizeof *a->list);
     return a->kind == ATTR_ABSENT || a->i == b->i; /* reals are compared by their bits */
 }

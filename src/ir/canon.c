@@ -152,6 +152,10 @@ static void attribute(struct walk *w, const struct attr *a)
     case ATTR_DIM: dimension(w, (dim)a->i); return;
     case ATTR_STRING: string(w, (uint32_t)a->i); return;
     case ATTR_CONST: constant(w, (uint32_t)a->i); return;
+    case ATTR_NAMED:
+        word(w, a->n);
+        for (uint32_t i = 0; i < a->n; i++) string(w, a->list[i]);
+        return;
     case ATTR_FN: function(w, (uint32_t)a->i); return;
     default: wide(w, (uint64_t)a->i); return; /* numbers, and reals by their bits */
     }

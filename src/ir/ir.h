@@ -155,6 +155,7 @@ enum attr_kind {
     ATTR_CONST,  /* i: index of a module constant */
     ATTR_WORD,   /* i: index into the words of the attribute's specification */
     ATTR_FN,     /* i: a function that the row's rules use; running the node does not */
+    ATTR_NAMED,  /* whatever else the text gives: named.h */
     ATTR_SCALAR  /* only in specifications: an ATTR_INT or ATTR_REAL literal */
 };
 struct attr {
@@ -166,6 +167,11 @@ struct attr {
         const uint32_t *list;
     };
 };
+
+static inline bool attr_is_list(const struct attr *a)
+{
+    return a->kind == ATTR_INTS || a->kind == ATTR_DIMS || a->kind == ATTR_NAMED;
+}
 
 /* A body of a higher-order node: the function, its own operands, and what each of the function's parameter
  * and dim symbols is here. */

@@ -1,7 +1,7 @@
 /* Prints modules in the text form. Canonical: reading what was printed and printing it again gives the same
  * bytes. Values get unique names, a body used once stands in place, everything else about a function comes
  * from its row's signature. */
-#include "ir/lexer.h"
+#include "ir/named.h"
 #include "ir/number.h"
 #include "ir/text.h"
 
@@ -51,7 +51,7 @@ static const char *short_escape(unsigned char c)
     }
 }
 
-static void put_quoted(struct text *t, const char *s)
+void text_quoted(struct text *t, const char *s)
 {
     put_char(t, '"');
     for (const unsigned char *p = (const unsigned char *)s; *p;) {
@@ -101,6 +101,8 @@ static void put_float(struct text *t, uint64_t bits, enum dtype dtype, bool poin
         if (point) put_str(t, ".0");
     } else put_real(t, v, dtype, point);
 }
+
+void text_real(struct text *t, uint64_t f64) { put_float(t, f64, DT_F64, true); }
 
 void text_print_element(enum dtype dtype, const void *data, struct text *out)
 {
@@ -217,7 +219,7 @@ static void put_name(struct printer *p, char sigil, uint32_t name)
     }
     const char *text = module_text(p->m, name);
     if (lexer_is_word(text)) put_str(p->out, text);
-    else put_quoted(p->out, text);
+    else text_quoted(p->out, text);
 }
 
 static void put_value(struct printer *p, const struct shown *s, val v) { put_name(p, '%', s->names[v]); }
@@ -261,10 +263,10 @@ static void put_frames(struct printer *p, const char *file)
     int line;
     while (frame_caller(file, &function, &caller, &line) && *function) {
         put_str(p->out, " in ");
-        put_quoted(p->out, function);
+        text_quoted(p->out, function);
         if (!caller) return;
         put_str(p->out, " from ");
-        put_quoted(p->out, caller);
+        text_quoted(p->out, caller);
         put_char(p->out, ':');
         put_uint(p->out, (uint32_t)line);
         file = caller;
@@ -277,7 +279,7 @@ static void put_place(struct printer *p, struct place place)
     if (!p->files[place.file].data) {
         p->files[place.file].arena = &p->arena;
         text_str(&p->files[place.file], " @");
-        put_quoted(&p->files[place.file], p->m->files.data[place.file]);
+        text_quoted(&p->files[place.file], p->m->files.data[place.file]);
         text_str(&p->files[place.file], ":");
     }
     put(p->out, p->files[place.file].data, p->files[place.file].len);
@@ -433,7 +435,7 @@ static void put_attr(struct printer *p, const struct shown *s, const struct attr
         break;
     case ATTR_DIM: put_dim(p, s, (dim)a->i); break;
     case ATTR_DTYPE: put_str(t, dtype_info[a->i].name); break;
-    case ATTR_STRING: put_quoted(t, module_text(p->m, (uint32_t)a->i)); break;
+    case ATTR_STRING: text_quoted(t, module_text(p->m, (uint32_t)a->i)); break;
     case ATTR_WORD: put_str(t, spec->words[a->i]); break;
     case ATTR_FN: put_name(p, '@', p->fn_names[a->i]); break;
     default:
@@ -453,8 +455,13 @@ static bool put_attrs(struct printer *p, const struct shown *s, const struct op_
     for (uint32_t i = 0; i < row->sig.n_attrs; i++) {
         const struct attr *a = node_attr(s->f, n, i);
         if (a->kind == ATTR_ABSENT) continue;
+        if (a->kind == ATTR_NAMED && !a->n) continue;
         put(p->out, any ? ", " : " {", 2);
         any = true;
+        if (a->kind == ATTR_NAMED) {
+            named_print(p->m, a, p->out);
+            continue;
+        }
         put_str(p->out, row->sig.attrs[i].name);
         if (a->kind == ATTR_FLAG) continue;
         put(p->out, " = ", 3);
@@ -911,7 +918,7 @@ static void put_test(struct printer *p, const struct program_test *t)
     struct text *out = p->out;
     put_str(out, "\ntest ");
     if (t->name) {
-        put_quoted(out, module_text(p->m, t->name));
+        text_quoted(out, module_text(p->m, t->name));
         put_char(out, ' ');
     }
     for (uint32_t i = t->n_transforms; i-- > 0;) {
@@ -961,11 +968,11 @@ static void put_test(struct printer *p, const struct program_test *t)
     }
     if (t->fails) {
         put_str(out, "\n  fails ");
-        put_quoted(out, module_text(p->m, t->fails));
+        text_quoted(out, module_text(p->m, t->fails));
     }
     if (t->prints) {
         put_str(out, "\n  prints ");
-        put_quoted(out, module_text(p->m, t->prints));
+        text_quoted(out, module_text(p->m, t->prints));
     }
     put_str(out, "\n}\n");
 }

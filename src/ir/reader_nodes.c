@@ -1,6 +1,7 @@
 /* Reads nodes of the text form: names are resolved, each node goes to a builder (which checks and types it),
  * an inline body becomes a closed function. Generic over the signatures of the table; no operator is named
  * here. */
+#include "ir/named.h"
 #include "ir/reader.h"
 
 void reader_deeper(struct reader *r)
@@ -434,8 +435,12 @@ static void read_attrs(struct reader *r, struct frame *f, const struct op_row *r
         if (!first) lexer_expect(lx, ',', "',' or '}'");
         struct token at = lx->tok;
         if (at.kind != TOKEN_WORD) lexer_expected(lx, "the name of an attribute");
-        uint32_t k = 0;
+        uint32_t k = 0, last = row->sig.n_attrs ? row->sig.n_attrs - 1u : 0;
         while (k < row->sig.n_attrs && !token_is(&at, row->sig.attrs[k].name)) k++;
+        if (k == row->sig.n_attrs && k && row->sig.attrs[last].kind == ATTR_NAMED) {
+            named_read(r->m, lx, &f->b.arena, &attrs[last]);
+            continue;
+        }
         if (k == row->sig.n_attrs) {
             char names[512] = "none";
             for (uint32_t i = 0, n = 0; i < row->sig.n_attrs && n < sizeof names; i++)

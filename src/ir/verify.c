@@ -51,7 +51,7 @@ static void check_attr(struct verifier *v, const struct attr_spec *spec, const s
 {
     static const char *const kinds[] = { "nothing", "a flag",     "an integer", "a real",   "integers",
                                          "a dim",   "dims",       "a dtype",    "a string", "a constant",
-                                         "a word",  "a function", "a number" };
+                                         "a word",  "a function", "names",      "a number" };
     if (a->kind == ATTR_ABSENT) {
         if (spec->required) wrong(v, "attribute '%s' is missing", spec->name);
         return;
@@ -68,6 +68,8 @@ static void check_attr(struct verifier *v, const struct attr_spec *spec, const s
         wrong(v, "attribute '%s': no such string", spec->name);
     if (a->kind == ATTR_CONST && (uint64_t)a->i >= v->m->constants.len)
         wrong(v, "attribute '%s': no such constant", spec->name);
+    for (uint32_t i = 0; a->kind == ATTR_NAMED && i < a->n; i++)
+        if (a->list[i] >= v->m->strings.len) wrong(v, "attribute '%s': no such string", spec->name);
     if (a->kind == ATTR_FN && (uint64_t)a->i >= v->f->id)
         wrong(v, "attribute '%s': no such function, or one that is made later", spec->name);
     if (a->kind == ATTR_WORD) {

@@ -104,6 +104,7 @@ enum {
     CUSTOM_ATTRS
 };
 enum { TANGENT_TRANSPOSE, TANGENT_BODY }; /* where the jvp of a custom with a backward alone comes from */
+enum { REGION_KIND, REGION_NAMED, REGION_ATTRS }; /* the last: all that its user gives it (ir/named.h) */
 enum { INVOKE_RECOMPUTE }; /* the gradient keeps the operands only and runs the function again */
 enum { SWITCH_RECOMPUTE, SWITCH_ATTRS }; /* the same for the branch taken */
 

@@ -1,0 +1,141 @@
+/* What the rows share whose one region runs once on its own operands: calls, and bodies under a regime. What
+ * a transform makes of such a node is a node of the same row with the same attributes over the derived body.
+ */
+#include "hops/hops.h"
+
+void call_infer(struct infer *in)
+{
+    const struct fn *g = module_fn(in->m, in->regions[0].fn);
+    dim inner[HOP_COUNT(in->fresh_range)], fresh[HOP_COUNT(in->fresh_range)];
+    for (uint32_t k = 0; k < g->n_results; k++) {
+        struct type t = type_get(in->m, value_type(g, g->results[k]));
+        dim dims[MAX_RANK];
+        for (uint32_t i = 0; i < t.rank; i++) {
+            if (!infer_region_dim_escapes(in, 0, t.dims[i], &dims[i])) continue;
+            uint32_t s = 0;
+            while (s < in->fresh && inner[s] != t.dims[i]) s++;
+            if (s == in->fresh) {
+                int64_t lo, hi;
+                dim_range(in->m, g->symbols, t.dims[i], &lo, &hi);
+                dim d = infer_fresh(in, HOP_MAX(lo, 0), hi);
+                inner[s] = t.dims[i];
+                fresh[s] = d;
+            }
+            dims[i] = fresh[s];
+        }
+        infer_result(in, type_intern(in->m, t.dtype, t.rank, dims));
+    }
+}
+
+void call_eval(struct eval *e)
+{
+    struct tensor_list *scratch = tensor_list_begin(1);
+    const int64_t *symbols = eval_region_symbols(e, 0, scratch, 0);
+    interp_call(e->in, node_region(e->f, e->n, 0)->fn, symbols, e->operands, e->results);
+    tensor_list_end(scratch);
+}
+
+static val call(struct builder *b, uint16_t op, const struct attr *attrs, struct region_in region,
+                uint32_t n_dims, dim fill)
+{
+    region.dims = extend_dims(b, region.dims, n_dims, module_fn(b->m, region.fn)->n_outer_symbols, fill);
+    return builder_node(b, &(struct node_in){ .op = op,
+                                              .groups = (const uint32_t[1]){ 0 },
+                                              .attrs = attrs,
+                                              .regions = &region,
+                                              .n_regions = 1 });
+}
+
+struct call_saved {
+    const struct vjp_halves *halves;
+    val *residuals;
+    const dim *dims;
+    uint32_t n_dims;
+    bool recompute;
+};
+
+void call_vjp_forward(struct vjp_forward *v, bool recompute)
+{
+    struct builder *b = v->copy->b;
+    struct node_in in = copier_node_in(v->copy, v->n);
+    const struct region_in *r = &in.regions[0];
+    struct call_saved *saved = ARENA_NEW(&b->arena, struct call_saved, 1);
+    const struct vjp_halves *h = vjp_split(b->m, r->fn, v->active, v->result_wanted, 0, recompute);
+    *saved = (struct call_saved){ h, ARENA_NEW(&b->arena, val, h->n_residuals), r->dims,
+                                  node_region(v->f, v->n, 0)->n_dims, recompute || h->guarded };
+    struct region_in forward = { h->forward, r->operands, r->n_operands, saved->dims };
+    val first = call(b, v->n->op, in.attrs, forward, saved->n_dims, HOP_NONE);
+    val extra = first + v->n->n_results;
+    for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
+    for (uint32_t k = v->n->n_results; k < module_fn(b->m, h->forward)->n_results; k++)
+        saved_add(b->m, (struct saved_value){ node_row(v->n), v->n->place, 0, builder_type(b, first + k),
+                                              HOP_NONE, false, "dearer to compute again, or tagged" });
+    saved_add_inside(b->m, node_row(v->n), v->n->place, h->saved);
+    for (uint32_t i = 0; i < h->n_residuals; i++) {
+        uint32_t param = h->source_param[i], result = h->source_result[i];
+        if (param != HOP_NONE) saved->residuals[i] = r->operands[param];
+        else if (result != HOP_NONE) saved->residuals[i] = first + result;
+        else saved->residuals[i] = extra++;
+    }
+    vjp_active_results(b->m, r->fn, v->active, v->result_active);
+    v->saved = saved;
+}
+
+void call_vjp(struct vjp *v, const struct attr *attrs)
+{
+    const struct call_saved *saved = v->saved;
+    const struct vjp_halves *h = saved->halves;
+    val *operands = ARENA_NEW(&v->b->arena, val, h->n_residuals + v->n->n_results);
+    uint32_t n = h->n_residuals;
+    if (n) memcpy(operands, saved->residuals, n * sizeof *operands);
+    /* Or what is run again would be found equal to what was run before, and kept. */
+    if (n && saved->recompute) {
+        val first = emit(v->b, OP_barrier, saved->residuals, n, NULL);
+        for (uint32_t i = 0; i < n; i++) operands[i] = first + i;
+    }
+    for (uint32_t k = 0; k < v->n->n_results; k++)
+        if (h->ct_result[k])
+            operands[n++] = v->ct[k] != VAL_NONE ? v->ct[k] : zeros_like(v->b, v->results[k]);
+    struct region_in backward = { h->backward, operands, n, saved->dims };
+    val next = call(v->b, v->n->op, attrs, backward, saved->n_dims, HOP_NONE);
+    for (uint32_t p = 0; p < v->n->n_operands; p++)
+        if (h->ct_param[p]) v->out[p] = next++;
+}
+
+void call_jvp(struct jvp *j)
+{
+    struct builder *b = j->b;
+    struct node_in in = copier_node_in(j->copy, j->n);
+    uint32_t n = j->n->n_operands;
+    bool *active = ARENA_NEW(&b->arena, bool, n), *found = ARENA_NEW(&b->arena, bool, j->n->n_results);
+    val *operands = ARENA_NEW(&b->arena, val, 2 * (size_t)n);
+    if (n) memcpy(operands, in.regions[0].operands, n * sizeof *operands);
+    uint32_t total = n;
+    for (uint32_t k = 0; k < n; k++) {
+        active[k] = j->tangents[k] != VAL_NONE;
+        if (active[k]) operands[total++] = j->tangents[k];
+    }
+    uint32_t fn = jvp_function(b->m, in.regions[0].fn, active, found);
+    struct region_in region = { fn, operands, total, in.regions[0].dims };
+    val first = call(b, j->n->op, in.attrs, region, node_region(j->f, j->n, 0)->n_dims, HOP_NONE);
+    val next = first + j->n->n_results;
+    for (uint32_t k = 0; k < j->n->n_results; k++) {
+        j->results[k] = first + k;
+        j->out[k] = found[k] ? next++ : VAL_NONE;
+    }
+}
+
+void call_batch(struct batch *v)
+{
+    struct builder *b = v->b;
+    struct node_in in = copier_node_in(v->copy, v->n);
+    const struct region_in *r = &in.regions[0];
+    bool lanes = v->lanes != VAL_NONE && module_fn(b->m, r->fn)->effects;
+    uint32_t fn = batch_function(b->m, r->fn, v->batched, batch_body_size(v), NULL, lanes, v->result_batched);
+    val *operands = ARENA_NEW(&b->arena, val, r->n_operands + 1);
+    if (lanes) operands[0] = v->lanes;
+    if (r->n_operands) memcpy(operands + lanes, r->operands, r->n_operands * sizeof *operands);
+    struct region_in region = { fn, operands, r->n_operands + lanes, r->dims };
+    val first = call(b, v->n->op, in.attrs, region, node_region(v->f, v->n, 0)->n_dims, v->size);
+    for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
+}
