@@ -586,10 +586,41 @@ static void custom_jvp(struct jvp *j)
 
 /* ---- batch ---- */
 
+/* A rule over lanes. found: which of its results differ from lane to lane; those in force do in any case.
+ * mask
+ * != HOP_NONE: lanes do not all run, which is for effects to know, and the rule has the mask of those that do
+ * as its parameter of that number; with give_mask it is the last result, too. */
+static uint32_t over_lanes(const struct batch *v, uint32_t rule, const bool *batched, const bool *force,
+                           bool *found, uint32_t mask, bool give_mask)
+{
+    struct module *m = v->b->m;
+    bool takes = mask != HOP_NONE && module_fn(m, rule)->effects;
+    dim size = batch_body_size(v);
+    const struct fn *inner = module_fn(m, batch_function(m, rule, batched, size, force, takes, found));
+    if (mask == HOP_NONE) return inner->id;
+    struct builder b;
+    builder_begin(&b, m, inner);
+    b.label = fn_label(inner);
+    if (size == HOP_NONE) size = dim_symbol(m, inner->n_outer_symbols - 1);
+    uint32_t n = inner->n_params - takes, n_results = inner->n_results;
+    val *args = ARENA_NEW(&b.arena, val, n + 1), *results = ARENA_NEW(&b.arena, val, n_results + 1),
+        which = 0;
+    for (uint32_t p = 0; p <= n; p++) {
+        if (p == mask)
+            which = builder_param(&b, type_intern(m, DT_BOOL, 1, &size), module_string(m, "lanes", 5));
+        if (p == n) break;
+        args[takes + p] = builder_param(&b, value_type(inner, takes + p), inner->values[takes + p].name);
+    }
+    if (takes) args[0] = which;
+    inline_function(&b, inner->id, NULL, args, results);
+    if (give_mask) results[n_results++] = which;
+    return builder_finish(&b, results, n_results);
+}
+
 /* backward over lanes: what belongs to an operand that is the same in all of them is summed. saved: which of
  * what is saved differs from lane to lane. */
 static uint32_t batched_backward(const struct batch *v, uint32_t backward, const bool *saved,
-                                 uint32_t n_saved)
+                                 uint32_t n_saved, bool masked)
 {
     struct module *m = v->b->m;
     const struct fn *f = module_fn(m, backward), *body = module_fn(m, node_region(v->f, v->n, 0)->fn);
@@ -604,8 +635,8 @@ static uint32_t batched_backward(const struct batch *v, uint32_t backward, const
         force[n] = true; /* of a value that is the same in all lanes the sum counts each */
         sums[n++] = !v->batched[p];
     }
-    const struct fn *over = module_fn(m, batch_function(m, backward, batched, batch_body_size(v), force,
-                                                        false, found));
+    const struct fn *over = module_fn(m, over_lanes(v, backward, batched, force, found,
+                                                    masked ? n_saved : HOP_NONE, false));
     struct builder b;
     builder_begin(&b, m, over);
     b.label = fn_label(over);
@@ -629,16 +660,45 @@ static void batch_by_rule(struct batch *v, const struct region_in *r)
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
 }
 
-/* A rule over lanes, with all its first n_forced results over lanes; found: which of its results are. */
+/* A rule that takes the operands, over lanes, with all its first n_forced results over lanes; found: which of
+ * its results are. */
 static uint32_t batched_rule(const struct batch *v, uint32_t rule, const bool *batched, uint32_t n_forced,
-                             bool **found)
+                             bool **found, bool masked, bool give_mask)
 {
-    struct module *m = v->b->m;
-    const struct fn *f = module_fn(m, rule);
+    const struct fn *f = module_fn(v->b->m, rule);
     bool *force = ARENA_ZNEW(&v->b->arena, bool, f->n_results);
     *found = ARENA_ZNEW(&v->b->arena, bool, f->n_results);
     for (uint32_t k = 0; k < n_forced; k++) force[k] = true;
-    return batch_function(m, rule, batched, batch_body_size(v), force, false, *found);
+    return over_lanes(v, rule, batched, force, *found, masked ? v->n->n_operands : HOP_NONE, give_mask);
+}
+
+/* The sizes that rules take over lanes: those from before, and the number of lanes where no parameter tells
+ * it. */
+static struct attr batched_sizes(const struct batch *v, const struct attr *old, const struct attr *attrs)
+{
+    struct builder *b = v->b;
+    uint32_t n = 0, at = 0, room = old[CUSTOM_SIZES].kind == ATTR_ABSENT ? 0 : old[CUSTOM_SIZES].n;
+    dim *sizes = ARENA_NEW(&b->arena, dim, room + CUSTOM_BATCH + 1);
+    for (uint32_t which = CUSTOM_FORWARD; which <= CUSTOM_BATCH; which++) {
+        if (rule_of(attrs, which) == HOP_NONE) continue;
+        const struct fn *f = module_fn(b->m, rule_of(attrs, which));
+        uint32_t end = at + count_sizes(b->m, rule_of(old, which));
+        for (uint32_t k = 0; k < f->n_outer_symbols; k++)
+            if (f->symbols[k].origin == SYMBOL_DIM)
+                sizes[n++] = at < end ? old[CUSTOM_SIZES].list[at++] : v->size;
+    }
+    return n ? A_DIMS(sizes, n) : A_NONE;
+}
+
+/* Where only some lanes run, and the body or a rule has effects, the mask of those that do is one more
+ * operand, which has no derivatives. */
+static bool needs_mask(const struct batch *v, const struct attr *attrs, uint32_t body)
+{
+    bool effects = module_fn(v->b->m, body)->effects;
+    for (uint32_t which = CUSTOM_FORWARD; which <= CUSTOM_JVP; which++)
+        if (rule_of(attrs, which) != HOP_NONE)
+            effects |= module_fn(v->b->m, rule_of(attrs, which))->effects != 0;
+    return effects && v->lanes != VAL_NONE;
 }
 
 static void custom_batch(struct batch *v)
@@ -653,27 +713,38 @@ static void custom_batch(struct batch *v)
         batch_by_rule(v, r);
         return;
     }
-    bool *found, *saved = ARENA_NEW(&b->arena, bool, n);
+    bool *found, *saved = ARENA_NEW(&b->arena, bool, n), masked = needs_mask(v, attrs, r->fn);
     uint32_t n_saved = n, forward = rule_of(attrs, CUSTOM_FORWARD), jvp = rule_of(attrs, CUSTOM_JVP);
-    uint32_t backward = rule_of(attrs, CUSTOM_BACKWARD), body = r->fn;
+    uint32_t backward = rule_of(attrs, CUSTOM_BACKWARD), body = r->fn, open = n_open(attrs, n);
     for (uint32_t p = 0; p < n; p++) saved[p] = v->batched[p];
     if (forward != HOP_NONE) {
         n_saved = module_fn(b->m, forward)->n_results - n_y;
-        attrs[CUSTOM_FORWARD] = A_FN(batched_rule(v, forward, v->batched, n_y, &found));
+        attrs[CUSTOM_FORWARD] = A_FN(batched_rule(v, forward, v->batched, n_y, &found, masked, masked));
         saved = found + n_y;
     }
-    if (backward != HOP_NONE) attrs[CUSTOM_BACKWARD] = A_FN(batched_backward(v, backward, saved, n_saved));
+    if (backward != HOP_NONE)
+        attrs[CUSTOM_BACKWARD] = A_FN(batched_backward(v, backward, saved, n_saved, masked));
     if (jvp != HOP_NONE) {
         bool *given = ARENA_ZNEW(&b->arena, bool, module_fn(b->m, jvp)->n_params);
         uint32_t at = n;
         for (uint32_t p = 0; p < n; p++) given[p] = v->batched[p];
-        for (uint32_t p = 0; p < n_open(attrs, n); p++)
+        for (uint32_t p = 0; p < open; p++)
             if (param_is_float(b->m, module_fn(b->m, body), p)) given[at++] = v->batched[p];
-        attrs[CUSTOM_JVP] = A_FN(batched_rule(v, jvp, given, module_fn(b->m, jvp)->n_results, &found));
+        uint32_t n_results = module_fn(b->m, jvp)->n_results;
+        attrs[CUSTOM_JVP] = A_FN(batched_rule(v, jvp, given, n_results, &found, masked, false));
     }
-    r->fn = batched_rule(v, body, v->batched, n_y, &found);
+    r->fn = batched_rule(v, body, v->batched, n_y, &found, masked, false);
     r->dims = extend_dims(b, r->dims, node_region(v->f, v->n, 0)->n_dims,
                           module_fn(b->m, r->fn)->n_outer_symbols, v->size);
+    if (masked) {
+        val *operands = ARENA_NEW(&b->arena, val, n + 1);
+        if (n) memcpy(operands, r->operands, n * sizeof *operands);
+        operands[n] = v->lanes;
+        r->operands = operands;
+        r->n_operands = n + 1;
+        attrs[CUSTOM_CLOSED] = A_INT(n + 1 - open);
+    }
+    attrs[CUSTOM_SIZES] = batched_sizes(v, in.attrs, attrs);
     in.attrs = attrs;
     in.regions = r;
     val first = builder_node(b, &in);
