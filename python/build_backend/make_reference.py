@@ -98,6 +98,10 @@ PAGES = {
     "hop.tree": ("tree", "hop.tree",
         "A tree is made of tuples, lists, dicts, named tuples, dataclasses, None and registered classes; "
         "everything else is a leaf."),
+    "hop._places": ("places", "hop.tree: places and parameters",
+        "Trees with other values at some places ([parameters.md](../parameters.md)). A place is a path, a "
+        "text, a function that picks it or one that says of each leaf whether it is meant: "
+        "`hop.tree.places`."),
     "hop.optim": ("optim", "hop.optim",
         "An optimizer is two functions of trees; a schedule is a function from the number of updates to a "
         "learning rate."),

@@ -336,6 +336,7 @@ class _Attempt:
         """changing: numbers are arguments that could be part of the program."""
         given = Given(self.arguments, fixed, self.axes, self.transform.inner)
         watch, reads = Watch(self.fun, objects=self.objects), []
+        watch.also(tree.functions((self.arguments.args, self.arguments.named)))
         lasting = not watch.unwatched and not _does_more(watch)
         if changing and (not lasting or watch.names & TELLING):
             raise _Needed

@@ -741,13 +741,15 @@ class NumbersNeeded(Exception):
 TELLING = frozenset(("isinstance", "issubclass", "type", "callable", "hasattr", "id"))
 
 
-def watched(capture, fun, given, numbers):
+def watched(capture, fun, given, numbers, functions):
     """(what capture() gives, guards of it, the watch that they come from). fun: what is captured; given: its
-    arguments by name that are part of the program; numbers: texts of places whose numbers are arguments.
+    arguments by name that are part of the program; numbers: texts of places whose numbers are arguments;
+    functions: those that its arguments bring along (tree.functions).
     What the function reads must be the same after the capture: if not, it is captured once more, for
     functions that compute something once and keep it; a second difference is an error."""
     for last in (False, True):
         watch = Watch(fun, numbers, given)
+        watch.also(functions)
         reads, before = [], None
         places = [p for p in watch.places if p.check == _NUMBER]
         if places and (watch._names & TELLING or not all(map(_can_be_set, places))):

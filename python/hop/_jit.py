@@ -633,7 +633,7 @@ class Compiled(_core.JitBase):
     def _make(self, dynamic, static, named, named_static, n, leaves, weak, key, why, sizes, updated):
         p, since = _Program(), time.perf_counter()
         p.name = getattr(self._fun, "__name__", type(self._fun).__name__)
-        given = self._given(static, named_static, n)
+        given, functions = self._given(static, named_static, n), tree.functions((dynamic, named))
         numbers = {text for (k, text), count in self._changes.items() if k == key and (count or 0) >= 2}
 
         watch = None
@@ -646,10 +646,10 @@ class Compiled(_core.JitBase):
                 return self._captured(static, named_static, n, *how, may_write=True)
 
             try:
-                traced, p.guards, watch = _guards.watched(captured, self._fun, given, numbers)
+                traced, p.guards, watch = _guards.watched(captured, self._fun, given, numbers, functions)
             except _guards.NumbersNeeded:
                 self._changes.update({(key, text): None for text in numbers})
-                traced, p.guards, watch = _guards.watched(captured, self._fun, given, ())
+                traced, p.guards, watch = _guards.watched(captured, self._fun, given, (), functions)
             return traced
 
         p.traced, p.fit = sizes.capture(leaves, once, functools.partial(_log, p.name))

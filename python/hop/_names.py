@@ -11,6 +11,9 @@ _RENAMED = {  # the array-API standard's names
     "swish": "silu",
 }  # fmt: skip
 _INSTEAD = {
+    "functional_call": "use hop.tree.replace(model, {\"layers.0.weight\": w})(x)",
+    "stack_module_state": "use hop.tree.map(lambda *xs: hop.stack(xs), *models)",
+    "tree_at": "use hop.tree.replace or hop.tree.update",
     "choose": "use hop.select or hop.take_along_axis",
     "put": "use x.at[i].set(y)",
     "put_along_axis": "use x.at[…].set(y)",
@@ -169,6 +172,7 @@ _RANDOM = {
     "shuffle": "use hop.random.permutation(key, x)",
 }  # fmt: skip
 _TREE = {
+    "at": "use hop.tree.replace or hop.tree.update", "tree_at": "use hop.tree.replace or hop.tree.update",
     "broadcast": "use hop.tree.map with the tree of the other structure",
     "register_dataclass": "dataclasses are nodes already; hop.tree.register",
     "register_pytree_node": "use hop.tree.register or hop.tree_util.register_pytree_node",

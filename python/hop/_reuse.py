@@ -85,6 +85,7 @@ def traced(
         if hidden is not None:
             return t.again(leaves, [x._raw() if x._weak else x for x in hidden])
     watch, reads = _guards.Watch(root, (), given), []
+    watch.also(tree.functions((args, named)))
     before = _core.note_reads(reads)
     try:
         t = capture(fun, args, named, leaves, types, weak, jit=jit, in_tree=in_tree)

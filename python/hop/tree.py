@@ -8,6 +8,8 @@ does: `carry['h'][0].weight`.
 __all__ = [
     "all", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "path_text",
     "reduce", "register", "structure", "transpose", "unflatten", "TreeDef",
+    "Parametrized", "Tied", "combine", "parametrize", "partition", "places", "replace", "resolve", "tie",
+    "update",
 ]  # fmt: skip
 
 import builtins
@@ -263,6 +265,29 @@ def split(tree, as_leaf):
 def constants(treedef):
     """The things that are part of a structure."""
     return [treedef.rest] if treedef.kind is CONSTANT else [x for c in treedef.children for x in constants(c)]
+
+
+def functions(tree):
+    """{text: function} of the functions that are part of the structure of a tree, kept by nodes besides their
+    children: a program that is given the tree may call them, and reads what they read."""
+    out, known = {}, set()
+
+    def walk(x):
+        node = None if x is None else _apart(x)
+        if node is None:
+            return
+        if node[0] in _NODES:
+            for f in node[1] if type(node[1]) is tuple else (node[1],):
+                own = str(getattr(f, "__module__", "")).partition(".")[0] == "hop"
+                if callable(f) and not own and not isinstance(f, type) and f not in known:
+                    known.add(f)
+                    name = getattr(f, "__name__", type(f).__name__)
+                    out[f"{name}, function {len(known)} of the arguments' nodes"] = f
+        for child in node[2]:
+            walk(child)
+
+    walk(tree)
+    return out
 
 
 def unflatten(treedef, leaves):
@@ -597,3 +622,17 @@ def transpose(outer, inner, tree):
         inner = structure(_leaves_up_to(outer, tree, 1)[0])
     rows = [flatten(x)[0] for x in _leaves_up_to(outer, tree, 1)]
     return unflatten(inner, [unflatten(outer, list(column)) for column in zip(*rows)])
+
+
+from ._places import (  # noqa: E402, F401 -- here, because it is made of what stands above
+    Parametrized,
+    Tied,
+    combine,
+    parametrize,
+    partition,
+    places,
+    replace,
+    resolve,
+    tie,
+    update,
+)
