@@ -64,6 +64,8 @@ PAGES = {
     "hop._transforms": ("transforms", "Transforms",
         "Functions of functions, that nest in any order. Arguments and results are trees of "
         "arrays."),
+    "hop._custom": ("custom", "Rules of one's own",
+        "Functions whose derivatives, or whose way over one more axis, are given by functions."),
     "hop._region": ("region", "Regions",
         "Bodies under a regime ([control-flow.md](../../control-flow.md#regions))."),
     "hop._jit": ("jit", "jit", "Compilation, and what was compiled, to look at and to take along."),

@@ -36,6 +36,7 @@ from ._ops import *  # noqa: E402, F403
 from ._callback import *  # noqa: E402, F403
 from ._calls import *  # noqa: E402, F403
 from ._control import *  # noqa: E402, F403
+from ._custom import *  # noqa: E402, F403
 from ._dtypes import *  # noqa: E402, F403
 from ._errors import (  # noqa: E402
     CheckError,
@@ -73,8 +74,9 @@ __all__ = [
     "Array", "Tracer", "Size",
     "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug",
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
-    *_callback.__all__, *_calls.__all__, *_check.__all__, *_control.__all__, *_files.__all__,  # noqa: F405
-    *_function.__all__, *_jit.__all__, *_printing.__all__, *_region.__all__, *_sets.__all__,  # noqa: F405
+    *_callback.__all__, *_calls.__all__, *_check.__all__, *_control.__all__, *_custom.__all__,  # noqa: F405
+    *_files.__all__, *_function.__all__, *_jit.__all__, *_printing.__all__, *_region.__all__,  # noqa: F405
+    *_sets.__all__,  # noqa: F405
     *_show.__all__, *_sources.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
     "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError",
@@ -87,7 +89,7 @@ for _module in (debug, flatten_util, linalg, nn, optim, random, tree, tree_util)
     _module.__getattr__, _module.__dir__ = _lookup(_module.__name__), _public_names(_module)
 for _module in (
     _array._At, _array.IndexUpdate, _info.Info, _jit.Lowered, _names.Absent, _show.Shown,
-    _transforms.Pullback, _transforms.Pushforward, _jax.ShapeDtypeStruct,
+    _transforms.Pullback, _transforms.Pushforward, _jax.ShapeDtypeStruct, _custom._WithRules,
 ):
     _entries.install_methods(_module)
 __getattr__, __dir__ = _lookup("hop"), _public_names(_sys.modules["hop"])

@@ -23,7 +23,7 @@ from ._arguments import place
 from ._bytecode import NAMESPACES
 from ._errors import InvalidError
 from ._objects import (
-    FUNCTIONS, MISSING, SIMPLE, is_buffer, is_foreign, is_key, namespace, nbytes, slots, static_of,
+    FUNCTIONS, MISSING, SIMPLE, Ruled, is_buffer, is_foreign, is_key, namespace, nbytes, slots, static_of,
 )  # fmt: skip
 
 _MOST_ITEMS, _MOST_BYTES, _MOST_LINES = 100_000, 1 << 16, 3
@@ -611,6 +611,8 @@ class _Quick:
             self._todo.append(x.__dict__["_fun"])
         elif isinstance(x, _core.Entry):
             self._todo.append(x.__wrapped__)
+        elif isinstance(x, Ruled):
+            self._todo += [x._fun, *x._rules.values()]
         elif cls is types.BuiltinFunctionType:
             if type(x.__self__) is not types.ModuleType or x.__module__ not in _SAFE:
                 raise _Doubtful

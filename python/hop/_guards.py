@@ -18,7 +18,7 @@ from ._arguments import place
 from ._bytecode import CALLED, FOR_HOST, NAMESPACES, WHOLE, WRITTEN, accesses, attribute_names
 from ._errors import InvalidError
 from ._objects import (
-    CONTAINERS, FUNCTIONS, MISSING, SIMPLE, WRITES, is_buffer, is_foreign, is_instance, is_key,
+    CONTAINERS, FUNCTIONS, MISSING, SIMPLE, WRITES, Ruled, is_buffer, is_foreign, is_instance, is_key,
     is_plain_class, namespace, nbytes, never_changes, slots, static_of,
 )  # fmt: skip
 
@@ -298,6 +298,8 @@ class Watch:
             p = self._canonical(p)
             p.must(_TYPE, type(p.value))
             p = self._jitted(p)
+        if bound is not None and isinstance(p.value, Ruled):
+            self._whole(bound)
         if bound is not None and type(p.value) in FUNCTIONS:
             self._function(p, bound)
         elif use == CALLED:
@@ -365,7 +367,7 @@ class Watch:
             self._function(self._constant(static.__func__, text), p)
             return None
         value = static.__func__ if isinstance(static, staticmethod) else static
-        if type(value) not in FUNCTIONS and hasattr(type(value), "__get__") and not _is_jit(value):
+        if type(value) not in FUNCTIONS and hasattr(type(value), "__get__") and not _binds(value):
             self._unwatched(p, f"{text} is a descriptor")
             return None
         return self._place(p, _CLASS_ITEM, name, 0, value, text), None
@@ -414,7 +416,7 @@ class Watch:
         went = self._step_class(self._class_of(p), name)
         if went is None:
             return None
-        return went[0], p if type(static) in FUNCTIONS or _is_jit(static) else None
+        return went[0], p if type(static) in FUNCTIONS or _binds(static) else None
 
     # -- values as wholes --
 
@@ -552,6 +554,11 @@ class Watch:
         elif _is_jit(x):
             p.must(_TYPE, cls)
             self._whole(self._jitted(p))
+        elif isinstance(x, Ruled):
+            p.must(_TYPE, cls)
+            space = self._place(p, _NAMESPACE, None, 0, x.__dict__, p.text)
+            for name in ("_fun", "_static", "_rules"):
+                self._whole(self._item(space, name, p.text if name == "_fun" else f"{p.text}.{name}"))
         elif isinstance(x, _core.Entry) and getattr(x.__wrapped__, "__closure__", None):
             p.must(_TYPE, cls)
             self._whole(self._place(p, _ATTRIBUTE, "__wrapped__", 0, x.__wrapped__, p.text))
@@ -631,7 +638,7 @@ class Watch:
             value = value.fget
             if type(value) in FUNCTIONS:
                 self._function(self._constant(value, f"{c.text}.{name}"))
-        elif type(value) in FUNCTIONS or isinstance(value, staticmethod) or _is_jit(value):
+        elif type(value) in FUNCTIONS or isinstance(value, staticmethod) or _binds(value):
             went = self._step_class(c, name)
             if went is not None:
                 self._whole(went[0])
@@ -811,6 +818,11 @@ def _array_of(x):
 
 def _is_jit(x):
     return isinstance(x, _core.JitBase)
+
+
+def _binds(x):
+    """Whether it is a function that is no Python function, and becomes a method as those do."""
+    return _is_jit(x) or isinstance(x, Ruled)
 
 
 def _is_builtin(name):

@@ -88,3 +88,8 @@ def never_changes(x, cls):
         return True
     module = str(cls.__module__).partition(".")[0]
     return module in _LASTING or module == "numpy" and cls.__name__ in ("dtype", "ufunc") or callable(x)
+
+
+class Ruled:
+    """A function with rules of the user's (_custom.py). What it does is in its attributes _fun, _static and
+    _rules."""

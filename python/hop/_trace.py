@@ -62,10 +62,11 @@ def raw_leaf(x, where, advice=None):
     )
 
 
-def raw_leaves(x, root, constants=False):
+def raw_leaves(x, root, constants=False, numbers=True):
     """(arrays that a program or a body is given for the leaves of a tree, which of them are weak,
-    structure). constants: what is no array is part of the structure."""
-    found, treedef = tree.split(x, _array_or_constant(x, root)) if constants else tree.flatten(x)
+    structure). constants: what is no array is part of the structure; numbers: those of Python's are
+    leaves all the same."""
+    found, treedef = tree.split(x, _array_or_constant(x, root, numbers)) if constants else tree.flatten(x)
     weak = [is_weak(leaf) for leaf in found]
     for i, leaf in enumerate(found):
         found[i] = raw_leaf(leaf, lambda: (tree.leaf_paths(treedef)[i], root))
@@ -343,13 +344,15 @@ def arrays_of_results(x):
     return tree.split(x, _array_or_constant(x, "result"))
 
 
-def _array_or_constant(x, root):
+def _array_or_constant(x, root, numbers=True):
     """What stands for a leaf of the tree x: arrays and numbers themselves, arrays of other libraries as
     arrays, tree.CONSTANT for anything else."""
 
     def as_leaf(leaf):
-        if isinstance(leaf, _core.ArrayBase) or is_number(leaf):
+        if isinstance(leaf, _core.ArrayBase):
             return leaf
+        if is_number(leaf):
+            return leaf if numbers else tree.CONSTANT
         if isinstance(leaf, _core.Size):
             return leaf._value
         if isinstance(leaf, (str, bytes, type)):

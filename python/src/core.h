@@ -221,8 +221,11 @@ int64_t frame_hint(const char *symbol);
 int frame_constrain(const char *text);
 PyObject *function_capture(PyObject *self, PyObject *args);
 PyObject *function_new(hop_fn *fn, PyObject *callbacks); /* takes the reference, also on failure */
+/* The function of a Python object that the capture at work calls; -1 and an exception. */
+int function_called(PyObject *o, hop_fn **out);
 int function_init(PyObject *module);
 int bodies_init(PyObject *module);
+int custom_init(PyObject *module);
 int callback_init(PyObject *module);
 
 /* ---- cuts (cut.c): elements of traced values ---- */

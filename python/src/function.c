@@ -119,6 +119,19 @@ static PyObject *function_callbacks(PyObject *self, void *unused)
     (void)unused;
     return callbacks_of(self) ? PyList_AsTuple(callbacks_of(self)) : PyTuple_New(0);
 }
+int function_called(PyObject *o, hop_fn **out)
+{
+    *out = NULL;
+    if (!PyObject_TypeCheck(o, function_type)) {
+        PyErr_SetString(PyExc_TypeError, "expected a captured function");
+        return -1;
+    }
+    *out = ((function_object *)o)->fn;
+    PyObject *callbacks = callbacks_of(o);
+    for (Py_ssize_t i = 0; callbacks && i < PyList_Size(callbacks); i++)
+        if (frame_keep(top, PyList_GetItem(callbacks, i))) return -1;
+    return 0;
+}
 static int function_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
@@ -1037,15 +1050,13 @@ done:
 /* Function.call(in): a call inside of a capture */
 static PyObject *function_call(PyObject *self, PyObject *in)
 {
-    hop_fn *fn = ((function_object *)self)->fn;
+    hop_fn *fn;
     struct values x = { 0 };
     struct operation o;
     PyObject *r = NULL;
-    if (operation_begin(&o)) return NULL;
-    int n = hop_fn_results(fn), failed = 0;
-    for (Py_ssize_t i = 0; callbacks_of(self) && i < PyList_Size(callbacks_of(self)) && !failed; i++)
-        failed = frame_keep(top, PyList_GetItem(callbacks_of(self), i));
-    if (!failed && !read_values(in, o.at, &x) && operation_ready(&o, n)) {
+    if (operation_begin(&o) || function_called(self, &fn)) return NULL;
+    int n = hop_fn_results(fn);
+    if (!read_values(in, o.at, &x) && operation_ready(&o, n)) {
         int status;
         Py_BEGIN_ALLOW_THREADS status = hop_call_fn_at(o.at, o.results, n, fn, x.data, x.n);
         Py_END_ALLOW_THREADS r = operation_end(&o, status);

@@ -1,0 +1,345 @@
+"""Functions with rules of their own. Every rule is scaled by a number of its own, so that a result shows
+whose rule ran: BODY where nobody differentiates, FORWARD in the value of a function whose gradient is
+taken."""
+
+import math
+import unittest
+
+import hop
+from support import Case
+
+FORWARD, FIRST, SECOND = 3.0, 10.0, 100.0
+
+
+def asarray(x):
+    return hop.asarray(x, dtype=hop.float64)
+
+
+def product(tangent="transpose"):
+    """sin(x) y, of which the derivatives are multiplied."""
+
+    @hop.custom_vjp(tangent=tangent)
+    def f(x, y):
+        return hop.sin(x) * y
+
+    def forward(x, y):
+        return FORWARD * hop.sin(x) * y, (hop.cos(x), x, y, "sine")
+
+    def backward(saved, g):
+        slope, x, y, name = saved
+        assert name == "sine"
+        return FIRST * slope * y * g, SECOND * hop.sin(x) * g
+
+    f.defvjp(forward, backward)
+    return f
+
+
+class Vjp(Case):
+    def test_outside_of_captures_the_function_is_called(self):
+        seen = []
+
+        @hop.custom_vjp
+        def f(x, name):
+            seen.append(type(x))
+            return x, name
+
+        self.assertEqual(f(3, name="a"), (3, "a"))
+        self.assertEqual(seen, [int])
+
+    def test_each_transform_takes_its_rule(self):
+        f, x, y = product(), asarray(0.7), asarray(1.5)
+        value, dx, dy = math.sin(0.7) * 1.5, FIRST * math.cos(0.7) * 1.5, SECOND * math.sin(0.7)
+        self.close(hop.jit(f)(x, y), value, 1e-12)
+        self.close(hop.grad(f)(x, y), dx, 1e-12)
+        self.close(hop.grad(f, argnums=(1, 0))(x, y)[0], dy, 1e-12)
+        self.close(hop.value_and_grad(f)(x, y)[0], FORWARD * value, 1e-12)
+        self.close(hop.jit(hop.grad(f))(x, y), dx, 1e-12)
+        self.close(hop.vjp(f, x, y)[1](asarray(2.0))[1], 2 * dy, 1e-12)
+        out, moved = hop.jvp(f, (x, y), (asarray(1.0), asarray(-1.0)))
+        self.close(moved, dx - dy, 1e-12)
+        self.close(hop.linearize(f, x, y)[1](asarray(1.0), asarray(0.0)), dx, 1e-12)
+        self.close(hop.jacfwd(f)(x, y), dx, 1e-12)
+        self.close(hop.jacrev(f, argnums=1)(x, y), dy, 1e-12)
+
+    def test_tangent_of_the_body(self):
+        f, x, y = product("body"), asarray(0.7), asarray(1.5)
+        self.close(hop.jvp(f, (x, y), (asarray(1.0), asarray(0.0)))[1], math.cos(0.7) * 1.5, 1e-12)
+        self.close(hop.grad(f)(x, y), FIRST * math.cos(0.7) * 1.5, 1e-12)
+
+    def test_the_second_order_differentiates_the_rules(self):
+        f, x, y = product(), asarray(0.7), asarray(1.5)
+        # d/dx of FIRST cos(x) y
+        self.close(hop.grad(hop.grad(f))(x, y), -FIRST * math.sin(0.7) * 1.5, 1e-12)
+        self.close(hop.hessian(f)(x, y), -FIRST * math.sin(0.7) * 1.5, 1e-12)
+        self.close(hop.grad(hop.grad(f), argnums=1)(x, y), FIRST * math.cos(0.7), 1e-12)
+        self.close(hop.jacrev(hop.jacfwd(f))(x, y), -FIRST * math.sin(0.7) * 1.5, 1e-12)
+
+    def test_lanes(self):
+        f, xs, y = product(), asarray([0.1, 0.2, 0.3]), asarray(1.5)
+        over = hop.vmap(f, in_axes=(0, None))
+        self.close(over(xs, y), [math.sin(x) * 1.5 for x in (0.1, 0.2, 0.3)], 1e-12)
+        slopes = [FIRST * math.cos(x) * 1.5 for x in (0.1, 0.2, 0.3)]
+        self.close(hop.vmap(hop.grad(f), in_axes=(0, None))(xs, y), slopes, 1e-12)
+        total = lambda xs, y: hop.sum(over(xs, y))
+        self.close(hop.grad(total)(xs, y), slopes, 1e-12)
+        # of what all lanes share, the sum
+        expected = SECOND * sum(math.sin(x) for x in (0.1, 0.2, 0.3))
+        self.close(hop.grad(total, argnums=1)(xs, y), expected, 1e-12)
+        self.close(hop.jvp(over, (xs, y), (xs * 0, asarray(1.0)))[1],
+                   [SECOND * math.sin(x) for x in (0.1, 0.2, 0.3)], 1e-12)  # fmt: skip
+
+    def test_in_bodies(self):
+        f, y = product(), asarray(0.5)
+
+        def slope(x, times):
+            out = 1.0
+            for _ in range(times):
+                out *= FIRST * math.cos(x) * 0.5
+                x = FORWARD * math.sin(x) * 0.5
+            return out
+
+        loops = {
+            "fori_loop": lambda x: hop.fori_loop(0, 3, lambda i, c: f(c, y), x),
+            "scan": lambda x: hop.scan(lambda c, _: (f(c, y), None), x, None, length=3)[0],
+            "while_loop": lambda x: hop.while_loop(
+                lambda c: c[1] < 3, lambda c: (f(c[0], y), c[1] + 1), (x, 0)
+            )[0],
+            "plain": lambda x: f(f(f(x, y), y), y),
+        }
+        for name, loop in loops.items():
+            with self.subTest(name):
+                self.close(hop.grad(loop)(asarray(0.7)), slope(0.7, 3), 1e-10)
+                self.close(hop.jit(hop.grad(loop))(asarray(0.7)), slope(0.7, 3), 1e-10)
+                self.close(hop.jacfwd(loop)(asarray(0.7)), slope(0.7, 3), 1e-10)
+        chosen = lambda p, x: hop.cond(p, lambda x: f(x, y), lambda x: x, x)
+        self.close(hop.grad(chosen, argnums=1)(True, asarray(0.7)), slope(0.7, 1), 1e-12)
+        self.close(hop.grad(chosen, argnums=1)(False, asarray(0.7)), 1.0, 1e-12)
+        kept = hop.checkpoint(lambda x: f(x, y) ** 2)
+        self.close(hop.grad(kept)(asarray(0.7)),
+                   2 * FORWARD * math.sin(0.7) * 0.5 * slope(0.7, 1), 1e-12)  # fmt: skip
+
+    def test_trees_none_and_names(self):
+        @hop.custom_vjp
+        def f(p, scale=2.0, *, mode="plain"):
+            return {"y": p["w"] * scale, "n": p["k"] + 1, "mode": "m"}
+
+        with self.assertRaisesRegex(hop.InvalidError, "'mode' can be given by name alone"):
+            hop.jit(f)({"w": asarray(1.0), "k": 1})
+
+        @hop.custom_vjp
+        def g(p, scale=2.0):
+            return {"y": p["w"] * scale, "n": p["k"] + 1, "mode": "m"}
+
+        def forward(p, scale):
+            return g(p, scale), (p, scale)
+
+        def backward(saved, cotangent):
+            p, scale = saved
+            self.assertEqual(cotangent["mode"], "m")
+            self.assertEqual(cotangent["n"].dtype, p["k"].dtype)
+            return {"w": cotangent["y"] * scale * 7, "k": None}, None
+
+        g.defvjp(forward, backward)
+        p = {"w": asarray([1.0, 2.0]), "k": hop.asarray(5)}
+        loss = lambda p, **named: hop.sum(g(p, **named)["y"])
+        gradient = hop.grad(loss, allow_int=True)
+        self.close(gradient(p)["w"], [14.0, 14.0])
+        self.equal(gradient(p)["k"], 0)
+        self.close(gradient(p, scale=3.0)["w"], [21.0, 21.0])
+
+    def test_static_arguments(self):
+        @hop.custom_vjp(nondiff_argnums=(0,), nondiff_argnames="mode")
+        def f(n, x, mode):
+            return x**n if mode == "power" else x
+
+        def forward(n, x, mode):
+            return f(n, x, mode), (x, n)
+
+        def backward(n, mode, saved, g):
+            x, again = saved
+            self.assertEqual((n, mode), (again, "power"))
+            return (g * n * x ** (n - 1) * 5,)
+
+        f.defvjp(forward, backward)
+        self.close(hop.grad(f, argnums=1)(3, asarray(2.0), "power"), 60.0)
+        # an array is as good, but has no derivative
+        @hop.custom_vjp(nondiff_argnums=1)
+        def g(x, w):
+            return x * w
+
+        g.defvjp(lambda x, w: (x * w, None), lambda w, _, ct: (ct * w * 3,))
+        self.close(hop.grad(g)(asarray(2.0), asarray(5.0)), 15.0)
+        self.close(hop.vmap(hop.grad(g), in_axes=(None, 0))(asarray(2.0), asarray([5.0, 6.0])), [15.0, 18.0])
+        with self.assertRaisesRegex(hop.InvalidError, "uses from outside is differentiated"):
+            hop.grad(g, argnums=1)(asarray(2.0), asarray(5.0))
+
+    def test_what_is_used_from_outside(self):
+        def outer(x, w):
+            @hop.custom_vjp
+            def f(x):
+                return x * w
+
+            f.defvjp(lambda x: (x * w, None), lambda _, g: (g * w * 7,))
+            return f(x)
+
+        self.close(hop.grad(outer)(asarray(3.0), asarray(2.0)), 14.0)
+        self.close(hop.jit(hop.vmap(hop.grad(outer), in_axes=(None, 0)))(asarray(3.0), asarray([2.0, 4.0])),
+                   [14.0, 28.0])  # fmt: skip
+        with self.assertRaisesRegex(hop.InvalidError, r"test_custom.py:\d+: .*make it an argument"):
+            hop.grad(outer, argnums=1)(asarray(3.0), asarray(2.0))
+
+    def test_a_traced_value_must_not_be_kept_elsewhere(self):
+        held = []
+
+        @hop.custom_vjp
+        def f(x):
+            return x * x
+
+        def forward(x):
+            y = 5 * x
+            held[:] = [y]
+            return f(x), None
+
+        f.defvjp(forward, lambda _, g: (held[0] * g,))
+        with self.assertRaisesRegex(hop.InvalidError, "forward"):
+            hop.grad(f)(asarray(3.0))  # an effect on a list from outside
+
+    def test_methods(self):
+        class Layer:
+            def __init__(self, w):
+                self.w = w
+
+            @hop.custom_vjp
+            def apply(self, x):
+                return x * self.w
+
+            def forward(self, x):
+                return x * self.w, (self, x)
+
+            def backward(saved, g):
+                return None, g * saved[0].w * 100
+
+            apply.defvjp(forward, backward)
+
+            def loss(self, x):
+                return self.apply(x)
+
+        layer = Layer(2.0)
+        compiled = hop.jit(lambda x: hop.grad(layer.loss)(x))
+        for w in (2.0, 3.0):
+            layer.w = w
+            self.close(layer.apply(3.0), 3 * w)
+            self.close(hop.grad(layer.apply)(3.0), 100 * w)
+            self.close(hop.grad(layer.loss)(3.0), 100 * w)
+            self.close(compiled(3.0), 100 * w)
+
+    def test_programs_follow_what_rules_read(self):
+        def made(k):
+            f = hop.custom_vjp(lambda x: x * k)
+            f.defvjp(lambda x: (x * k, None), lambda _, g: (g * k * 10,))
+            return f
+
+        a, b = made(2.0), made(3.0)
+        self.close([hop.grad(f)(1.0).item() for f in (a, b, a)], [20.0, 30.0, 20.0])
+        compiled = hop.jit(lambda x: hop.grad(a)(x))
+        self.close(compiled(1.0), 20.0)
+        a.defvjp(lambda x: (x, None), lambda _, g: (g * 7,))
+        self.close(hop.grad(a)(1.0), 7.0)
+        self.close(compiled(1.0), 7.0)
+
+    def test_plain_control_flow(self):
+        @hop.custom_vjp
+        def f(x):
+            if x > 0:
+                return x
+            return 0 * x
+
+        def forward(x):
+            if x > 0:
+                return x, 2.0
+            return 0 * x, 3.0
+
+        def backward(scale, g):
+            if g > 1:
+                return (scale * g,)
+            return (-scale * g,)
+
+        f.defvjp(forward, backward)
+        self.close(hop.grad(f)(1.0), -2.0)
+        self.close(hop.grad(lambda x: 2 * f(x))(-1.0), 6.0)
+        self.close(hop.jit(f)(-1.0), 0.0)
+
+    def test_sizes_that_are_no_numbers(self):
+        f = hop.custom_vjp(lambda x: hop.sum(x * x))
+        f.defvjp(lambda x: (hop.sum(x * x), x), lambda x, g: (g * x * 10 + 0 * hop.arange(x.shape[0]),))
+        gradient = hop.jit(hop.grad(f))
+        for n in (2, 3):
+            self.close(gradient(hop.ones(n)), [10.0] * n)
+
+
+class Mistakes(Case):
+    def wrong(self, message, forward, backward, f=lambda x: 2 * x, at=1.0):
+        g = hop.custom_vjp(f)
+        g.defvjp(forward, backward)
+        with self.assertRaisesRegex((hop.InvalidError, TypeError), message) as caught:
+            hop.grad(g)(at)
+        line = r"test_custom\.py:\d+"
+        self.assertRegex(str(caught.exception), f"{line}: custom_vjp: .*(forward|backward) \\(.*{line}\\)")
+
+    def test_each_says_what_is_expected(self):
+        good = lambda x: (2 * x, x)
+        self.wrong("must give a pair .* it gives a traced", lambda x: 2 * x, lambda s, g: (g,))
+        self.wrong("must give a tuple with the cotangent of each argument", good, lambda s, g: g)
+        self.wrong("gives 2 cotangents, the function has 1 argument", good, lambda s, g: (g, g))
+        x = hop.asarray(1.0)
+        shape, dtype = lambda s, g: (hop.ones(1),), lambda s, g: (g.astype(hop.float64),)
+        self.wrong(r"of argument 0 has type f32\[1\], expected f32\[\]", good, shape, at=x)
+        self.wrong(r"of argument 0 has type f64\[\], expected f32\[\]", good, dtype, at=x)
+        self.wrong("has the structure .* expected", good, lambda s, g: ({"a": g},))
+        self.wrong(r"gives bool\[\], expected f32\[\]", lambda x: (x > 1, x), lambda s, g: (g,))
+        self.wrong("has the structure", lambda x: ((x, x), x), lambda s, g: (g,))
+
+    def test_no_rules(self):
+        f = hop.custom_vjp(lambda x: x)
+        with self.assertRaisesRegex(hop.InvalidError, r"test_custom\.py:\d+: .*no rule.*defvjp"):
+            hop.grad(f)(1.0)
+
+    def test_options(self):
+        with self.assertRaisesRegex(hop.InvalidError, '"transpose" or "body"'):
+            hop.custom_vjp(lambda x: x, tangent="both")
+        with self.assertRaisesRegex(hop.InvalidError, "there is no argument 3"):
+            hop.custom_vjp(lambda x: x, nondiff_argnums=3)
+        with self.assertRaisesRegex(hop.InvalidError, "there is no argument 'y'"):
+            hop.custom_vjp(lambda x: x, nondiff_argnames="y")
+        with self.assertRaisesRegex(hop.InvalidError, "defvjp: bwd: expected a function"):
+            hop.custom_vjp(lambda x: x).defvjp(lambda x: (x, x), 3)
+
+    def test_a_rule_that_raises(self):
+        f = hop.custom_vjp(lambda x: x)
+
+        def backward(_, g):
+            raise KeyError("mine")
+
+        f.defvjp(lambda x: (x, None), backward)
+        with self.assertRaisesRegex(KeyError, "mine"):
+            hop.grad(f)(1.0)
+        self.close(hop.grad(lambda x: x * x)(3.0), 6.0)
+
+    def test_backward_that_is_not_linear(self):
+        for rule in (lambda _, g: (g * g,), lambda _, g: (hop.floor(g),), lambda _, g: (hop.clip(g, 0, 1),)):
+            f = hop.custom_vjp(lambda x: x)
+            f.defvjp(lambda x: (x, None), rule)
+            hop.grad(f)(1.0)
+            with self.assertRaisesRegex(hop.InvalidError, r"test_custom\.py:\d+: .*not linear"):
+                hop.jvp(f, (1.0,), (1.0,))
+
+    def test_effects(self):
+        seen = []
+        f = hop.custom_vjp(lambda x: x)
+        f.defvjp(lambda x: (x, None), lambda _, g: (seen.append(g) or g,))
+        with self.assertRaisesRegex(hop.InvalidError, "adds to|changes|seen"):
+            hop.grad(f)(1.0)
+
+
+if __name__ == "__main__":
+    unittest.main()
