@@ -504,6 +504,7 @@ def stubs():
         "region",
         "check_grads",
         *[d.name for d in hop._dtypes.ALL],
+        *hop._custom.__all__,
     }
     done |= {
         "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError",
