@@ -2,7 +2,7 @@
 `custom`: the function's program, and those of its rules, which are captured with it. Outside of captures the
 function is called as it is."""
 
-__all__ = ["custom_vjp"]
+__all__ = ["custom_gradient", "custom_jvp", "custom_vjp"]
 
 import functools
 import inspect
@@ -18,6 +18,7 @@ from ._trace import (
     array_leaf, arrays_of_results, called, check_constants, check_same_tree, function_name, given_leaves, label,
     marked, raw_leaves, recorded, type_text,
 )  # fmt: skip
+from ._transforms import with_zero_numbers
 
 
 # ---- functions with rules ----
@@ -138,6 +139,117 @@ class custom_vjp(_WithRules):
         )  # fmt: skip
 
 
+class custom_jvp(_WithRules):
+    """fun with a derivative of one's own: f = hop.custom_jvp(fun), then f.defjvp(rule), or f.defjvps with a
+    rule for each argument. Reverse mode is the transpose of the rule, which must be linear in the tangents.
+
+    rule(primals, tangents) gives (what fun gives, its tangent); both arguments are tuples.
+    nondiff_argnums, nondiff_argnames: arguments without derivatives, which may be anything; the rule gets
+    them first: rule(*nondiff, primals, tangents).
+
+    >>> @hop.custom_jvp
+    ... def log1pexp(x):
+    ...     return hop.log(1 + hop.exp(x))
+    >>> @log1pexp.defjvp
+    ... def rule(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return log1pexp(x), (1 - 1 / (1 + hop.exp(x))) * t
+    >>> hop.grad(log1pexp)(100.0)
+    Array(1., dtype=float32)
+    """
+
+    __module__ = "hop"
+
+    def __new__(cls, fun=None, *args, **options):
+        return functools.partial(cls, *args, **options) if fun is None else super().__new__(cls)
+
+    def defjvp(self, jvp, symbolic_zeros=False):
+        """Gives the rule: jvp(primals, tangents) -> (result, its tangent). Tangents that are zero come as
+        zeros, whatever symbolic_zeros says."""
+        _arguments.flag("defjvp: symbolic_zeros", symbolic_zeros)
+        self._rules["jvp"] = _arguments.function("defjvp: jvp", jvp)
+        return jvp
+
+    def defjvps(self, *jvps):
+        """Gives a rule for each argument: jvp(tangent, result, *primals) -> the part of the tangent that
+        comes of this argument; None: there is none."""
+        if self._static:
+            raise InvalidError(f"{place()}defjvps: the function has nondiff_argnums: give one rule with defjvp")
+        for jvp in jvps:
+            if jvp is not None:
+                _arguments.function("defjvps: jvps", jvp)
+        fun = self._fun
+
+        def rule(primals, tangents):
+            if len(jvps) != len(primals):
+                raise InvalidError(
+                    f"{place()}custom_jvp: {called('the function', fun)} has {len(primals)} arguments, "
+                    f"defjvps was given {len(jvps)} rules: one is expected for each, or None"
+                )
+            out = self(*primals)
+            parts = [twins.of(f)(t, out, *primals) for f, t in zip(jvps, tangents) if f is not None]
+            return out, functools.reduce(_added, parts, None)
+
+        self._rules["jvp"] = rule
+
+    def _recorded(self, args):
+        rule = self._rule("jvp", "defjvp")
+        static = _static_of(self._static, args)
+
+        def jvp(primals, tangents):
+            return twins.of(rule)(*[args[i] for i in static], primals, tangents)
+
+        return record("custom_jvp", self._fun, args, static, jvp=_named(jvp, rule), owner=self)
+
+
+def _added(a, b):
+    """The sum of two trees of tangents; None is a zero."""
+    if a is None or b is None:
+        return b if a is None else a
+    return tree.map(lambda x, y: x + y, a, b)
+
+
+def custom_gradient(fun):
+    """A function with a gradient of its own: fun(*args) gives (result, gradient), and gradient(cotangent)
+    gives the cotangents of the arguments: a tuple, or the one of the only argument. What it uses of fun is
+    what is saved.
+
+    >>> @hop.custom_gradient
+    ... def square(x):
+    ...     return x * x, lambda g: 3 * x * g
+    >>> square(4.0), hop.grad(square)(4.0)
+    (16.0, Array(12., dtype=float32))
+    """
+    _arguments.function("custom_gradient: fun", fun)
+
+    def pair(args, named=None):
+        given = twins.of(fun)(*args, **(named or {})) if _core.tracing() else fun(*args, **named)
+        if not isinstance(given, (tuple, list)) or len(given) != 2 or not callable(given[1]):
+            raise InvalidError(
+                f"{place()}custom_gradient: {_whose('the function', fun)} must give a pair (result, gradient), a "
+                f"function of the cotangent, it gives {_shown(given)}"
+            )
+        return given
+
+    @functools.wraps(fun)
+    def with_gradient(*args, **named):
+        if not _core.tracing():
+            return pair(args, named)[0]
+        args = _positional("custom_gradient", fun, args, named)
+
+        def backward(gradient, cotangent):
+            given = twins.of(gradient)(cotangent)
+            return (given,) if len(args) == 1 and not isinstance(given, (tuple, list)) else given
+
+        body, forward = (lambda *args: pair(args)[0]), lambda *args: pair(args)
+        return record(
+            "custom_gradient", _named(body, fun), args, forward=_named(forward, fun),
+            backward=_named(backward, fun), owner=with_gradient,
+        )  # fmt: skip
+
+    return _core.entry(with_gradient)
+
+
 def _static_of(positions, args):
     """The positions of arguments without derivatives in a call of so many."""
     n = len(args)
@@ -155,7 +267,7 @@ def _named(rule, fun):
 
 
 def record(
-    what, fun, args, static=(), *, forward=None, backward=None, tangent="transpose", owner=None
+    what, fun, args, static=(), *, forward=None, backward=None, jvp=None, tangent="transpose", owner=None
 ):  # fmt: skip
     """A call fun(*args) with these rules, in the capture at work. It is what every function with rules comes
     to; rules are functions of the arguments as they stand in args, whose trees hold arrays and anything else.
@@ -164,8 +276,9 @@ def record(
     forward(*args) -> (what fun gives, needs); backward(needs, cotangent) -> a tuple or list with the cotangent
     of each argument that is not static, None where it is zero. It is called while forward is captured: values
     of that which it uses are what is saved, however it gets them.
+    jvp(primals, tangents) -> (what fun gives, its tangent), of the arguments that are not static.
     tangent: "transpose" or "body". owner: the function whose rules these are, should they call it."""
-    return recorded(lambda: _Call(what, fun, args, static, owner).recorded(forward, backward, tangent))
+    return recorded(lambda: _Call(what, fun, args, static, owner).recorded(forward, backward, jvp, tangent))
 
 
 class _Rule:
@@ -196,35 +309,57 @@ class _Call:
         given = tuple([x for i, x in enumerate(args) if i not in static])
         self.leaves, self.weak, self.treedef = raw_leaves(given, "argument", constants=True, numbers=False)
 
+    def given(self, values):
+        """The arguments that have derivatives, with these values for their leaves."""
+        return tree.unflatten(self.treedef, marked(values, self.weak))
+
     def arguments(self, values):
-        """All arguments, with these values for the leaves of those that have derivatives."""
-        given = iter(tree.unflatten(self.treedef, marked(values, self.weak)))
+        """All of them."""
+        given = iter(self.given(values))
         return [x if i in self.static else next(given) for i, x in enumerate(self.args)]
 
-    def recorded(self, forward, backward, tangent):
+    def recorded(self, forward, backward, jvp, tangent):
         inside = sum([o is self.owner for o in _at_work.owners]) if self.owner is not None else 0
         if inside >= _MOST_INSIDE:
             return twins.of(self.fun)(*self.args)
-        body = self._body()
+        body = self._captured_body()
+        fwd = bwd = push = gives = None
         _at_work.owners.append(self.owner)
         try:
-            fwd, bwd, gives = self._gradient(body, forward, backward)
+            if backward is not None:
+                fwd, bwd, gives = self._gradient(body, forward, backward)
+            if jvp is not None:
+                push = self._pushforward(body, jvp)
         finally:
             _at_work.owners.pop()
-        n, n_body = len(self.leaves), len(body.hidden)
-        outside = [*body.hidden, *fwd.hidden]
-        operands = [*self.leaves, *outside]
-        out = _core.custom(
-            _widened(body.function, operands, n, n, n_body),
-            operands,
-            (_widened(fwd.function, operands, n, n + n_body, len(fwd.hidden)), bwd, None, None),
-            gives,
-            len(outside),
-            tangent == "body",
-        )  # fmt: skip
+        out = self._emitted(body, fwd, bwd, push, gives, tangent)
         return tree.unflatten(body.out_tree, marked(out, body.weak_out, False))
 
-    def _body(self):
+    def _emitted(self, body, fwd, bwd, push, gives, tangent):
+        """The operator. What any of its functions uses from outside are further operands of all of them."""
+        n, at, parts = len(self.leaves), {}, [r for r in (body, fwd, push) if r is not None]
+        outside = [x for r in parts for x in r.hidden]
+        operands = [*self.leaves, *outside]
+        for r in parts:
+            at[r] = n + sum([len(other.hidden) for other in at]), len(r.hidden)
+
+        def wide(rule, more=()):
+            """A rule as a function of all operands; more: its further parameters, which come last."""
+            if rule is None or not outside:
+                return rule and rule.function
+            first, count = at[rule]
+
+            def call(*values):
+                rest = values[len(operands) :]
+                return rule.function.call([*values[:n], *rest, *values[first : first + count]])
+
+            return _function(rule.function.name, call, [*operands, *more])
+
+        moved = [x for x in self.leaves if _is_float(x)]
+        rules = wide(fwd), bwd, wide(push, moved), None
+        return _core.custom(wide(body), operands, rules, gives, len(outside), tangent == "body")
+
+    def _captured_body(self):
         def flat(*values):
             found, out_tree = arrays_of_results(twins.of(self.fun)(*self.arguments(values)))
             check_constants(out_tree)
@@ -275,6 +410,44 @@ class _Call:
 
         bwd = _captured(backward, flat, [x for x in results if _is_float(x)])
         return bwd, gives
+
+    def _pushforward(self, body, jvp):
+        n, floats = len(self.leaves), [_is_float(x) for x in self.leaves]
+        whose = _whose("the rule", jvp)
+
+        def flat(*values):
+            rest = iter(values[n:])
+            moved = [next(rest) if f else zeros_like(x) for f, x in zip(floats, values)]
+            tangents = with_zero_numbers(self.treedef, iter(marked(moved, self.weak)))
+            given = twins.of(jvp)(self.given(values[:n]), tangents)
+            if not isinstance(given, (tuple, list)) or len(given) != 2:
+                raise InvalidError(
+                    f"{place()}{self.what}: {whose} must give a pair (result, its tangent), it gives "
+                    f"{_shown(given)}"
+                )
+            found, out_tree = arrays_of_results(given[0])
+            found, _ = given_leaves(found)
+            self._check_result(body, out_tree, found, whose)
+            tangents = _matched(out_tree, given[1], "tangent", f"{place()}{self.what}: {whose}")
+            return [*found, *self._tangents(found, tangents, out_tree, whose)], None
+
+        return _captured(jvp, flat, [*self.leaves, *[x for x, f in zip(self.leaves, floats) if f]])
+
+    def _tangents(self, results, tangents, out_tree, whose):
+        out = []
+        for i, (y, t) in enumerate(zip(results, tangents)):
+            y = array_leaf(y, lambda: ((), "result"))
+            if not _is_float(y):
+                continue
+            t = zeros_like(y) if t is None else t.astype(y.dtype) if t._weak else t
+            if t._type != y._type:
+                where = tree.path_text(tree.leaf_paths(out_tree)[i], "the result")
+                raise InvalidError(
+                    f"{place()}{self.what}: {whose}: the tangent of {where} has type {t._type}, expected "
+                    f"{y._type}, the type of the result"
+                )
+            out.append(t)
+        return out
 
     def _check_result(self, body, out_tree, found, whose):
         def leaf(i, j):
@@ -379,11 +552,3 @@ def _function(name, flat, types):
     """A function of values that calls others."""
     return _core.capture(flat, name, [f"x{i}" for i in range(len(types))], list(types))[0]
 
-
-def _widened(function, operands, n, at, count):
-    """A function of all operands that calls this one with the first n, and count of them from a number on."""
-    if len(operands) == n:
-        return function
-    return _function(
-        function.name, lambda *values: function.call([*values[:n], *values[at : at + count]]), operands
-    )

@@ -102,7 +102,6 @@ _INSTEAD = {
     "complex64": "there are no complex numbers",
     "complex128": "there are no complex numbers",
     "conv": "add products of shifted slices, or stack the slices and use hop.einsum",
-    "custom_jvp": "stop_gradient says what is constant; see implicit differentiation in the documentation",
     "digamma": "use hop.grad(hop.lgamma), by hop.vmap for arrays",
     "factorial": "use hop.exp(hop.lgamma(n + 1))",
     "devices": "there is one device, the CPU",

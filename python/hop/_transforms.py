@@ -442,7 +442,7 @@ class Pullback(_Derivative):
         leaves = self._operands[: rule.in_tree.num_leaves]
         cotangents = [found[i] if i in found else zeros_like(x) for i, x in enumerate(leaves)]
         cotangents = iter([_for_leaf(rule, i, x) for i, x in enumerate(cotangents)])
-        return _with_zero_numbers(rule.in_tree, cotangents)
+        return with_zero_numbers(rule.in_tree, cotangents)
 
 
 class Pushforward(_Derivative):
@@ -468,13 +468,13 @@ class Pushforward(_Derivative):
         return tree.unflatten(rule.value_tree, moved[: rule.value_tree.num_leaves])
 
 
-def _with_zero_numbers(t, leaves):
+def with_zero_numbers(t, leaves):
     """A tree of cotangents: numbers that are part of the structure have zeros, other things stay."""
     if t.kind is None:
         return next(leaves)
     if t.kind is tree.CONSTANT and is_number(t.rest):
         return asarray(False) if isinstance(t.rest, bool) else asarray(0)._marked(False)
-    made = [_with_zero_numbers(c, leaves) for c in t.children]
+    made = [with_zero_numbers(c, leaves) for c in t.children]
     leaf = tree.structure(0)
     return tree.unflatten(tree.TreeDef(t.kind, t.rest, (leaf,) * len(made)), made)
 

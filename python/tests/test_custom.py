@@ -277,6 +277,134 @@ class Vjp(Case):
             self.close(gradient(hop.ones(n)), [10.0] * n)
 
 
+def pushed():
+    """The same with a jvp."""
+
+    @hop.custom_jvp
+    def f(x, y):
+        return hop.sin(x) * y
+
+    @f.defjvp
+    def rule(primals, tangents):
+        (x, y), (dx, dy) = primals, tangents
+        return FORWARD * hop.sin(x) * y, FIRST * hop.cos(x) * y * dx + SECOND * hop.sin(x) * dy
+
+    return f
+
+
+class Jvp(Case):
+    def test_each_transform_takes_its_rule(self):
+        f, x, y = pushed(), asarray(0.7), asarray(1.5)
+        value, dx, dy = math.sin(0.7) * 1.5, FIRST * math.cos(0.7) * 1.5, SECOND * math.sin(0.7)
+        self.close(hop.jit(f)(x, y), value, 1e-12)
+        out, moved = hop.jvp(f, (x, y), (asarray(1.0), asarray(-1.0)))
+        self.close([out.item(), moved.item()], [FORWARD * value, dx - dy], 1e-12)
+        self.close(hop.grad(f)(x, y), dx, 1e-12)
+        self.close(hop.jit(hop.grad(f, argnums=1))(x, y), dy, 1e-12)
+        self.close(hop.value_and_grad(f)(x, y)[0], FORWARD * value, 1e-12)
+        self.close(hop.vjp(f, x, y)[1](asarray(2.0))[1], 2 * dy, 1e-12)
+        self.close(hop.linearize(f, x, y)[1](asarray(1.0), asarray(0.0)), dx, 1e-12)
+        self.close(hop.grad(hop.grad(f))(x, y), -FIRST * math.sin(0.7) * 1.5, 1e-12)
+        self.close(hop.hessian(f)(x, y), -FIRST * math.sin(0.7) * 1.5, 1e-12)
+
+    def test_lanes(self):
+        f, xs, y = pushed(), asarray([0.1, 0.2, 0.3]), asarray(1.5)
+        over = hop.vmap(f, in_axes=(0, None))
+        slopes = [FIRST * math.cos(x) * 1.5 for x in (0.1, 0.2, 0.3)]
+        total = lambda xs, y: hop.sum(over(xs, y))
+        self.close(hop.grad(total)(xs, y), slopes, 1e-12)
+        self.close(hop.vmap(hop.grad(f), in_axes=(0, None))(xs, y), slopes, 1e-12)
+        expected = SECOND * sum(math.sin(x) for x in (0.1, 0.2, 0.3))
+        self.close(hop.grad(total, argnums=1)(xs, y), expected, 1e-12)
+        self.close(hop.jvp(over, (xs, y), (xs * 0 + 1, asarray(0.0)))[1], slopes, 1e-12)
+
+    def test_in_a_loop(self):
+        f = pushed()
+        loop = lambda x: hop.fori_loop(0, 3, lambda i, c: f(c, asarray(0.5)), x)
+        x, slope = 0.7, 1.0
+        for _ in range(3):
+            x, slope = FORWARD * math.sin(x) * 0.5, slope * FIRST * math.cos(x) * 0.5
+        self.close(hop.grad(loop)(asarray(0.7)), slope, 1e-10)
+        self.close(hop.jit(hop.jacfwd(loop))(asarray(0.7)), slope, 1e-10)
+
+    def test_a_rule_that_calls_its_function(self):
+        @hop.custom_jvp
+        def f(x):
+            return hop.exp(x)
+
+        f.defjvp(lambda primals, tangents: (f(*primals), 2 * f(*primals) * tangents[0]))
+        g = f
+        for order in range(1, 4):
+            g = hop.grad(g)
+            self.close(g(asarray(0.5)), 2**order * math.exp(0.5), 1e-12)
+
+    def test_a_rule_for_each_argument(self):
+        f = hop.custom_jvp(lambda x, y: x * y)
+        f.defjvps(lambda t, out, x, y: 7 * t * y + 0 * out, None)
+        self.close(hop.grad(f, argnums=(0, 1))(3.0, 4.0)[0], 28.0)
+        self.close(hop.grad(f, argnums=(0, 1))(3.0, 4.0)[1], 0.0)
+        f.defjvps(lambda t, out, x, y: t)
+        with self.assertRaisesRegex(hop.InvalidError, r"has 2 arguments, defjvps was given 1 rule"):
+            hop.grad(f)(3.0, 4.0)
+
+    def test_trees_numbers_and_static_arguments(self):
+        @hop.custom_jvp(nondiff_argnums=(0,))
+        def f(how, p, n):
+            return {"y": how(p["w"]) * n, "k": p["k"]}
+
+        @f.defjvp
+        def rule(how, primals, tangents):
+            (p, n), (dp, dn) = primals, tangents
+            self.assertEqual((n, dn.shape, dp["k"].dtype), (2, (), p["k"].dtype))
+            return f(how, p, n), {"y": 5 * dp["w"], "k": None}
+
+        p = {"w": asarray([1.0, 2.0]), "k": hop.asarray(3)}
+        gradient = hop.grad(lambda p: hop.sum(f(hop.sin, p, 2)["y"]), allow_int=True)(p)
+        self.close(gradient["w"], [5.0, 5.0])
+
+    def test_mistakes(self):
+        def wrong(message, rule, f=lambda x: x * 2, grad=hop.grad):
+            g = hop.custom_jvp(f)
+            g.defjvp(rule)
+            with self.assertRaisesRegex(hop.InvalidError, r"test_custom\.py:\d+: .*" + message):
+                grad(g)(hop.asarray(1.0))
+
+        wrong("must give a pair", lambda p, t: p[0])
+        wrong(r"tangent of the result has type f32\[1\], expected f32\[\]", lambda p, t: (p[0], hop.ones(1)))
+        wrong("has the structure", lambda p, t: (p[0], {"a": t[0]}))
+        wrong("has the structure", lambda p, t: (p, t[0]))
+        wrong("not linear", lambda p, t: (p[0], t[0] * t[0]))
+        with self.assertRaisesRegex(hop.InvalidError, "no rule: give it one with defjvp"):
+            hop.grad(hop.custom_jvp(lambda x: x))(1.0)
+
+
+class Gradient(Case):
+    def test_what_the_function_gives_is_the_rule(self):
+        @hop.custom_gradient
+        def square(x):
+            y = 3 * x
+            return x * x, lambda g: y * g
+
+        self.close(square(4.0), 16.0)
+        self.close(hop.grad(square)(4.0), 12.0)
+        self.close(hop.grad(hop.grad(square))(4.0), 3.0)
+        self.close(hop.jit(hop.vmap(hop.grad(square)))(hop.asarray([1.0, 2.0])), [3.0, 6.0])
+        self.close(hop.jvp(square, (4.0,), (1.0,))[1], 12.0)
+
+        @hop.custom_gradient
+        def product(x, y):
+            return x * y, lambda g: (5 * g, None)
+
+        self.close(product(3.0, y=4.0), 12.0)
+        self.close([g.item() for g in hop.grad(product, argnums=(0, 1))(3.0, 4.0)], [5.0, 0.0])
+
+    def test_mistakes(self):
+        with self.assertRaisesRegex(hop.InvalidError, r"test_custom\.py:\d+: .*must give a pair"):
+            hop.custom_gradient(lambda x: x)(1.0)
+        with self.assertRaisesRegex(hop.InvalidError, "gives 1 cotangents|gives a traced value"):
+            hop.grad(hop.custom_gradient(lambda x, y: (x * y, lambda g: g)))(1.0, 2.0)
+
+
 class Mistakes(Case):
     def wrong(self, message, forward, backward, f=lambda x: 2 * x, at=1.0):
         g = hop.custom_vjp(f)
