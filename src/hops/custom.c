@@ -350,8 +350,12 @@ static uint32_t pullback_of(struct module *m, uint32_t rule, uint32_t first, con
     bool *keep = ARENA_ZNEW(&m->arena, bool, whole->n_results);
     for (uint32_t k = n_results; k < whole->n_results; k++) keep[k] = true;
     const struct fn *made = module_fn(m, prune_function(m, whole->id, keep));
+    bool any = false;
+    for (uint32_t p = first; p < n_params; p++) any |= reads(made, p);
+    /* Functions that are called more than once have operands that one of the calls alone needs. */
+    const struct fn *plain = any ? module_fn(m, simplify(m, made->id, &(struct pass_options){ 0 })) : made;
     for (uint32_t p = first; p < n_params; p++)
-        if (reads(made, p))
+        if (any && reads(plain, p))
             not_linear(m, module_fn(m, rule), NULL, name, other, "its derivative reads what it is given");
     return made->id;
 }
