@@ -57,6 +57,10 @@ struct target {
     uint32_t fn;
     struct tensor **args;
     const char *name;
+    /* Where rules are scaled: the same program as far as no rule has had to do with it, to be expanded, and
+     * then taken over lanes where there are axes. */
+    uint32_t plain;
+    const int *in_axes, *out_axes;
 };
 
 static const struct bound bit_for_bit = { BOUND_BITS, 0 };
@@ -84,7 +88,7 @@ static bool run_target(struct check *c, const struct target *t, const struct way
 
 static struct target program_target(struct check *c)
 {
-    return (struct target){ c->p->fn, c->p->args, "the program" };
+    return (struct target){ .fn = c->p->fn, .args = c->p->args, .name = "the program", .plain = c->p->fn };
 }
 
 /* Runs on the interpreter and, in turn, on another back end, which must give the same bits. */
@@ -402,6 +406,42 @@ static const char *differences(struct check *c, const struct target *t, struct t
     return NULL;
 }
 
+/* The program without rules, to be differentiated with respect to some parameters. */
+static uint32_t plain_of(struct check *c, const struct target *t, enum mode mode, const bool *wrt)
+{
+    uint32_t fn = expanded(c->p->m, t->plain, mode, wrt);
+    return t->in_axes ? vmap_function(c->p->m, fn, t->in_axes, t->out_axes) : fn;
+}
+
+/* What comes out where rules are scaled is what comes out of the program without rules: n results, then a
+ * tangent of each that is active. */
+static const char *follows_rules(struct check *c, const struct target *t, uint32_t plain,
+                                 const struct outcome *found, uint32_t n, const bool *active,
+                                 const bool *plain_active)
+{
+    static const struct bound close = { BOUND_TENSOR, 1e-7 };
+    struct arena *a = &c->bag->arena;
+    struct outcome expected;
+    uint32_t at = n, plain_at = n;
+    verified(c, plain);
+    if (!run_target(c, &(struct target){ .fn = plain }, &interpreter, t->args, &expected))
+        return arena_printf(a, "%s without rules: %s", t->name, expected.message);
+    for (uint32_t r = 0; r < n; r++) {
+        const char *d = tensor_difference(a, found->results[r], expected.results[r], close);
+        if (d) return arena_printf(a, "%s, result %u, by rules and without: %s", t->name, r, d);
+    }
+    for (uint32_t r = 0; active && r < n; r++) {
+        if (!active[r] && !plain_active[r]) continue;
+        const struct tensor *x = active[r] ? found->results[at++] : NULL;
+        const struct tensor *y = plain_active[r] ? expected.results[plain_at++] : NULL;
+        const char *d = x && y ? tensor_difference(a, x, y, close) : NULL;
+        if (!x || !y) d = largest_of(x ? x : y, 0) > 0 ? "one is zero, the other is not" : NULL;
+        if (d) return arena_printf(a, "%s, tangent of result %u, by rules and without: %s", t->name, r, d);
+    }
+    c->tally->held = true;
+    return NULL;
+}
+
 static const char *gradient_of(struct check *c, const struct target *t, uint64_t choice, uint32_t turn,
                                struct target *reverse_out)
 {
@@ -427,22 +467,34 @@ static const char *gradient_of(struct check *c, const struct target *t, uint64_t
     for (uint32_t r = 0; r < f->n_results; r++)
         if (is_float(base.results[r])) args[at++] = cotangents[r] = random_like(c, base.results[r], &random);
 
-    struct target pullback = { vjp_function(m, t->fn, wrt), args, arena_printf(a, "vjp of %s", t->name) };
+    struct target pullback = { .fn = vjp_function(m, t->fn, wrt),
+                               .args = args,
+                               .name = arena_printf(a, "vjp of %s", t->name) };
     verified(c, pullback.fn);
     const char *wrong = run_checked(c, &pullback, turn, &reverse);
     if (wrong || reverse.status)
         return wrong ? wrong : arena_printf(a, "%s: %s", pullback.name, reverse.message);
     if (reverse_out) *reverse_out = pullback;
-    for (uint32_t r = 0; r < f->n_results; r++)
+    if (c->p->scaled) {
+        uint32_t plain = vjp_function(m, plain_of(c, t, BY_VJP, wrt), wrt);
+        if ((wrong = follows_rules(c, &pullback, plain, &reverse, reverse.n, NULL, NULL))) return wrong;
+    }
+    for (uint32_t r = 0; !c->p->scaled && r < f->n_results; r++)
         if ((wrong = tensor_difference(a, reverse.results[r], base.results[r], bit_for_bit)))
             return arena_printf(a, "%s changes result %u: %s", pullback.name, r, wrong);
 
     bool *active = ARENA_ZNEW(a, bool, f->n_results);
-    struct target push = { jvp_function(m, t->fn, wrt, active), forward_args,
-                           arena_printf(a, "jvp of %s", t->name) };
+    struct target push = { .fn = jvp_function(m, t->fn, wrt, active),
+                           .args = forward_args,
+                           .name = arena_printf(a, "jvp of %s", t->name) };
     verified(c, push.fn);
     wrong = run_checked(c, &push, turn ^ 3, &forward);
     if (wrong || forward.status) return wrong ? wrong : arena_printf(a, "%s: %s", push.name, forward.message);
+    if (c->p->scaled) {
+        bool *plain_active = ARENA_ZNEW(a, bool, f->n_results);
+        uint32_t plain = jvp_function(m, plain_of(c, t, BY_JVP, wrt), wrt, plain_active);
+        return follows_rules(c, &push, plain, &forward, f->n_results, active, plain_active);
+    }
     struct tensor **result_tangents = ARENA_ZNEW(a, struct tensor *, f->n_results);
     at = f->n_results;
     for (uint32_t r = 0; r < f->n_results; r++) {
@@ -500,8 +552,10 @@ static bool pullback_of(struct check *c, const struct target *t, uint64_t choice
     memcpy(args, t->args, f->n_params * sizeof *args);
     for (uint32_t r = 0; r < f->n_results; r++)
         if (is_float(base.results[r])) args[at++] = random_like(c, base.results[r], &random);
-    *out = (struct target){ vjp_function(c->p->m, t->fn, wrt), args,
-                            arena_printf(&c->bag->arena, "vjp of %s", t->name) };
+    *out = (struct target){ .fn = vjp_function(c->p->m, t->fn, wrt),
+                            .args = args,
+                            .name = arena_printf(&c->bag->arena, "vjp of %s", t->name) };
+    if (c->p->scaled) out->plain = unfrozen(c->p->m, vjp_function(c->p->m, plain_of(c, t, BY_VJP, wrt), wrt));
     return true;
 }
 
@@ -651,7 +705,11 @@ static bool batched_target(struct check *c, const struct target *t, struct targe
         out_axes[r] = leading ? 0
                               : (int)(random_next(&axis) %
                                       (type_get(c->p->m, value_type(f, f->results[r])).rank + 1u));
-    *out = (struct target){ .args = args, .name = arena_printf(a, "vmap of %s", t->name) };
+    *out = (struct target){ .args = args,
+                            .name = arena_printf(a, "vmap of %s", t->name),
+                            .plain = t->plain,
+                            .in_axes = in_axes,
+                            .out_axes = out_axes };
     if (HOP_TRY(caught)) {
         out->fn = vmap_function(c->p->m, t->fn, in_axes, out_axes);
         hop_catch_end(&caught);
@@ -785,7 +843,15 @@ static const char *claim_gradient_of_jvp(struct check *c)
     memcpy(args, t.args, f->n_params * sizeof *args);
     for (uint32_t p = 0; p < f->n_params; p++)
         if (wrt[p]) args[at++] = random_like(c, t.args[p], &r);
-    struct target push = { jvp_function(c->p->m, t.fn, wrt, active), args, "jvp of the program" };
+    struct target push = { .fn = jvp_function(c->p->m, t.fn, wrt, active),
+                           .args = args,
+                           .name = "jvp of the program" };
+    if (c->p->scaled) {
+        bool *plain_active = ARENA_ZNEW(&c->bag->arena, bool, f->n_results);
+        push.plain = unfrozen(c->p->m,
+                              jvp_function(c->p->m, plain_of(c, &t, BY_JVP, wrt), wrt, plain_active));
+        if (memcmp(active, plain_active, f->n_results * sizeof *active)) return NULL;
+    }
     return gradient_of(c, &push, c->p->seed | 1, (uint32_t)(c->p->seed >> 4), NULL);
 }
 

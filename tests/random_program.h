@@ -5,7 +5,7 @@
 #ifndef HOP_TEST_RANDOM_PROGRAM_H
 #define HOP_TEST_RANDOM_PROGRAM_H
 
-#include "random_steps.h"
+#include "random_custom.h"
 
 /* ---- bodies ---- */
 
@@ -239,7 +239,7 @@ static void pick_schedule(struct scope *s, enum op op, struct attr *attrs)
     struct gen *g = s->g;
     const struct signature *sig = &op_table[op]->sig;
     bool words = chance(g, 0.5);
-    if (chance(g, 0.6)) return;
+    if (g->loud || chance(g, 0.6)) return;
     for (uint32_t i = 0; i < sig->n_attrs; i++) {
         const struct attr_spec *a = &sig->attrs[i];
         uint32_t n = 0;
@@ -638,6 +638,26 @@ static void step_call(struct scope *s)
     builder_node(&s->b, &call); /* the same function again, on other operands */
 }
 
+/* A function that is called with rules of its own. */
+static void step_custom(struct scope *s)
+{
+    struct gen *g = s->g;
+    val own[4], results[4];
+    type_id types[4] = { 0 };
+    bool bare = is_bare(g, 0.07);
+    uint32_t n_own = bare && chance(g, 0.5) ? 0 : pick_some(s, 4, own, types), n = 0;
+    struct body *body = arena_alloc(&s->b.arena, sizeof *body);
+    body_begin(body, s, types, n_own, n_own);
+    fill_body(&body->s, bare ? below(g, 3) : 1 + below(g, 4));
+    if (bare) bare_body(&body->s);
+    for (uint32_t k = bare ? 0 : 1 + below(g, 3); k; k--) {
+        val v = stackable(&body->s);
+        if (v != VAL_NONE) results[n++] = v;
+    }
+    n = link_results(&body->s, results, n, !bare);
+    custom_of(s, body_end(body, results, n), own, n_own, body->dims);
+}
+
 /* ---- steps ---- */
 
 static const struct step step_kinds[] = {
@@ -662,6 +682,7 @@ static const struct step step_kinds[] = {
     { step_map, 9, OP_map },
     { step_fori, 9, OP_fori_loop },
     { step_associative, 9, OP_associative_scan },
+    { step_custom, 6, OP_custom },
 };
 
 static const struct step *hop_step(enum op op)
@@ -743,8 +764,8 @@ static void draw_args(struct bag *bag, struct program *p, uint64_t seed, struct 
     }
 }
 
-static const enum op higher_ops[] = { OP_invoke_subgraph, OP_switch,          OP_while_loop, OP_scan, OP_map,
-                                      OP_fori_loop,       OP_associative_scan };
+static const enum op higher_ops[] = { OP_invoke_subgraph, OP_switch,           OP_while_loop, OP_scan, OP_map,
+                                      OP_fori_loop,       OP_associative_scan, OP_custom };
 enum { HIGHER = HOP_COUNT(higher_ops), PAIRS = HIGHER * HIGHER, WISHES = PAIRS + PAIRS / 3 };
 
 /* What a seed wishes for: pair x * HIGHER + y is row y in a body of row x; PAIRS and more: nothing. */
@@ -762,6 +783,8 @@ static void random_program(struct bag *bag, struct gen *g, struct program *p)
     g->wild = p->wild = kind >= 8;
     g->effects = chance(g, 0.25);
     p->wide = g->smooth = kind < 4;
+    p->scaled = g->scaled = kind < 4 && chance(g, 0.6);
+    g->loud = g->scaled && chance(g, 0.5);
     g->floats[0] = kind < 4 ? DT_F64 : DT_F32,
     g->floats[1] = kind < 4 || kind == 9 || kind == 6 ? DT_F64 : DT_F32;
     if (!p->wide && chance(g, g->wild ? 0.5 : 0.25))

@@ -16,7 +16,10 @@ struct gen {
     struct random r;
     struct module *m;
     bool wild, effects;
-    bool smooth;          /* derivatives will be held against differences */
+    bool smooth;      /* derivatives will be held against differences */
+    bool scaled;      /* rules of custom calls are not what their bodies say (random_custom.h) */
+    bool loud;        /* so that values too tell which of them ran: no loop is run again for its gradient */
+    uint32_t factors; /* numbers that scale them, so far */
     enum dtype floats[2]; /* the float dtypes in use; equal: one */
     int64_t consts[3];    /* the constant sizes in use */
     uint32_t steps;       /* that may still be made */
@@ -52,8 +55,8 @@ struct program {
     uint32_t fn;
     struct tensor *args[MAX_PARAMS];
     int64_t symbols[MAX_OUTER], dims[MAX_OUTER]; /* sizes; those of explicit dim parameters */
-    bool wild, wide, large,
-        coarse; /* wide: every float is f64; large: sizes that are worth threads; coarse: with f16 or bf16 */
+    bool wild, wide, large, coarse, scaled; /* wide: every float is f64; large: sizes that are worth threads;
+                                               coarse: with f16 or bf16; scaled: as in struct gen */
     uint64_t seed;
 };
 
