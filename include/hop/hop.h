@@ -194,6 +194,39 @@ hop_val hop_parameter_around_at(hop_place at, int levels, const hop_param *p);
 int hop_cut_at(hop_place at, const hop_val *values, int n, int (*run)(void *env, hop_fn *part), void *env);
 #define hop_cut(...) hop_cut_at(HOP_HERE, __VA_ARGS__)
 
+/* Modes: how what comes next is made, on this thread, until the mode ends. They act on each operator as it is
+ * recorded (or run, in eager mode), so that functions hold plain operators: `stop_gradient`, `cast`. Bodies
+ * and functions that are captured inside of a mode begin with it.
+ *
+ * no_grad: what is made is a constant to hop_grad and its like, derivatives pass neither through it nor to
+ * what it is made of; a loop, a branch or a call as a whole, unless something in its bodies is made under
+ * enable_grad, which takes no_grad back. A call of a finished function (hop_call_fn) and a custom operator
+ * are constants altogether. autocast: products take floats up to f32 in the dtype given ("bf16", "f16"; "f32"
+ * undoes them) and add up in f32; sums, normalisations and transcendental functions take them in f32; all
+ * others by promotion (docs/numbers.md lists them). f64, integers and bools stay what they are. A carry that
+ * a body gives in another float dtype is cast back, floats of branches are brought to one dtype. NULL: no
+ * casts from here on. Each mode that begins ends before the body in which it begins does: in reverse order,
+ * by one hop_mode_end each. */
+#define hop_no_grad_begin() hop_no_grad_begin_at(HOP_HERE)
+#define hop_enable_grad_begin() hop_enable_grad_begin_at(HOP_HERE)
+#define hop_autocast_begin(dtype) hop_autocast_begin_at(HOP_HERE, dtype)
+#define hop_mode_end() hop_mode_end_at(HOP_HERE)
+int hop_no_grad_begin_at(hop_place at);
+int hop_enable_grad_begin_at(hop_place at);
+int hop_autocast_begin_at(hop_place at, const char *dtype);
+int hop_mode_end_at(hop_place at);
+/* For bindings, whose blocks nest by themselves: the modes of this thread as a set, which belongs into every
+ * key under which they keep what was captured. hop_modes_set gives the set before. */
+enum hop_mode {
+    HOP_NO_GRAD = 1,
+    HOP_AUTOCAST_F16 = 2,
+    HOP_AUTOCAST_BF16 = 4,
+    HOP_AUTOCAST_F32 = 6,
+    HOP_AUTOCAST = 6 /* any of the three */
+};
+unsigned hop_modes(void);
+unsigned hop_modes_set(unsigned modes);
+
 /* The same body on real tensors, at once, operator by operator: for debugging. params as above; NULL:
  * whatever the tensors are, without names for sizes. out[i] NULL is made, else written into; arguments that
  * are `mut` are updated. */

@@ -48,6 +48,23 @@ struct variable_binding {
     val value;
     bool written; /* in this scope or one inside it, and not only read */
 };
+/* The modes of a thread: those at work, and how many have begun (modes.c). */
+struct modes_mark {
+    uint8_t modes;
+    uint32_t depth;
+};
+/* The modes at work in a scope. */
+struct scope_modes {
+    uint8_t now;      /* enum hop_mode, of the call at work */
+    uint8_t begin;    /* when the scope was opened */
+    uint32_t depth;   /* of the thread's modes then: those inside of the scope are above */
+    bool tracks;      /* no_grad has been at work: what becomes of each value is noted */
+    bool enabled;     /* a body under no_grad: something in it was made under enable_grad */
+    bool inside;      /* so it was in a body of the operator that is made next */
+    vec(uint8_t) is;  /* enum gradient of each value, as far as it is known */
+    vec(val) stopped; /* per value: the same as a constant, VAL_NONE: not made yet */
+};
+
 struct scope {
     struct scope *outer;
     struct capture *capture;
@@ -66,6 +83,7 @@ struct scope {
     bool late_symbols; /* an outer symbol came after one bound by a node */
     hop_val *given;    /* what the body gave by hop_give */
     uint32_t n_given;
+    struct scope_modes modes;
     /* eager mode */
     struct tensor **tensors;
     uint32_t n_tensors, cap_tensors;
@@ -116,6 +134,8 @@ struct keyed_bodies {
     const type_id *types; /* of the inputs, in the bodies' own symbols */
     const struct symbol *symbols;
     const struct keyed_region *regions;
+    uint8_t modes; /* under which they were captured */
+    bool enabled;  /* as of struct scope_modes */
 };
 
 struct named_dim {
@@ -157,7 +177,8 @@ struct capture {
     void *print_ctx;
     hop_val *given; /* results of the last operator that was asked for HOP_ANY of them */
     uint32_t n_given;
-    struct text remarks; /* what the capture did that the user may want to know, a line each */
+    struct modes_mark modes; /* of the thread when it began */
+    struct text remarks;     /* what the capture did that the user may want to know, a line each */
 };
 
 /* Adds "file:line: operator: …" to the remarks. */
@@ -230,6 +251,25 @@ void eager_variable_write(struct capture *c, uint32_t variable, hop_val value);
 const struct variable_binding *find_binding(const struct scope *s, uint32_t variable);
 /* The content on entry to a body, as a parameter of it (made if need be). */
 struct late_param variable_entry(struct scope *s, uint32_t variable);
+
+/* ---- modes (modes.c) ---- */
+
+struct modes_mark modes_mark(void); /* of this thread */
+void modes_restore(struct modes_mark m);
+void modes_open(struct scope *s); /* the modes of the thread are those that s begins with */
+void modes_set(struct scope *s);  /* the next nodes of s are made under the modes of the thread */
+/* The same for a builder of one call in eager mode, where nothing is differentiated. */
+void modes_of_call(struct builder *b, struct scope_modes *room);
+/* The body of s is over: throws unless every mode that began in it has ended. */
+void modes_close(struct scope *s, const char *what);
+void modes_lifted(struct scope *s, val here, val outer); /* a value of the scope around, here */
+/* The results of s, constants where they were made under no_grad. */
+const val *modes_results(struct scope *s, const val *results, uint32_t n);
+/* In which dtype an operator takes floats of dtype t. */
+enum dtype modes_dtype(const struct builder *b, enum op op, enum dtype t);
+static inline bool autocasts(const struct scope *s) { return s->modes.now & HOP_AUTOCAST; }
+/* Under autocast: a float result of a body in the dtype of another float; else as it is. */
+val modes_like(struct builder *b, val v, enum dtype t);
 
 /* ---- how many results ---- */
 

@@ -49,7 +49,8 @@ static struct scope *open_body(struct capture *c, enum scope_kind kind, const ch
 static val body_result(struct scope *s, hop_val v, val like)
 {
     struct operand o = resolve(s, v);
-    if (!o.weak) return o.v;
+    if (!o.weak)
+        return like == VAL_NONE ? o.v : modes_like(&s->b, o.v, (enum dtype)emit_type(&s->b, like).dtype);
     if (like == VAL_NONE) return operand_value(&s->b, &o);
     return weak_like(&s->b, &o, emit_type(&s->b, like));
 }
@@ -83,6 +84,7 @@ static struct body run_body(struct capture *c, enum scope_kind kind, struct call
         hop_throw((hop_status)status, "%s:%d: %s: %s returned %d", at.file ? at.file : "", at.line, name,
                   what, status);
     if (c->innermost != s) hop_throw(HOP_INTERNAL, "%s left a scope open", what);
+    modes_close(s, what);
     s->b.place = capture_place(c, at);
     uint32_t n_out = results_set(s, n_results, &out);
     struct operand *weak = keep_weak ? ARENA_ZNEW(&c->arena, struct operand, n_out) : NULL;
@@ -138,6 +140,7 @@ static struct region_in finish_body(struct capture *c, const struct body *body, 
         params[n++] = s->late.data[i].here;
         operands[own++] = s->late.data[i].outer;
     }
+    s->outer->modes.inside |= s->modes.enabled;
     struct region_in r = { .fn = scope_finish(s, params, n, results, n_results),
                            .operands = operands,
                            .n_operands = own };
@@ -213,7 +216,7 @@ static bool find_keyed(struct capture *c, const void *key, enum op op, uint32_t 
     struct probe p = probe_inputs(c, in);
     for (uint32_t i = 0; i < c->keyed.len; i++) {
         const struct keyed_bodies *k = &c->keyed.data[i];
-        if (k->key != key || k->op != op) continue;
+        if (k->key != key || k->op != op || k->modes != s->modes.now) continue;
         if (k->n_out != n_out || k->n_regions != n_regions) continue;
         if (!same_inputs(k, &p) || !still_there(s, k)) continue;
         for (uint32_t r = 0; r < n_regions; r++) {
@@ -225,6 +228,7 @@ static bool find_keyed(struct capture *c, const void *key, enum op op, uint32_t 
                 dims[j] = j < p.n_symbols ? p.dims[j] : resolve_dim(s, g->dims[j - p.n_symbols]);
             regions[r] = (struct region_in){ g->fn, operands, g->n_outside, dims };
         }
+        s->modes.inside |= k->enabled;
         return true;
     }
     return false;
@@ -246,8 +250,18 @@ static void remember_keyed(struct capture *c, const void *key, enum op op, uint3
         for (uint32_t i = 0; i < n_dims; i++) dims[i] = dim_handle(s, regions[r].dims[p.n_symbols + i]);
         list[r] = (struct keyed_region){ regions[r].fn, regions[r].n_operands, n_dims, outside, dims };
     }
-    vec_push(&c->arena, &c->keyed,
-             (struct keyed_bodies){ key, op, p.n, n_out, p.n_symbols, n_regions, p.types, p.symbols, list });
+    struct keyed_bodies kept = { .key = key,
+                                 .op = op,
+                                 .n_in = p.n,
+                                 .n_out = n_out,
+                                 .n_symbols = p.n_symbols,
+                                 .n_regions = n_regions,
+                                 .types = p.types,
+                                 .symbols = p.symbols,
+                                 .regions = list,
+                                 .modes = s->modes.now,
+                                 .enabled = s->modes.inside };
+    vec_push(&c->arena, &c->keyed, kept);
 }
 
 /* ---- operands ---- */
@@ -304,6 +318,22 @@ struct branches {
     const char *kind, *attributes; /* OP_region */
 };
 
+/* Under autocast: floats of different dtypes that branches give become one. */
+static void settle_floats(struct body *bodies, uint32_t n, uint32_t n_out)
+{
+    for (uint32_t k = 0; k < n_out; k++) {
+        enum dtype t = DT_BOOL;
+        for (uint32_t r = 0; r < n; r++) {
+            if (bodies[r].weak[k].weak) continue;
+            enum dtype found = (enum dtype)emit_type(&bodies[r].s->b, bodies[r].results[k]).dtype;
+            if (dtype_is_float(found)) t = promote_dtypes(t, found);
+        }
+        for (uint32_t r = 0; r < n; r++)
+            if (!bodies[r].weak[k].weak && dtype_is_float(t))
+                bodies[r].results[k] = modes_like(&bodies[r].s->b, bodies[r].results[k], t);
+    }
+}
+
 /* Numbers as results of branches take the dtype that the other branches give, as scalars. */
 static void settle_weak(struct capture *c, struct body *bodies, uint32_t n, uint32_t n_out)
 {
@@ -336,6 +366,7 @@ static struct written capture_branches(struct capture *c, const struct branches 
         n_out = bodies[r].n_results;
         add_written(c, bodies[r].s, &w);
     }
+    if (autocasts(c->innermost)) settle_floats(bodies, b->n, n_out);
     settle_weak(c, bodies, b->n, n_out);
     for (uint32_t r = b->n; r-- > 0;) { /* the newest builder ends first */
         val *results = ARENA_NEW(&c->arena, val, n_out + w.n), *params = ARENA_NEW(&c->arena, val, in->n);

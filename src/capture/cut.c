@@ -45,6 +45,7 @@ static void begin_anew(struct scope *s, struct module *m, struct scope *ended)
         .depth = s->depth,
         .what = s->what,
         .at = s->at,
+        .modes = { .begin = s->modes.begin, .depth = s->modes.depth },
         .b = empty,
     };
     s->lifted.arena = &s->capture->arena;
@@ -80,7 +81,8 @@ static hop_val *settled(struct scope *s, const hop_val *values, uint32_t n)
     hop_val *out = ARENA_NEW(&s->capture->arena, hop_val, n);
     for (uint32_t i = 0; i < n; i++) {
         struct operand o = resolve(s, values[i]);
-        out[i] = value_handle(s, operand_value(&s->b, &o));
+        val v = operand_value(&s->b, &o);
+        out[i] = value_handle(s, *modes_results(s, &v, 1));
     }
     return out;
 }

@@ -81,6 +81,8 @@ void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_v
     builder_begin(&b, c->m, NULL);
     b.place = capture_place(c, c->at);
     b.fn_place = b.place;
+    struct scope_modes modes;
+    modes_of_call(&b, &modes);
     struct emission e = { .c = c,
                           .s = s,
                           .b = &b,
@@ -164,9 +166,12 @@ void eager_prune(struct scope *s, uint32_t mark, hop_val *kept, uint32_t n)
     if (now != few) hop_free(now);
 }
 
+/* A number takes the type of another value; under autocast a float its dtype. */
 static void rule_like(struct emission *e)
 {
-    e->out[0] = weak_like(e->b, &e->in[1], emit_type(e->b, e->in[0].v));
+    struct type like = emit_type(e->b, e->in[0].v);
+    if (e->in[1].weak) e->out[0] = weak_like(e->b, &e->in[1], like);
+    else e->out[0] = modes_like(e->b, e->in[1].v, (enum dtype)like.dtype);
 }
 
 /* Runs a body in a scope of its own; its results become values of the scope around. Of the first n_like
@@ -189,9 +194,10 @@ static void run_body_like(struct capture *c, enum scope_kind kind, const char *w
     if (status)
         hop_throw((hop_status)status, "%s:%d: %s: %s returned %d", at.file ? at.file : "", at.line, name,
                   what, status);
+    modes_close(s, what);
     struct owned_tensors *kept = owned_new(n_out);
     for (uint32_t i = 0; i < n_out; i++) {
-        if (i < n_like && is_weak(out[i]))
+        if (i < n_like && (is_weak(out[i]) || autocasts(s)))
             eager_emit(c, rule_like, NULL, (hop_val[]){ like[i], out[i] }, 2, &out[i], 1);
         kept->data[i] = eager_materialise(c, out[i]);
     }

@@ -341,7 +341,11 @@ static void multiply(struct einsum *s, uint32_t x, uint32_t y)
                 }
         out.v = emit_dot(s->b, left->v, right->v, lists[0], lists[1], n[0], lists[2], lists[3], n[1]);
     } else {
-        out.v = emit2(s->b, OP_mul, spread_term(s, left, &out), spread_term(s, right, &out));
+        val lhs = spread_term(s, left, &out), rhs = spread_term(s, right, &out);
+        /* a product or a sum before may have given another dtype (autocast) */
+        enum dtype t = promote_dtypes((enum dtype)emit_type(s->b, lhs).dtype,
+                                      (enum dtype)emit_type(s->b, rhs).dtype);
+        out.v = emit2(s->b, OP_mul, emit_cast(s->b, lhs, t), emit_cast(s->b, rhs, t));
     }
     *left = out;
     *right = s->terms[--s->n];

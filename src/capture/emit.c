@@ -9,6 +9,8 @@ struct scope_mark {
     uint32_t n_params, values, nodes, pool, attrs, regions; /* of its builder */
     uint32_t symbols, required, checked, n_outer_symbols;
     uint32_t late, bindings, binds; /* of its own */
+    uint32_t known, stopped;        /* of its modes */
+    bool tracks, enabled;
     uint8_t effects;
     bool late_symbols;
 };
@@ -31,6 +33,10 @@ static struct scope_mark mark_scope(struct scope *s)
         .late = s->late.len,
         .bindings = s->bindings.len,
         .binds = s->binds.len,
+        .known = s->modes.is.len,
+        .stopped = s->modes.stopped.len,
+        .tracks = s->modes.tracks,
+        .enabled = s->modes.enabled,
         .effects = b->effects,
         .late_symbols = s->late_symbols,
     };
@@ -56,17 +62,24 @@ static void restore_scope(const struct scope_mark *m)
     s->bindings.len = m->bindings;
     s->binds.len = m->binds;
     s->late_symbols = m->late_symbols;
+    s->modes.is.len = m->known;
+    s->modes.stopped.len = m->stopped;
+    s->modes.tracks = m->tracks;
+    s->modes.enabled = m->enabled;
+    s->modes.inside = false;
 }
 
 struct capture_mark {
     struct scope *innermost;
     uint32_t n, variables, names, keyed;
+    struct modes_mark modes;
     struct scope_mark scopes[MAX_SCOPES];
 };
 
 static void mark_capture(struct capture *c, struct capture_mark *m)
 {
     m->innermost = c->innermost;
+    m->modes = modes_mark();
     m->variables = c->variables.len;
     m->names = c->names.len;
     m->keyed = c->keyed.len;
@@ -78,6 +91,7 @@ static void mark_capture(struct capture *c, struct capture_mark *m)
 static void restore_capture(struct capture *c, const struct capture_mark *m)
 {
     scope_unwind(c, m->innermost);
+    modes_restore(m->modes);
     drop_variables(c, m->variables);
     c->names.len = m->names;
     c->keyed.len = m->keyed;
@@ -104,6 +118,7 @@ int capture_edge(hop_place at, const char *name, void (*body)(struct capture *c,
     if (HOP_TRY(k)) {
         if (!c->innermost) hop_throw(HOP_INTERNAL, "a capture without a scope");
         if (!c->eager) c->innermost->b.place = capture_place(c, at);
+        modes_set(c->innermost);
         body(c, args);
         hop_catch_end(&k);
     } else {

@@ -238,6 +238,7 @@ static void capture_body(struct capture *c, const struct capture_header *header,
         hop_throw((hop_status)status, "%s:%d: capture: the function returned %d", at.file ? at.file : "",
                   at.line, status);
     if (c->innermost != s) hop_throw(HOP_INTERNAL, "the function left a scope open");
+    modes_close(s, "the function");
     n_results = (int)results_set(s, n_results, &results);
     h.params.len = s->b.n_params; /* none are left of those of a capture that was cut */
     uint32_t n_updates, n_params = h.params.len + s->late.len;

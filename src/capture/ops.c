@@ -365,10 +365,11 @@ hop_val hop_argmin_at(hop_place at, hop_val x, int axis)
 
 /* ---- products ---- */
 
-static void promote_dtype(struct emission *e, uint32_t first, uint32_t n, val *out)
+/* The two operands of a product in the dtype in which it takes them. */
+static void product_operands(struct emission *e, val *out)
 {
-    enum dtype t = operands_dtype(e->b, e->in + first, n);
-    for (uint32_t i = 0; i < n; i++) out[i] = operand_as(e->b, &e->in[first + i], t);
+    enum dtype t = modes_dtype(e->b, OP_matmul, operands_dtype(e->b, e->in, 2));
+    for (uint32_t i = 0; i < 2; i++) out[i] = operand_as(e->b, &e->in[i], t);
 }
 
 /* Leading dims of two stacks of matrices made equal. */
@@ -395,7 +396,7 @@ static void broadcast_stacks(struct builder *b, val *in)
 static void rule_matmul(struct emission *e)
 {
     val in[2];
-    promote_dtype(e, 0, 2, in);
+    product_operands(e, in);
     uint32_t x = emit_type(e->b, in[0]).rank, y = emit_type(e->b, in[1]).rank;
     if ((x > 2 && y == 1) || (x == 1 && y > 2)) {
         uint32_t cx = x - 1, cy = y == 1 ? 0 : y - 2;
@@ -414,7 +415,7 @@ static void rule_dot(struct emission *e)
 {
     const hop_dot_spec *spec = e->args;
     val in[2];
-    promote_dtype(e, 0, 2, in);
+    product_operands(e, in);
     const char *texts[4] = { spec->batch_x, spec->batch_y, spec->contract_x, spec->contract_y };
     static const char *const names[4] = { "batch_x", "batch_y", "contract_x", "contract_y" };
     uint32_t lists[4][MAX_RANK], n[4];

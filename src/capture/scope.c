@@ -152,6 +152,7 @@ void capture_enter(struct capture *c, bool eager)
 {
     c->eager = eager;
     c->outer = current;
+    c->modes = modes_mark();
     current = c;
     hop_cleanup_push(capture_leave_cleanup, c);
     c->m = module_new();
@@ -165,6 +166,7 @@ void capture_leave(struct capture *c)
     module_free(c->m);
     arena_free(&c->arena);
     current = c->outer;
+    if (!c->eager) modes_restore(c->modes);
 }
 
 void capture_leave_cleanup(void *c) { capture_leave(c); }
@@ -196,6 +198,7 @@ struct scope *scope_open(struct capture *c, enum scope_kind kind, const char *wh
         s->b.place = capture_place(c, c->at);
         s->b.fn_place = s->b.place;
     }
+    modes_open(s);
     s->outer = c->innermost;
     c->innermost = s;
     return s;
@@ -407,6 +410,7 @@ val lift_value(struct scope *s, val outer)
     struct value of = s->outer->b.values.data[outer];
     val here = add_late(s, lift_type(s, of.type), of.name, outer, HOP_NONE);
     map_put(&s->lifted, h, s->late.len - 1);
+    modes_lifted(s, here, outer);
     return here;
 }
 
@@ -582,6 +586,7 @@ uint32_t scope_finish(struct scope *s, const val *params, uint32_t n_params, con
                       uint32_t n_results)
 {
     struct builder *b = &s->b;
+    results = modes_results(s, results, n_results);
     uint32_t n = b->values.len, next = 0;
     remember_ended(s);
     if (s->late_symbols) settle_symbols(s);

@@ -524,6 +524,7 @@ const struct op_row row_associative_scan = {
              .max_regions = 1,
              .regions = { { .word = "", .feeds = 1, .results = { "next" } } } },
     .flags = OPF_HIGHER,
+    .autocast = AUTOCAST_KEEP,
     .infer = associative_infer,
     .eval = associative_eval,
     .vjp = associative_vjp,

@@ -838,6 +838,7 @@ const struct op_row row_custom = {
              .max_regions = 1,
              .regions = { { .word = "", .feeds = 0, .results = { "yield" } } } },
     .flags = OPF_HIGHER,
+    .autocast = AUTOCAST_KEEP,
     .infer = custom_infer,
     .eval = call_eval,
     .vjp = custom_vjp,

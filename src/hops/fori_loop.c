@@ -445,6 +445,7 @@ const struct op_row row_fori_loop = {
              .max_regions = 1,
              .regions = { { .word = "", .feeds = 3, .results = { "next", "stack" } } } },
     .flags = OPF_HIGHER,
+    .autocast = AUTOCAST_KEEP,
     .infer = fori_infer,
     .eval = loop_eval,
     .vjp = fori_vjp,

@@ -36,6 +36,7 @@ const struct op_row row_invoke_subgraph = {
              .max_regions = 1,
              .regions = { { .word = "", .feeds = 0, .results = { "yield" } } } },
     .flags = OPF_HIGHER,
+    .autocast = AUTOCAST_KEEP,
     .infer = call_infer,
     .eval = call_eval,
     .vjp = invoke_vjp,

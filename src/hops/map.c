@@ -186,6 +186,7 @@ const struct op_row row_map = {
              .max_regions = 1,
              .regions = { { .word = "", .feeds = 1, .results = { "stack" } } } },
     .flags = OPF_HIGHER,
+    .autocast = AUTOCAST_KEEP,
     .infer = map_infer,
     .eval = loop_eval,
     .vjp = map_vjp,

@@ -54,6 +54,7 @@ const struct op_row row_region = {
              .max_regions = 1,
              .regions = { { .word = "", .feeds = 0, .results = { "yield" } } } },
     .flags = OPF_HIGHER,
+    .autocast = AUTOCAST_KEEP,
     .infer = region_infer,
     .eval = call_eval,
     .vjp = region_vjp,

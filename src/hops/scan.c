@@ -312,6 +312,7 @@ const struct op_row row_scan = {
              .max_regions = 1,
              .regions = { { .word = "", .feeds = 3, .results = { "next", "stack" } } } },
     .flags = OPF_HIGHER,
+    .autocast = AUTOCAST_KEEP,
     .infer = scan_infer,
     .eval = loop_eval,
     .vjp = scan_vjp,

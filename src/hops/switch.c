@@ -868,6 +868,7 @@ const struct op_row row_switch = {
              .max_regions = MANY,
              .regions = { { .word = "", .feeds = 0, .results = { "yield" } } } },
     .flags = OPF_HIGHER,
+    .autocast = AUTOCAST_KEEP,
     .infer = switch_infer,
     .eval = switch_eval,
     .vjp = switch_vjp,

@@ -709,6 +709,7 @@ const struct op_row row_while_loop = {
                           { .word = "body", .feeds = 1, .results = { "next", "stack" } } } },
     .check_attr = WHILE_MAX_TRIPS + 1,
     .flags = OPF_HIGHER,
+    .autocast = AUTOCAST_KEEP,
     .infer = while_infer,
     .eval = while_eval,
     .vjp = while_vjp,

@@ -558,7 +558,7 @@ static void note_check(struct builder *b, const struct node *n)
         vec_push(&b->arena, &b->checked, checked);
 }
 
-val builder_node(struct builder *b, const struct node_in *in)
+static val make_node(struct builder *b, const struct node_in *in)
 {
     static const struct attr absent[16];
     struct place place = in->place.line ? in->place : b->place;
@@ -577,6 +577,18 @@ val builder_node(struct builder *b, const struct node_in *in)
     b->effects |= d.effects;
     b->n_last_results = n->n_results;
     return n->n_results ? n->results : VAL_NONE;
+}
+
+val builder_node(struct builder *b, const struct node_in *in)
+{
+    if (!b->hooks || b->composite) return make_node(b, in);
+    struct node_in own = *in;
+    b->hooks->before(b, &own);
+    val first = make_node(b, &own);
+    uint32_t n = b->n_last_results;
+    b->hooks->after(b, &own, first, n);
+    b->n_last_results = n;
+    return first;
 }
 
 /* ---- finishing ---- */

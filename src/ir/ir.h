@@ -355,6 +355,14 @@ struct node_in {
     struct place place; /* line 0: the builder's */
 };
 
+struct builder;
+/* What a builder asks about each node that somebody writes, a composite as a whole; not about what rules and
+ * transforms make. */
+struct node_hooks {
+    void (*before)(struct builder *b, struct node_in *in); /* may give it other operands */
+    void (*after)(struct builder *b, const struct node_in *in, val first, uint32_t n_results);
+};
+
 struct builder {
     struct module *m;
     struct arena arena; /* scratch of the build; freed when it ends */
@@ -378,6 +386,8 @@ struct builder {
     uint32_t name;           /* of the function being made, 0: anonymous */
     uint32_t label;          /* as in struct fn; that of `like` at first */
     struct place fn_place;
+    const struct node_hooks *hooks; /* NULL: none */
+    void *hooks_of;                 /* what they work with */
 };
 
 /* A builder lives on the caller's stack. begin registers its cleanup, finish and abandon end it. `like` gives

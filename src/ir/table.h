@@ -275,6 +275,15 @@ enum control {
     CONTROL_TOTALS  /* its one body on pairs of running totals of its operands */
 };
 
+/* In which dtype an operator works on floats up to f32 under autocast; f64, integers and bools are left
+ * alone. */
+enum autocast {
+    AUTOCAST_UNSAID, /* no row has it */
+    AUTOCAST_LOW,    /* operands in the dtype of the mode: products, which add up in f32 anyway */
+    AUTOCAST_F32,    /* operands in f32: what adds up, normalises, or is transcendental */
+    AUTOCAST_KEEP    /* operands as promotion leaves them */
+};
+
 struct range;    /* transform/ranges.h */
 struct range_in; /* transform/ranges.h */
 struct fold;     /* transform/fold.h */
@@ -314,7 +323,8 @@ struct op_row {
     /* from[i]: the dim of operand 0 along which result dim i runs, index by index; HOP_NONE: along none. */
     void (*source_dims)(const struct attr *attrs, uint32_t operand_rank, uint32_t result_rank,
                         uint32_t from[MAX_RANK]);
-    uint8_t control; /* enum control */
+    uint8_t control;  /* enum control */
+    uint8_t autocast; /* enum autocast */
     /* a loop that asks before each step whether there is one: puts one of as many steps, counted before the
      * first, in its place (as `rewrite` does). values: ranges of f's values; stacked: rows it stacks may be
      * fewer than before, which are zeros */

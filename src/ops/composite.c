@@ -178,6 +178,7 @@ static const struct attr_spec softmax_attrs[] = { [SOFTMAX_DIMS] = { "dims", ATT
                                      .sig = { 1, 1, .n_attrs = n, .attrs = list }, \
                                      .infer = infers, \
                                      .expand = expands, \
+                                     .autocast = AUTOCAST_F32, \
                                      ROW_SAMPLES(op##_samples) };
 COMPOSITE(mean, "the mean over the dims listed (absent: all) of floats; of nothing NaN", 1, statistic_attrs,
           infer_statistic, expand_mean)

@@ -273,6 +273,7 @@ static const struct op_sample bernoulli_samples[] = {
                                      .sig = { n, n, ROW_ATTRS(list) }, \
                                      .infer = infers, \
                                      .expand = expands, \
+                                     .autocast = AUTOCAST_KEEP, \
                                      .no_gradient = why, \
                                      ROW_SAMPLES(op##_samples) };
 COMPOSITE(random_split, "new keys u32[count, 2] from a key", 1, random_split_attrs, infer_random_split,

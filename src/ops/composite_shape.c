@@ -476,6 +476,7 @@ static const struct op_sample one_hot_samples[] = {
                                      .sig = { least, most, ROW_ATTRS(list) }, \
                                      .infer = infers, \
                                      .expand = expands, \
+                                     .autocast = AUTOCAST_KEEP, \
                                      ROW_SAMPLES(op##_samples), \
                                      __VA_ARGS__ };
 COMPOSITE(split, "the array cut along a dim (absent: 0) into equal parts, or into parts of the sizes listed",

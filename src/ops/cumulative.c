@@ -537,7 +537,7 @@ static const struct op_lower lower_steps = { .kind = LOWER_BLOCK,
         SAMPLE(op, "", "bf16[5, 3]", " {reverse}"), SAMPLE(op, "", "u8[7]", ""), \
         SAMPLE(op, "", "i16[2, 3]", " {dim = 1}")
 
-#define CUMULATIVE_ROW(op, text, ...) \
+#define CUMULATIVE_ROW(op, text, class, ...) \
     static const struct op_sample samples_##op[] = { NUMBER_SAMPLES(#op) }; \
     const struct op_row row_##op = { .name = #op, \
                                      .meaning = text, \
@@ -546,20 +546,21 @@ static const struct op_lower lower_steps = { .kind = LOWER_BLOCK,
                                      .eval = eval_steps, \
                                      .batch = batch_steps, \
                                      .lower = &lower_steps, \
+                                     .autocast = AUTOCAST_##class, \
                                      ROW_SAMPLES(samples_##op), \
                                      __VA_ARGS__ };
-CUMULATIVE_ROW(cumsum, "running sums along a dim (absent: 0), from its end with reverse", .vjp = vjp_cumsum,
-               .jvp = jvp_cumsum)
-CUMULATIVE_ROW(cumprod, "running products along a dim (absent: 0), from its end with reverse",
+CUMULATIVE_ROW(cumsum, "running sums along a dim (absent: 0), from its end with reverse", F32,
+               .vjp = vjp_cumsum, .jvp = jvp_cumsum)
+CUMULATIVE_ROW(cumprod, "running products along a dim (absent: 0), from its end with reverse", F32,
                .vjp = vjp_cumprod, .jvp = jvp_cumprod)
 CUMULATIVE_ROW(cummax,
                "the largest so far along a dim (absent: 0), NaN from the first NaN on; the derivative goes "
                "to the first of equals",
-               .vjp = vjp_extreme, .jvp = jvp_extreme, .range = range_of_operand)
+               KEEP, .vjp = vjp_extreme, .jvp = jvp_extreme, .range = range_of_operand)
 CUMULATIVE_ROW(cummin,
                "the smallest so far along a dim (absent: 0), NaN from the first NaN on; the derivative goes "
                "to the first of equals",
-               .vjp = vjp_extreme, .jvp = jvp_extreme, .range = range_of_operand)
+               KEEP, .vjp = vjp_extreme, .jvp = jvp_extreme, .range = range_of_operand)
 
 #define SAMPLE2(symbols, type, attrs) \
     { "hop 1\nfn @sample" symbols "(%a: " type ", %b: " type ") -> (" type ") {\n  %y = recurrence" attrs \
@@ -590,6 +591,7 @@ const struct op_row row_recurrence = {
     .jvp = jvp_recurrence,
     .batch = batch_steps,
     .lower = &lower_steps,
+    .autocast = AUTOCAST_F32,
     ROW_SAMPLES(samples_recurrence),
 };
 
@@ -601,5 +603,6 @@ const struct op_row row_logcumsumexp = {
     .sig = { 1, 1, ROW_ATTRS(cumulative_attrs) },
     .infer = infer_logcumsumexp,
     .expand = expand_logcumsumexp,
+    .autocast = AUTOCAST_F32,
     ROW_SAMPLES(samples_logcumsumexp),
 };

@@ -441,6 +441,7 @@ const struct op_row row_dot = {
     .batch = batch_product,
     .lower = &lower_product,
     .fold = fold_dot,
+    .autocast = AUTOCAST_LOW,
     ROW_SAMPLES(dot_samples),
 };
 
@@ -486,5 +487,6 @@ const struct op_row row_matmul = {
     .batch = batch_product,
     .lower = &lower_product,
     .fold = fold_matmul,
+    .autocast = AUTOCAST_LOW,
     ROW_SAMPLES(matmul_samples),
 };

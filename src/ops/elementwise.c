@@ -60,6 +60,25 @@ static void infer_select(struct infer *in)
 #define infer_CLAMP infer_elementwise
 #define infer_FMA infer_elementwise
 
+/* Its class: what is expensive among functions of floats is transcendental. */
+#define AUTOCAST_FLOAT(cost) AUTOCAST_FLOAT_##cost
+#define AUTOCAST_FLOAT_CHEAP AUTOCAST_KEEP
+#define AUTOCAST_FLOAT_EXPENSIVE AUTOCAST_F32
+#define AUTOCAST_FLOAT2 AUTOCAST_FLOAT
+#define AUTOCAST_QUESTION(cost) AUTOCAST_KEEP
+#define AUTOCAST_NUMBER AUTOCAST_QUESTION
+#define AUTOCAST_SIGNED AUTOCAST_QUESTION
+#define AUTOCAST_ARITHMETIC AUTOCAST_QUESTION
+#define AUTOCAST_EQUALITY AUTOCAST_QUESTION
+#define AUTOCAST_ORDER AUTOCAST_QUESTION
+#define AUTOCAST_LOGIC AUTOCAST_QUESTION
+#define AUTOCAST_LOGIC2 AUTOCAST_QUESTION
+#define AUTOCAST_COUNT AUTOCAST_QUESTION
+#define AUTOCAST_SHIFT AUTOCAST_QUESTION
+#define AUTOCAST_SELECT AUTOCAST_QUESTION
+#define AUTOCAST_CLAMP AUTOCAST_QUESTION
+#define AUTOCAST_FMA AUTOCAST_QUESTION
+
 static void infer_cast(struct infer *in)
 {
     infer_result(in, type_with_dtype(in->m, in->operands[0], (enum dtype)in->attrs[CAST_DTYPE].i));
@@ -400,6 +419,7 @@ enum { ORDERED, COMMUTES = OPF_COMMUTES };
                                      .eval = eval_elementwise, \
                                      .batch = batch_elementwise, \
                                      .lower = &lower_##cost, \
+                                     .autocast = AUTOCAST_##family(cost), \
                                      ROW_SAMPLES(samples_##op), \
                                      RULES_##derivative, \
                                      __VA_ARGS__ };
@@ -449,5 +469,6 @@ const struct op_row row_cast = {
     .range = range_cast,
     .same = same_cast,
     .fold = fold_cast,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(samples_cast),
 };

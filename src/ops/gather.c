@@ -183,6 +183,7 @@ const struct op_row row_gather = {
     .batch = batch_gather,
     .lower = &lower_gather,
     .range = range_gather,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(gather_samples),
 };
 
@@ -226,6 +227,7 @@ const struct op_row row_take = {
     .sig = { 2, 2, ROW_ATTRS(take_attrs) },
     .infer = infer_take,
     .expand = expand_take,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(take_samples),
 };
 
@@ -274,5 +276,6 @@ const struct op_row row_take_along = {
     .sig = { 2, 2, ROW_ATTRS(take_along_attrs) },
     .infer = infer_take_along,
     .expand = expand_take_along,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(take_along_samples),
 };

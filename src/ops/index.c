@@ -262,6 +262,7 @@ const struct op_row row_dynamic_slice = {
     .lower = &lower_dynamic_slice,
     .range = range_of_operand,
     .fold = fold_dynamic_slice,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(dynamic_slice_samples),
 };
 
@@ -446,5 +447,6 @@ const struct op_row row_dynamic_update = {
     .lower = &lower_dynamic_update,
     .range = range_of_two,
     .fold = fold_dynamic_update,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(dynamic_update_samples),
 };

@@ -127,6 +127,7 @@ const struct op_row row_constant = {
     .no_gradient = "piecewise constant",
     .range = range_constant,
     .fold = fold_constant,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(constant_samples),
 };
 
@@ -223,6 +224,7 @@ const struct op_row row_full = {
     .no_gradient = "piecewise constant",
     .range = range_full,
     .fold = fold_full,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(full_samples),
 };
 
@@ -297,6 +299,7 @@ const struct op_row row_iota = {
     .lower = &lower_iota,
     .no_gradient = "piecewise constant",
     .range = range_iota,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(iota_samples),
 };
 
@@ -346,6 +349,7 @@ const struct op_row row_dim_value = {
     .no_gradient = "integer-valued",
     .range = range_dim_value,
     .fold = fold_dim_value,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(dim_value_samples),
 };
 
@@ -428,6 +432,7 @@ const struct op_row row_bind_dim = {
     .lower = &lower_bind_dim,
     .no_gradient = "integer-valued",
     .range = range_bind_dim,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(bind_dim_samples),
 };
 
@@ -483,6 +488,7 @@ const struct op_row row_stop_gradient = {
     .lower = &lower_pass,
     .no_gradient = "opaque without a rule",
     .range = range_of_operand,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(stop_gradient_samples),
 };
 
@@ -516,6 +522,7 @@ const struct op_row row_barrier = {
     .jvp = jvp_pass,
     .batch = batch_pass,
     .lower = &lower_pass,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(barrier_samples),
 };
 
@@ -550,6 +557,7 @@ const struct op_row row_tag = {
     .batch = batch_tag,
     .lower = &lower_pass,
     .fold = fold_tag,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(tag_samples),
 };
 
@@ -677,6 +685,7 @@ const struct op_row row_check = {
     .jvp = jvp_effect,
     .batch = batch_check,
     .lower = &lower_check,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(check_samples),
 };
 
@@ -881,6 +890,7 @@ const struct op_row row_print = {
     .jvp = jvp_effect,
     .batch = batch_told,
     .lower = &lower_told,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(print_samples),
 };
 
@@ -919,5 +929,6 @@ const struct op_row row_callback = {
     .jvp = jvp_effect,
     .batch = batch_told,
     .lower = &lower_told,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(callback_samples),
 };

@@ -164,5 +164,6 @@ const struct op_row row_nonzero = {
     .batch = batch_nonzero,
     .lower = &lower_nonzero,
     .no_gradient = "integer-valued",
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(nonzero_samples),
 };

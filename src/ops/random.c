@@ -122,6 +122,7 @@ static const struct attr_spec random_attrs[] = {
                                      .eval = eval_random, \
                                      .batch = batch_random, \
                                      .lower = &lower_random, \
+                                     .autocast = AUTOCAST_KEEP, \
                                      .no_gradient = "integer-valued", \
                                      ROW_SAMPLES(samples_##op) };
 RANDOM_ROW(random_bits, "32 random bits an element, from a key u32[2] and the element's position", 1)

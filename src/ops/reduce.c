@@ -444,7 +444,7 @@ static val fold_sum(const struct fold *w)
         SAMPLE(op, "[N]", "bool[N, 2, 3]", " {dims = [0, 2]}", "bool[2]")
 
 static const struct attr_spec reduce_attrs[] = { [REDUCE_DIMS] = { "dims", ATTR_INTS, false, NULL } };
-#define REDUCE_ROW(op, text, list, ...) \
+#define REDUCE_ROW(op, text, list, class, ...) \
     static const struct op_sample samples_##op[] = { list(#op) }; \
     const struct op_row row_##op = { .name = #op, \
                                      .meaning = text, \
@@ -454,22 +454,23 @@ static const struct attr_spec reduce_attrs[] = { [REDUCE_DIMS] = { "dims", ATTR_
                                      .batch = batch_reduce, \
                                      .lower = &lower_##op, \
                                      .source_dims = reduce_source_dims, \
+                                     .autocast = AUTOCAST_##class, \
                                      ROW_SAMPLES(samples_##op), \
                                      __VA_ARGS__ };
-REDUCE_ROW(sum, "the sum over the dims listed (absent: all)", FLOAT_SAMPLES, .vjp = vjp_sum, .jvp = jvp_sum,
-           .fold = fold_sum)
-REDUCE_ROW(prod, "the product over the dims listed (absent: all); of nothing 1", FLOAT_SAMPLES,
+REDUCE_ROW(sum, "the sum over the dims listed (absent: all)", FLOAT_SAMPLES, F32, .vjp = vjp_sum,
+           .jvp = jvp_sum, .fold = fold_sum)
+REDUCE_ROW(prod, "the product over the dims listed (absent: all); of nothing 1", FLOAT_SAMPLES, F32,
            .vjp = vjp_prod, .jvp = jvp_prod)
 REDUCE_ROW(
     reduce_max,
     "the largest over the dims listed; of nothing -inf or the smallest integer; equals share the derivative",
-    FLOAT_SAMPLES, .vjp = vjp_extreme, .jvp = jvp_extreme)
+    FLOAT_SAMPLES, KEEP, .vjp = vjp_extreme, .jvp = jvp_extreme)
 REDUCE_ROW(
     reduce_min,
     "the smallest over the dims listed; of nothing inf or the largest integer; equals share the derivative",
-    FLOAT_SAMPLES, .vjp = vjp_extreme, .jvp = jvp_extreme)
-REDUCE_ROW(any, "whether any holds over the dims listed", BOOL_SAMPLES, .no_gradient = "integer-valued")
-REDUCE_ROW(all, "whether all hold over the dims listed", BOOL_SAMPLES, .no_gradient = "integer-valued")
+    FLOAT_SAMPLES, KEEP, .vjp = vjp_extreme, .jvp = jvp_extreme)
+REDUCE_ROW(any, "whether any holds over the dims listed", BOOL_SAMPLES, KEEP, .no_gradient = "integer-valued")
+REDUCE_ROW(all, "whether all hold over the dims listed", BOOL_SAMPLES, KEEP, .no_gradient = "integer-valued")
 
 static const struct attr_spec argmax_attrs[] = { [ARGMAX_DIM] = { "dim", ATTR_INT, false, NULL } };
 #define ARG_SAMPLES(op) \
@@ -491,6 +492,7 @@ static const struct attr_spec argmax_attrs[] = { [ARGMAX_DIM] = { "dim", ATTR_IN
         .batch = batch_argmax, \
         .lower = &lower_argmax, \
         .no_gradient = "integer-valued", \
+        .autocast = AUTOCAST_KEEP, \
         .range = range_argmax, \
         ROW_SAMPLES(samples_##op), \
     };

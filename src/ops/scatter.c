@@ -513,6 +513,7 @@ const struct op_row row_scatter = {
     .jvp = jvp_scatter,
     .batch = batch_scatter,
     .lower = &lower_scatter,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(scatter_samples),
 };
 
@@ -670,5 +671,6 @@ const struct op_row row_scatter_affine = {
     .jvp = jvp_affine,
     .batch = batch_affine,
     .lower = &lower_affine,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(affine_samples),
 };

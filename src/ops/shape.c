@@ -142,6 +142,7 @@ const struct op_row row_reshape = {
     .lower = &lower_reshape,
     .range = range_of_operand,
     .fold = fold_reshape,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(reshape_samples),
 };
 
@@ -231,6 +232,7 @@ const struct op_row row_permute = {
     .lower = &lower_permute,
     .range = range_of_operand,
     .fold = fold_permute,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(permute_samples),
     .source_dims = permute_source_dims,
 };
@@ -343,6 +345,7 @@ const struct op_row row_broadcast = {
     .lower = &lower_broadcast,
     .range = range_of_operand,
     .fold = fold_broadcast,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(broadcast_samples),
     .source_dims = broadcast_source_dims,
 };
@@ -528,6 +531,7 @@ const struct op_row row_slice = {
     .lower = &lower_slice,
     .range = range_of_operand,
     .fold = fold_slice,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(slice_samples),
 };
 
@@ -658,6 +662,7 @@ const struct op_row row_slice_update = {
     .jvp = jvp_slice_update,
     .batch = batch_slice_update,
     .lower = &lower_slice_update,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(slice_update_samples),
 };
 
@@ -845,6 +850,7 @@ const struct op_row row_pad = {
     .lower = &lower_pad,
     .range = range_of_two,
     .fold = fold_pad,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(pad_samples),
 };
 
@@ -1008,6 +1014,7 @@ const struct op_row row_concat = {
     .lower = &lower_concat,
     .range = range_of_operands,
     .fold = fold_concat,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(concat_samples),
 };
 
@@ -1088,5 +1095,6 @@ const struct op_row row_reverse = {
     .lower = &lower_reverse,
     .range = range_of_operand,
     .fold = fold_reverse,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(reverse_samples),
 };

@@ -414,6 +414,7 @@ const struct op_row row_sort = {
     .jvp = jvp_sort,
     .batch = batch_sort,
     .lower = &lower_sort,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(sort_samples),
 };
 
@@ -443,6 +444,7 @@ const struct op_row row_argsort = {
     .infer = infer_argsort,
     .expand = expand_argsort,
     .no_gradient = "integer-valued",
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(argsort_samples),
 };
 
@@ -494,6 +496,7 @@ const struct op_row row_top_k = {
     .sig = { 1, 1, ROW_ATTRS(top_k_attrs) },
     .infer = infer_top_k,
     .expand = expand_top_k,
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(top_k_samples),
 };
 
@@ -626,5 +629,6 @@ const struct op_row row_searchsorted = {
     .batch = batch_search,
     .lower = &lower_search,
     .no_gradient = "integer-valued",
+    .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(search_samples),
 };
