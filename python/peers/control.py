@@ -19,12 +19,10 @@ comments that mark its place in FILE. A snippet in which hop is wrong, or does n
 snippets says, ends the program with code 1.
 """
 
-import argparse
 import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import types
 import warnings
@@ -33,6 +31,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 import plain_snippets  # noqa: E402
+import several  # noqa: E402
 
 SYSTEMS = ("hop", "jax", "torch", "torch-breaks")
 MARKS = "<!-- control: begin -->", "<!-- control: end -->"
@@ -202,14 +201,6 @@ def run_system(name, wanted):
 # ---- the table ----
 
 
-def versions():
-    from importlib.metadata import version
-
-    python = ".".join(map(str, sys.version_info[:3]))
-    torch = version("torch").partition("+")[0]
-    return f"hop {version('hop')}, JAX {version('jax')}, PyTorch {torch}, Python {python}."
-
-
 def cell(found):
     graphs = found.get("graphs")
     return found["outcome"] + ("" if graphs is None else f", {graphs} graph{'s' * (graphs != 1)}")
@@ -217,7 +208,9 @@ def cell(found):
 
 def table(results):
     heads = {"hop": "hop", "jax": "JAX", "torch": "torch.compile, fullgraph", "torch-breaks": "torch.compile"}
-    lines = [versions(), "", f"| | {' | '.join(heads.values())} |", "|---" * (len(heads) + 1) + "|"]
+    python = ".".join(map(str, sys.version_info[:3]))
+    lines = [f"{several.versions()}, Python {python}.", ""]
+    lines += [f"| | {' | '.join(heads.values())} |", "|---" * (len(heads) + 1) + "|"]
     for name, found in results.items():
         lines.append(f"| {name.replace('_', ' ')} | {' | '.join(cell(found[s]) for s in SYSTEMS)} |")
     for word in ("right", "refused", "wrong", "-"):
@@ -229,34 +222,13 @@ def table(results):
 
 def main():
     names = [s.name for s in plain_snippets.SNIPPETS]
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("snippets", nargs="*", metavar="SNIPPET", help=", ".join(names))
-    parser.add_argument("--table", metavar="FILE", type=pathlib.Path)
-    parser.add_argument("--system", choices=SYSTEMS, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    unknown = [s for s in options.snippets if s not in names]
-    if unknown:
-        parser.error(f"there is no snippet {unknown[0]}: there are {', '.join(names)}")
-    wanted = options.snippets or names
+    options = several.options_of(__doc__, "snippet", names, SYSTEMS)
     if options.system:
-        run_system(options.system, wanted)
+        run_system(options.system, options.wanted)
         return 0
-    results = {name: {} for name in wanted}
-    for system in SYSTEMS:
-        command = [sys.executable, __file__, *wanted, "--system", system]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        for line in done.stdout.splitlines():
-            name, found = json.loads(line)
-            results[name][system] = found
-    for name, found in results.items():
-        print(json.dumps({"snippet": name, **found}), flush=True)
+    results = several.collected(__file__, "snippet", options.wanted, SYSTEMS)
     if options.table:
-        page = options.table.read_text(encoding="utf-8")
-        begin, end = MARKS
-        before, after = page.split(begin)[0], page.split(end)[1]
-        options.table.write_text(f"{before}{begin}\n{table(results)}\n{end}{after}", encoding="utf-8")
+        several.write_table(options.table, MARKS, table(results))
     refused = {s.name: bool(s.refused) for s in plain_snippets.SNIPPETS}
     return int(any(f["hop"]["outcome"] != ("refused" if refused[n] else "right") for n, f in results.items()))
 

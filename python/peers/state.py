@@ -18,14 +18,13 @@ two comments that mark its place in FILE. --quick makes fewer calls. A case in w
 the program with code 1.
 """
 
-import argparse
 import json
 import os
-import pathlib
-import subprocess
 import sys
 import time
 import warnings
+
+import several
 
 SYSTEMS = ("hop", "jax", "torch")
 MARKS = "<!-- state: begin -->", "<!-- state: end -->"
@@ -477,11 +476,6 @@ def run_system(name, wanted, quick):
 # ---- all of them ----
 
 
-def versions(python):
-    code = "import hop, jax, torch; print(hop.__version__, jax.__version__, torch.__version__.split('+')[0])"
-    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-
-
 def cell(found):
     if found["outcome"] != "right":
         return found["outcome"], "", ""
@@ -496,10 +490,9 @@ def text_of(ms):
     return f"{ms:.2g}" if ms >= 0.001 else f"{ms:.4f}"
 
 
-def table(results, names):
+def table(results):
     lines = [
-        f"hop {names[0]}, JAX {names[1]}, PyTorch {names[2]}; times in milliseconds: first call / second call"
-        " / median of later calls.",
+        f"{several.versions()}; times in milliseconds: first call / second call / median of later calls.",
         "",
         "| what changes from call to call | calls | hop | programs | ms | JAX | programs | ms | torch.compile"
         " | programs | ms |",
@@ -512,35 +505,14 @@ def table(results, names):
 
 
 def main():
-    layout = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--table", metavar="FILE", type=pathlib.Path)
-    parser.add_argument("--system", choices=SYSTEMS, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    unknown = [c for c in options.cases if c not in CASES]
-    if unknown:
-        parser.error(f"there is no case {unknown[0]}: there are {', '.join(CASES)}")
-    wanted = options.cases or list(CASES)
+    options = several.options_of(__doc__, "case", CASES, SYSTEMS, flags=["--quick"])
     if options.system:
-        run_system(options.system, wanted, options.quick)
+        run_system(options.system, options.wanted, options.quick)
         return 0
-    results = {case: {} for case in wanted}
-    for system in SYSTEMS:
-        command = [sys.executable, __file__, *wanted, "--system", system, *["--quick"] * options.quick]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        for line in done.stdout.splitlines():
-            case, found = json.loads(line)
-            results[case][system] = found
-    for case, found in results.items():
-        print(json.dumps({"case": case, **found}), flush=True)
+    flags = ["--quick"] * options.quick
+    results = several.collected(__file__, "case", options.wanted, SYSTEMS, flags)
     if options.table:
-        page = options.table.read_text(encoding="utf-8")
-        begin, end = MARKS
-        before, after = page.split(begin)[0], page.split(end)[1]
-        made = table(results, versions(sys.executable))
-        options.table.write_text(f"{before}{begin}\n{made}\n{end}{after}", encoding="utf-8")
+        several.write_table(options.table, MARKS, table(results))
     return 0 if all(found["hop"]["outcome"] == "right" for found in results.values()) else 1
 
 
