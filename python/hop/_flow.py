@@ -8,6 +8,7 @@ functions it reaches bind, and what is inside of lists, dicts and objects that i
 leave there becomes results of a cond, what a round leaves is carried by a loop."""
 
 import builtins
+import collections
 import operator
 import sys
 import threading
@@ -523,13 +524,26 @@ class State:
         self._get, self._put, self._variables, self.pieces = get, put, names, pieces
         self._found = found = _holders.reachable(pieces, get, others)
         self._cells = [c for c in found if c.is_cell]
-        self._holders = []  # those whose insides a piece has been seen to change
         self._things = {id(h.thing) for h in found if not h.is_cell}
-        self._spread = set()  # variables that hold other containers too: what is inside of them counts
+        # labels of the containers whose insides a piece has been seen to change, also when these pieces were
+        # captured before; variables that hold other containers too: what is inside of them counts
+        self._changed, self._spread = _thread.learned.setdefault(("state", *captured_as(self)), ([], set()))
+        labels = self._labels()
+        known = builtins.all(label in labels for label in self._changed)
+        self._holders = [labels[label] for label in self._changed] if known else []
 
     @property
     def names(self):
         return (*self._variables, *[h.name for h in (*self._cells, *self._holders)])
+
+    def _labels(self):
+        """The containers, by the variable behind which they are and how many of it come before."""
+        labels, count = {}, collections.Counter()
+        for h in self._found:
+            if not h.is_cell:
+                labels[h.name, count[h.name]] = h
+                count[h.name] += 1
+        return labels
 
     def is_global(self, i):
         return i < len(self._variables) and self._variables[i] in _holders.outline(self._get.__code__)[0]
@@ -593,8 +607,10 @@ class State:
 
     def settle(self):
         """Puts back what pieces have changed besides this state, which contains it from now on."""
-        changed = [h for h in self._found if not h.is_cell and h not in self._holders and h.put_back()]
-        self._holders += changed
+        found = self._labels().items()
+        changed = {label: h for label, h in found if h not in self._holders and h.put_back()}
+        self._holders += changed.values()
+        self._changed += [label for label in changed if label not in self._changed]
         if changed:
             raise _Missing
 
@@ -750,10 +766,20 @@ class _Learned:
         self.numbers, self.wanted, self.nothing = set(), set(), set()
 
 
-def signature(state):
-    """The types of what pieces see, as far as they tell one capture of them from another."""
+def captured_as(state):
+    """What tells one capture of pieces from another: their code and the types of what they see."""
+    return *[p.__code__ for p in state.pieces], _signature(state)
+
+
+def _signature(state):
     seen = [c.cell_contents for p in state.pieces for c in p.__closure__ or () if _has_contents(c)]
-    return tuple([(x._type, x._weak) if isinstance(x, _core.ArrayBase) else type(x) for x in seen])
+    return tuple(map(_seen_as, seen))
+
+
+def _seen_as(x):
+    if isinstance(x, _core.ArrayBase):
+        return x._type, x._weak
+    return x if isinstance(x, (builtins.bool, str)) else type(x)
 
 
 def _has_contents(cell):
@@ -788,8 +814,7 @@ class _Choice:
 
     def __init__(self, held, runs, state, line, what):
         self.held, self.runs, self.state, self.line, self.what = held, runs, state, line, what
-        self.key = (*[p.__code__ for p in state.pieces], signature(state))
-        self.learned = _thread.learned.setdefault(self.key, _Learned())
+        self.learned = _thread.learned.setdefault(captured_as(state), _Learned())
         self.examples, self.numbers = self.learned.examples, self.learned.numbers
         self.wanted, self.nothing = self.learned.wanted, self.learned.nothing
         # what is longer binds more: the other branch needs placeholders for it

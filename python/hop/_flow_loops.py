@@ -37,7 +37,10 @@ class _Loop:
         """certain: there is a round at least; otherwise: what is raised where rounds do not fit."""
         self.state, self.line, self.what = state, line, what
         self.certain, self.otherwise = certain, otherwise
-        self.lost, self.examples, self.tracked, self.numbers = {}, {}, set(), set()
+        self.lost = {}
+        self.examples, self.tracked, self.numbers = _flow._thread.learned.setdefault(
+            ("loop", certain, *_flow.captured_as(state)), ({}, set(), set())
+        )
         self.fixed = {}  # variables that each round begins with anew
         self.ties = _identity.Ties()
 

@@ -55,11 +55,22 @@ def raw_leaf(x, where, advice=None):
         x = x._value
     if isinstance(x, _core.ArrayBase):
         return x._raw() if x._weak else x
+    if type(x) in _TYPES_OF_NUMBERS and _core.tracing() and (type(x) is float or x in _INT64):
+        return _constant(x)
     return (
         asarray(x, dtype=_dtypes.float64)
         if isinstance(x, float) and is_number(x)
         else array_leaf(x, where, advice)
     )
+
+
+_TYPES_OF_NUMBERS = {bool: "bool[]", int: "i64[]", float: "f64[]"}
+_INT64 = range(-(2**63), 2**63)
+
+
+def _constant(x):
+    """A number of Python as part of the program that is being captured."""
+    return _core.call(_core.codes["full"], (x,), _TYPES_OF_NUMBERS[type(x)])
 
 
 def raw_leaves(x, root, constants=False, numbers=True):
@@ -94,9 +105,7 @@ def raw_result(x):
         x = x._value
     if isinstance(x, _core.ArrayBase):
         return x._raw() if x._weak else x
-    if isinstance(x, float):
-        return _core.call(_core.codes["full"], (x,), "f64[]")
-    return _core.call(_core.codes["full"], (x,), "bool[]") if isinstance(x, bool) else x
+    return _constant(x) if type(x) in (float, bool) else x
 
 
 def arrays_of(x, root):

@@ -11,6 +11,7 @@ differ, relative to the largest element (error); a case whose results differ by 
 the program with code 1.
 """
 
+import functools
 import json
 import os
 import sys
@@ -298,17 +299,35 @@ def measure(name, quick):
 
 
 def overhead(quick):
-    """Microseconds of a call that computes next to nothing."""
-    x = {"hop": hop.ones(16), "jax": jnp.ones(16)}
-    f = {"hop": hop.jit(lambda x: x + 1), "jax": jax.jit(lambda x: x + 1)}
-    for name, calls in (
-        ("call_overhead", {k: (lambda g=f[k], v=x[k]: g(v)) for k in x}),
-        ("eager_add", {k: (lambda v=x[k]: v + v) for k in x}),
-    ):
+    """Microseconds of calls that compute next to nothing: of a jitted function, of operators, transforms and
+    loops outside of jit."""
+
+    def cubes(x):
+        return (x * x * x).sum()
+
+    def step(c, x):
+        return c + x, c
+
+    def below(c):
+        return c < 10.0
+
+    def up(c):
+        return c + 1.0
+
+    calls = {  # name: (how often a time is taken over, the call)
+        "call_overhead": (2000, lambda o, f, x: f(x)),
+        "eager_add": (2000, lambda o, f, x: x + x),
+        "eager_grad": (50, lambda o, f, x: o.lib.grad(cubes)(x)),
+        "eager_vmap": (50, lambda o, f, x: o.lib.vmap(cubes)(x)),
+        "eager_scan": (50, lambda o, f, x: o.scan(step, 0.0, x)),
+        "eager_while": (50, lambda o, f, x: o.while_loop(below, up, 0.0)),
+    }
+    given = {o: (o.lib.jit(lambda x: x + 1), o.np_.ones(16)) for o in (Hop, Jax)}
+    for name, (n, call) in calls.items():
         times = {"hop": [], "jax": []}
         for _ in range(5 if quick else 31):
-            for key, call in calls.items():
-                times[key].append(clock(call, 2000) * 1e3)
+            for key, o in (("hop", Hop), ("jax", Jax)):
+                times[key].append(clock(functools.partial(call, o, *given[o]), n) * 1e3)
         h, j = middle(times["hop"]), middle(times["jax"])
         print(
             json.dumps(

@@ -8,9 +8,11 @@ import math
 import operator
 import sys
 import unittest
+from unittest import mock
 
 import hop
 import plain_programs
+from hop import _flow
 from plain_case import LONG, Language
 
 
@@ -255,6 +257,31 @@ class Branches(Language):
 
         self.same(chosen, 1.0, -1.0, 2.0)
         self.refused(lambda x: len({x > 0, x > 1}), "cannot be a key of a dict, nor in a set")
+
+
+class Attempts(Language):
+    def test_deep_branches(self):
+        """What a capture of a branch has learned, the captures of those around it know."""
+
+        def f(x):
+            row = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+            if x > 0:
+                row[0] = x
+                if x > 1:
+                    row[1] = x
+                    if x > 2:
+                        row[2] = x
+                        if x > 3:
+                            row[3] = x
+                            if x > 4:
+                                row[4] = x
+                                if x > 5:
+                                    row[5] = x
+            return sum(row)
+
+        with mock.patch.object(_flow, "one_round", wraps=_flow.one_round) as rounds:
+            self.same(f, (0.5,), (3.5,), (7.0,))
+        self.assertLess(rounds.call_count, 100)  # of 12 branches, six of them within each other
 
 
 class Functions(Language):

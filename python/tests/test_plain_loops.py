@@ -192,6 +192,18 @@ class Loops(Language):
         self.same(f, LONG)
 
 
+class Constants(Language):
+    def test_numbers_that_loops_begin_with(self):
+        """They are part of the program, which may count the rounds."""
+
+        def f(x):
+            return hop.while_loop(lambda c: c[0] < 10, lambda c: (c[0] + 1, c[1] * x), (0, x))[1]
+
+        self.assertRegex(hop.jit(f).lower(hop.asarray(2.0)).text(), r"fn @f\(%x: f32\[\]\)")
+        with self.assertRaisesRegex(TypeError, r"carry\[0\]: 1180591620717411303424 does not fit"):
+            hop.jit(lambda x: hop.while_loop(lambda c: c[0] < 9, lambda c: c, (2**70, x)))(hop.asarray(2.0))
+
+
 class Stacks(Language):
     def test_append(self):
         def f(xs):
