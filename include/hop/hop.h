@@ -867,7 +867,8 @@ int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *
 /* A call of `body` whose derivatives, or whose way over one more dim, the user gives as functions (captured,
  * read or transformed before). Whichever are given, every transform works; NULL: there is none.
  *   forward   (inputs…) -> (results…, saved…), run in place of the body where a gradient is taken; without
- *             one the inputs are saved
+ *             one the inputs are saved, and the results behind them where backward takes these too; the
+ *             results are those of the call itself then, whose rules count for further derivatives
  *   backward  (saved…, cotangent of each float result…) -> (cotangent of each input in `gives`…); cotangents
  *             that are zero come as zeros
  *   jvp       (inputs…, tangent of each float input…) -> (results…, tangent of each float result…)

@@ -1,7 +1,8 @@
 /* The row of custom: a call whose derivatives, or whose way over lanes, the user gives. Running it is running
  * its one region, the body; the rules are functions that attributes name:
  *   forward   (operands…) -> (results…, saved…), in place of the body where a gradient is taken; without one
- *             the operands are saved
+ *             the operands are saved, and the results too where backward takes them; the call stays
+ *             itself then, so that its rules count for derivatives of any order
  *   backward  (saved…, cotangent of each float result…) -> (cotangent of each operand in `gives`…)
  *   jvp       (operands…, tangent of each float operand…) -> (results…, tangent of each float result…)
  *   batch     (operands, each with one more leading dim…) -> (results, each with that dim…)
@@ -61,6 +62,15 @@ static bool gives(const struct module *m, const struct attr *attrs, const struct
     return false;
 }
 
+/* How much backward takes before the cotangents where there is no forward: the operands, or these and the
+ * results. */
+static uint32_t n_saved_of_call(const struct module *m, const struct fn *body, const struct fn *backward)
+{
+    uint32_t n_ct = count_float_results(m, body, body->n_results);
+    uint32_t all = body->n_params + body->n_results;
+    return body->n_results && backward->n_params == all + n_ct ? all : body->n_params;
+}
+
 /* ---- types ---- */
 
 /* Two types of two functions can be one: dtype, rank and sizes as far as they are numbers. */
@@ -115,12 +125,15 @@ static void check_backward(const struct rule_check *c, const struct attr *attrs)
     const struct fn *f = c->rule, *body = c->body;
     uint32_t forward = rule_of(attrs, CUSTOM_FORWARD);
     const struct fn *saver = forward == HOP_NONE ? NULL : module_fn(m, forward);
-    uint32_t n_saved = saver ? saver->n_results - body->n_results : body->n_params;
+    uint32_t n_saved = saver ? saver->n_results - body->n_results : n_saved_of_call(m, body, f);
     uint32_t n_ct = count_float_results(m, body, body->n_results), n = 0;
     check_count(c, "parameter", f->n_params, n_saved + n_ct,
-                "what is saved, then the cotangent of each float result");
+                saver ? "what is saved, then the cotangent of each float result"
+                      : "the operands, the results or none of them, then the cotangent of each float result");
     for (uint32_t i = 0; i < n_saved; i++) {
-        type_id saved = saver ? value_type(saver, saver->results[body->n_results + i]) : value_type(body, i);
+        type_id saved;
+        if (saver) saved = value_type(saver, saver->results[body->n_results + i]);
+        else saved = value_type(body, i < body->n_params ? i : body->results[i - body->n_params]);
         check_type(c, "parameter", i, value_type(f, i), saver ? saver : body, saved, "as it is saved");
     }
     for (uint32_t k = 0, at = n_saved; k < body->n_results; k++)
@@ -433,8 +446,12 @@ static void forward_by_rule(struct vjp_forward *v, const struct node_in *in, str
     if (forward == HOP_NONE) {
         val first = builder_node(b, in);
         for (uint32_t k = 0; k < n_y; k++) v->results[k] = first + k;
-        saved->n_saved = r->n_operands;
-        saved->saved = arena_copy(&b->arena, r->operands, r->n_operands * sizeof *r->operands);
+        const struct fn *backward = module_fn(b->m, rule_of(in->attrs, CUSTOM_BACKWARD));
+        saved->n_saved = n_saved_of_call(b->m, module_fn(b->m, r->fn), backward);
+        val *kept = ARENA_NEW(&b->arena, val, saved->n_saved);
+        for (uint32_t i = 0; i < saved->n_saved; i++)
+            kept[i] = i < r->n_operands ? r->operands[i] : first + (i - r->n_operands);
+        saved->saved = kept;
         return;
     }
     val first = call_rule(b, in->attrs, CUSTOM_FORWARD, r->operands, r->n_operands);
@@ -545,7 +562,10 @@ static void jvp_by_transpose(struct jvp *j, const struct node_in *in)
     val first = forward == HOP_NONE ? builder_node(b, in)
                                     : call_rule(b, in->attrs, CUSTOM_FORWARD, r->operands, r->n_operands);
     for (uint32_t k = 0; k < n_y; k++) j->results[k] = first + k;
-    for (; n < n_saved; n++) operands[n] = forward == HOP_NONE ? r->operands[n] : first + n_y + n;
+    for (; n < n_saved; n++) {
+        if (forward != HOP_NONE) operands[n] = first + n_y + n;
+        else operands[n] = n < r->n_operands ? r->operands[n] : first + (n - r->n_operands);
+    }
     for (uint32_t k = 0; k < n_y; k++)
         if (is_float(b->m, builder_type(b, first + k))) operands[n++] = zeros_like(b, first + k);
     for (uint32_t p = 0; p < r->n_operands; p++)
@@ -622,9 +642,10 @@ static uint32_t over_lanes(const struct batch *v, uint32_t rule, const bool *bat
 }
 
 /* backward over lanes: what belongs to an operand that is the same in all of them is summed. saved: which of
- * what is saved differs from lane to lane. */
+ * what is saved differs from lane to lane; mask: before which parameter the mask of lanes comes, or
+ * HOP_NONE. */
 static uint32_t batched_backward(const struct batch *v, uint32_t backward, const bool *saved,
-                                 uint32_t n_saved, bool masked)
+                                 uint32_t n_saved, uint32_t mask)
 {
     struct module *m = v->b->m;
     const struct fn *f = module_fn(m, backward), *body = module_fn(m, node_region(v->f, v->n, 0)->fn);
@@ -639,8 +660,7 @@ static uint32_t batched_backward(const struct batch *v, uint32_t backward, const
         force[n] = true; /* of a value that is the same in all lanes the sum counts each */
         sums[n++] = !v->batched[p];
     }
-    const struct fn *over = module_fn(m, over_lanes(v, backward, batched, force, found,
-                                                    masked ? n_saved : HOP_NONE, false));
+    const struct fn *over = module_fn(m, over_lanes(v, backward, batched, force, found, mask, false));
     struct builder b;
     builder_begin(&b, m, over);
     b.label = fn_label(over);
@@ -717,17 +737,22 @@ static void custom_batch(struct batch *v)
         batch_by_rule(v, r);
         return;
     }
-    bool *found, *saved = ARENA_NEW(&b->arena, bool, n), masked = needs_mask(v, attrs, r->fn);
+    bool *found, *saved = ARENA_NEW(&b->arena, bool, n + n_y), masked = needs_mask(v, attrs, r->fn);
     uint32_t n_saved = n, forward = rule_of(attrs, CUSTOM_FORWARD), jvp = rule_of(attrs, CUSTOM_JVP);
     uint32_t backward = rule_of(attrs, CUSTOM_BACKWARD), body = r->fn, open = n_open(attrs, n);
-    for (uint32_t p = 0; p < n; p++) saved[p] = v->batched[p];
+    for (uint32_t p = 0; p < n + n_y; p++) saved[p] = p >= n || v->batched[p];
+    if (forward == HOP_NONE && backward != HOP_NONE)
+        n_saved = n_saved_of_call(b->m, module_fn(b->m, body), module_fn(b->m, backward));
     if (forward != HOP_NONE) {
         n_saved = module_fn(b->m, forward)->n_results - n_y;
         attrs[CUSTOM_FORWARD] = A_FN(batched_rule(v, forward, v->batched, n_y, &found, masked, masked));
         saved = found + n_y;
     }
-    if (backward != HOP_NONE)
-        attrs[CUSTOM_BACKWARD] = A_FN(batched_backward(v, backward, saved, n_saved, masked));
+    if (backward != HOP_NONE) {
+        uint32_t mask = forward == HOP_NONE ? n : n_saved; /* behind the operands, or behind what is saved */
+        attrs[CUSTOM_BACKWARD] = A_FN(
+            batched_backward(v, backward, saved, n_saved, masked ? mask : HOP_NONE));
+    }
     if (jvp != HOP_NONE) {
         bool *given = ARENA_ZNEW(&b->arena, bool, module_fn(b->m, jvp)->n_params);
         uint32_t at = n;
