@@ -51,6 +51,7 @@ from ._errors import (  # noqa: E402
 )
 from ._files import *  # noqa: E402, F403
 from ._function import *  # noqa: E402, F403
+from ._gradients import *  # noqa: E402, F403
 from ._info import __array_namespace_info__  # noqa: E402
 from ._names import lookup as _lookup, public_names as _public_names  # noqa: E402
 from ._jax import *  # noqa: E402, F403
@@ -75,8 +76,8 @@ __all__ = [
     "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug",
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
     *_callback.__all__, *_calls.__all__, *_check.__all__, *_control.__all__, *_custom.__all__,  # noqa: F405
-    *_files.__all__, *_function.__all__, *_jit.__all__, *_printing.__all__, *_region.__all__,  # noqa: F405
-    *_sets.__all__,  # noqa: F405
+    *_files.__all__, *_function.__all__, *_gradients.__all__, *_jit.__all__, *_printing.__all__,  # noqa: F405
+    *_region.__all__, *_sets.__all__,  # noqa: F405
     *_show.__all__, *_sources.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
     "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError",

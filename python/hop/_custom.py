@@ -275,7 +275,9 @@ def record(
     what: who calls, for messages. static: positions of arguments without derivatives.
     forward(*args) -> (what fun gives, needs); backward(needs, cotangent) -> a tuple or list with the cotangent
     of each argument that is not static, None where it is zero. It is called while forward is captured: values
-    of that which it uses are what is saved, however it gets them.
+    of that which it uses are what is saved, however it gets them. Without forward it is
+    backward((args, what fun gives), cotangent), and what fun gives has these rules, too: they count for
+    derivatives of every order.
     jvp(primals, tangents) -> (what fun gives, its tangent), of the arguments that are not static.
     tangent: "transpose" or "body". owner: the function whose rules these are, should they call it."""
     return recorded(lambda: _Call(what, fun, args, static, owner).recorded(forward, backward, jvp, tangent))
@@ -326,8 +328,10 @@ class _Call:
         fwd = bwd = push = gives = None
         _at_work.owners.append(self.owner)
         try:
-            if backward is not None:
+            if forward is not None:
                 fwd, bwd, gives = self._gradient(body, forward, backward)
+            elif backward is not None:
+                bwd, gives = self._gradient_of_call(body, backward)
             if jvp is not None:
                 push = self._pushforward(body, jvp)
         finally:
@@ -337,7 +341,8 @@ class _Call:
 
     def _emitted(self, body, fwd, bwd, push, gives, tangent):
         """The operator. What any of its functions uses from outside are further operands of all of them."""
-        n, at, parts = len(self.leaves), {}, [r for r in (body, fwd, push) if r is not None]
+        n, at, whole = len(self.leaves), {}, bwd if fwd is None else None
+        parts = [r for r in (body, fwd, push, whole) if r is not None]
         outside = [x for r in parts for x in r.hidden]
         operands = [*self.leaves, *outside]
         for r in parts:
@@ -356,6 +361,10 @@ class _Call:
             return _function(rule.function.name, call, [*operands, *more])
 
         moved = [x for x in self.leaves if _is_float(x)]
+        if whole is not None and outside:
+            bwd = self._with_results(body, operands, lambda results, _: wide(whole, _with_floats(results)))
+        elif whole is not None:
+            bwd = whole.function
         rules = wide(fwd), bwd, wide(push, moved), None
         return _core.custom(wide(body), operands, rules, gives, len(outside), tangent == "body")
 
@@ -384,7 +393,7 @@ class _Call:
             found, _ = given_leaves(found)
             self._check_result(body, out_tree, found, _whose("forward", forward))
             found = [array_leaf(x, lambda: ((), "result")) for x in found]
-            bwd, gives = self._backward(backward, needs, out_tree, found)
+            bwd, gives = self._backward(backward, lambda: needs, out_tree, found)
             floats = [x for x in found if _is_float(x)]
             program = bwd.function
             if bwd.hidden:
@@ -397,18 +406,47 @@ class _Call:
         fwd = _captured(forward, flat, self.leaves)
         return fwd, *made[-1]
 
-    def _backward(self, backward, needs, out_tree, results):
-        gives = []
+    def _gradient_of_call(self, body, backward):
+        """(backward as a function of the leaves, the results, then the cotangents; numbers of the leaves that
+        it gives cotangents for), where there is no forward"""
+        n = len(self.leaves)
+
+        def needs(*values):
+            out = tree.unflatten(body.out_tree, marked(values[n:], body.weak_out, False))
+            return tuple(self.arguments(values[:n])), out
+
+        def made(results, values):
+            bwd, gives = self._backward(backward, needs, body.out_tree, results, [*values, *results])
+            bwd.hidden = [x if x._origin is None else x._origin for x in bwd.hidden]
+            return bwd, gives
+
+        return self._with_results(body, self.leaves, made)
+
+    def _with_results(self, body, operands, made):
+        """made(results of the body, operands), inside of a capture that serves for their types alone."""
+        out, n = [], len(self.leaves)
 
         def flat(*values):
-            rest = iter(values)
+            out.append(made(body.function.call([*values[:n], *body.hidden]), values))
+            return (), None
+
+        _captured(self.fun, flat, operands)
+        return out[-1]
+
+    def _backward(self, backward, needs, out_tree, results, saved=()):
+        """(backward as a function of values like these that are saved, of which needs gives its first
+        argument, and of the cotangents; numbers of the leaves that it gives cotangents for)"""
+        gives, n = [], len(saved)
+
+        def flat(*values):
+            rest = iter(values[n:])
             cotangents = [next(rest) if _is_float(x) else zeros_like(x) for x in results]
-            given = twins.of(backward)(needs, tree.unflatten(out_tree, cotangents))
+            given = twins.of(backward)(needs(*values[:n]), tree.unflatten(out_tree, cotangents))
             found = self._cotangents(backward, given)
             gives[:] = [i for i, x in enumerate(found) if x is not None]
             return [x for x in found if x is not None], None
 
-        bwd = _captured(backward, flat, [x for x in results if _is_float(x)])
+        bwd = _captured(backward, flat, [*saved, *[x for x in results if _is_float(x)]])
         return bwd, gives
 
     def _pushforward(self, body, jvp):
@@ -500,6 +538,10 @@ def _whose(what, rule):
 
 def _is_float(x):
     return x.dtype.kind == "f"
+
+
+def _with_floats(results):
+    return [*results, *[x for x in results if _is_float(x)]]
 
 
 def _shown(x):
