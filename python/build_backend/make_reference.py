@@ -87,6 +87,7 @@ PAGES = {
         "For programs that come from JAX; where hop has another name for the same function, both are "
         "one."),
     "hop._jax": ("jax", "Names of jax", "For programs that come from JAX."),
+    "hop._gradients": ("gradients", "Gradients that are changed", ""),
     "hop._callback": ("callback", "Calls of Python", ""),
     "hop._check": ("check_grads", "Checking derivatives", ""),
     "hop._printing": ("printing", "How arrays are shown", ""),
