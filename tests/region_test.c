@@ -1,5 +1,7 @@
 /* region: a body under a regime, made by calls: text and back, transforms that keep the kind, attributes that
- * tell programs apart, and specifications that cannot be. */
+ * tell programs apart, and specifications that cannot be. Then what each kind does, seen in what is compiled:
+ * a wrap is a boundary, a name stands in texts and messages, strict numbers are those of the interpreter in a
+ * program without, hints are followed. */
 #include "check.h"
 #include "hop/hop.h"
 
@@ -88,6 +90,186 @@ static void test_transforms(void)
     hop_fn_free(lanes);
 }
 
+/* ---- what each kind does ---- */
+
+static hop_fn *read_fn(const char *text, const char *name)
+{
+    hop_fn *f = NULL;
+    CLAIM(!hop_fn_read(&f, text, name), "%s", hop_message());
+    return f;
+}
+
+/* What is compiled of a function of a program, as text; "" when it cannot be. */
+static char *compiled_text(const char *program, const char *name, const char *kind)
+{
+    hop_fn *f = read_fn(program, name);
+    char *text = NULL;
+    int status = strcmp(kind, "explain") ? hop_emit(&text, f, kind, NULL)
+                                         : hop_explain(&text, f, NULL, "all");
+    CLAIM(!status, "%s: %s", name, hop_message());
+    hop_fn_free(f);
+    return text;
+}
+
+static bool compiled_says(const char *program, const char *name, const char *kind, const char *word)
+{
+    char *text = compiled_text(program, name, kind);
+    bool found = text && strstr(text, word);
+    hop_text_free(text);
+    return found;
+}
+
+#define CHAIN(name, attributes) \
+    "fn @" name "(%x: f32[64]) -> (f32[64]) {\n" \
+    "  %a = exp(%x)\n" \
+    "  %y = region {" attributes "} with(%a) {\n    %s = sin(%a)\n    yield(%s)\n  }\n" \
+    "  %w = exp(%y)\n  return %w\n}\n"
+static const char CHAINS[] = "hop 1\n" CHAIN("wrapped", "kind = \"wrap\"")
+    CHAIN("inlined", "kind = \"wrap\", inline = \"yes\"") CHAIN("mine", "kind = \"mine\"")
+        CHAIN("kept", "kind = \"mine\", inline = false");
+
+static void test_wrap(void)
+{
+    static const char scalars[] = "hop 1\n"
+                                  "fn @apart(%a: f32[], %b: f32[], %c: f32[]) -> (f32[]) {\n"
+                                  "  %y = region {kind = \"wrap\"} with(%a, %b) {\n"
+                                  "    %p = mul(%a, %b)\n    yield(%p)\n  }\n"
+                                  "  %w = add(%y, %c)\n  return %w\n}\n"
+                                  "fn @inside(%a: f32[], %b: f32[], %c: f32[]) -> (f32[]) {\n"
+                                  "  %p = mul(%a, %b)\n"
+                                  "  %y = region {kind = \"wrap\"} with(%p, %c) {\n"
+                                  "    %s = add(%p, %c)\n    yield(%s)\n  }\n"
+                                  "  return %y\n}\n";
+    CLAIM(compiled_says(CHAINS, "wrapped", "explain", "nests: 3\n"), "exp, sin and exp are three nests");
+    CLAIM(compiled_says(CHAINS, "kept", "explain", "nests: 3\n"), "inline = false says the same");
+    CLAIM(compiled_says(CHAINS, "inlined", "explain", "nests: 1\n"), "inlined they are one");
+    CLAIM(compiled_says(CHAINS, "mine", "explain", "nests: 1\n"), "a kind of the user's means its body");
+    CLAIM(!compiled_says(scalars, "apart", "loops", "fma("), "no sum outside takes a product inside in");
+    CLAIM(!compiled_says(scalars, "inside", "loops", "fma("), "nor the other way");
+}
+
+static void test_named(void)
+{
+    static const char text[] = "hop 1\n"
+                               "fn @f(%x: f32[64]) -> (f32[]) {\n"
+                               "  %y = region {kind = \"named\", name = \"outer\"} with(%x) {\n"
+                               "    %z = region {kind = \"named\", name = \"inner\"} with(%x) {\n"
+                               "      %s = sum(%x)\n"
+                               "      %zero = full {value = 0.0, dims = []}\n"
+                               "      %ok = gt(%s, %zero)\n"
+                               "      check {message = \"positive\"} (%ok)\n"
+                               "      yield(%s)\n    }\n"
+                               "    yield(%z)\n  }\n"
+                               "  return %y\n}\n";
+    static const char says[] = "check: positive\n  in the region 'inner'\n  in the region 'outer'";
+    CLAIM(compiled_says(text, "f", "explain", "outer/inner: sum"), "the nest has the name");
+    hop_fn *f = read_fn(text, "f");
+    hop_tensor *x = NULL, *out = NULL;
+    hop_exe *exe = NULL;
+    CLAIM(!hop_tensor_new(&x, "f32[64]") && !hop_compile(&exe, f, NULL), "%s", hop_message());
+    CLAIM(hop_interpret(f, &x, 1, &out, 1) == HOP_CHECK && strstr(hop_message(), says), "%s", hop_message());
+    CLAIM(hop_run(exe, &x, 1, &out, 1) == HOP_CHECK && strstr(hop_message(), says), "%s", hop_message());
+    hop_exe_free(exe);
+    hop_tensor_free(x);
+    hop_fn_free(f);
+}
+
+/* Numbers whose sum depends on its order. */
+static hop_tensor *numbers(int64_t n)
+{
+    hop_tensor *x = NULL;
+    char type[32];
+    snprintf(type, sizeof type, "f32[%lld]", (long long)n);
+    CLAIM(!hop_tensor_new(&x, type), "%s", hop_message());
+    float *data = hop_data(x);
+    uint32_t state = 1;
+    for (int64_t i = 0; i < n; i++) {
+        state = state * 1664525u + 1013904223u;
+        data[i] = (float)(state >> 8) / 8388608.0f - 1.0f;
+    }
+    return x;
+}
+
+static float compiled_value(const char *program, const char *name, hop_tensor *x, bool interpreted)
+{
+    hop_fn *f = read_fn(program, name);
+    hop_exe *exe = NULL;
+    hop_tensor *out = NULL;
+    float value = NAN;
+    if (interpreted) CLAIM(!hop_interpret(f, &x, 1, &out, 1), "%s", hop_message());
+    else CLAIM(!hop_compile(&exe, f, NULL) && !hop_run(exe, &x, 1, &out, 1), "%s", hop_message());
+    if (out) memcpy(&value, hop_data(out), sizeof value);
+    hop_tensor_free(out);
+    hop_exe_free(exe);
+    hop_fn_free(f);
+    return value;
+}
+
+static const char SUMS[] = "hop 1\n"
+                           "fn @fast(%v: f32[1003]) -> (f32[]) {\n    %q = mul(%v, %v)\n    %p = mul(%q, "
+                           "%v)\n    %s = sum(%p)\n    return %s\n}\n"
+                           "fn @strict(%v: f32[1003]) -> (f32[]) {\n"
+                           "  %y = region {kind = \"numbers\", mode = \"strict\"} @fast(%v)\n  return %y\n}\n"
+                           "fn @rest(%v: f32[1003]) -> (f32[]) {\n"
+                           "  %y = region {kind = \"numbers\", mode = \"strict\"} @fast(%v)\n"
+                           "  %z = invoke_subgraph @fast(%v)\n  %d = sub(%z, %y)\n  return %d\n}\n"
+                           "fn @accumulated(%v: f32[1003]) -> (f32[]) {\n"
+                           "  %y = region {kind = \"numbers\", mode = \"strict\"} with(%v) {\n"
+                           "    %o = full {value = 0.0, dims = []}\n"
+                           "    %t = scan carry(%c = %o) over(%e in %v) {\n"
+                           "      %p = mul(%e, %e)\n      %n = add(%c, %p)\n      next(%n)\n    }\n"
+                           "    yield(%t)\n  }\n  return %y\n}\n";
+
+static void test_numbers(void)
+{
+    hop_tensor *x = numbers(1003);
+    float fast = compiled_value(SUMS, "fast", x, false), strict = compiled_value(SUMS, "strict", x, false);
+    float interpreted = compiled_value(SUMS, "fast", x, true);
+    CLAIM(fast != interpreted, "default numbers add in another order: %.9g", fast);
+    CLAIM(strict == interpreted, "a strict part has the interpreter's: %.9g, %.9g", strict, interpreted);
+    CLAIM(compiled_value(SUMS, "rest", x, false) == fast - strict, "the rest of the program stays as it is");
+    CLAIM(compiled_value(SUMS, "accumulated", x, false) == compiled_value(SUMS, "accumulated", x, true),
+          "a loop that adds up keeps its order");
+    CLAIM(!compiled_says(SUMS, "accumulated", "loops", "fma("), "products are rounded");
+    CLAIM(compiled_says(SUMS, "strict", "c", "without -ffast-math"), "emitted C insists on it");
+    CLAIM(!compiled_says(SUMS, "strict", "c", "hop_fma_f32("), "and has no fused products in it");
+    hop_tensor_free(x);
+}
+
+#define LOOP(name, attributes) \
+    "fn @" name "(%x: f32[64]) -> (f32[]) {\n" \
+    "  %y = region {kind = \"hints\", " attributes "} with(%x) {\n" \
+    "    %o = full {value = 0.0, dims = []}\n" \
+    "    %t = scan carry(%c = %o) over(%e in %x) {\n" \
+    "      %n = add(%c, %e)\n      %m = sin(%n)\n      next(%m)\n    }\n" \
+    "    yield(%t)\n  }\n  return %y\n}\n"
+#define ROOTS(name, attributes) \
+    "fn @" name "(%x: f32[2000, 2000]) -> (f32[2000, 2000]) {\n" \
+    "  %y = region {kind = \"hints\", " attributes "} with(%x) {\n" \
+    "    %s = sqrt(%x)\n    yield(%s)\n  }\n  return %y\n}\n"
+static const char HINTS[] = "hop 1\n" LOOP("unrolled", "unroll = 4, flavour = \"sour\"")
+    LOOP("scheduled", "schedule = \"every 8\"") ROOTS("roots", "flavour = \"sour\"")
+        ROOTS("single", "vector = \"off\"") ROOTS("serial", "threads = 1") ROOTS("three", "threads = 3");
+
+static void test_hints(void)
+{
+    CLAIM(compiled_says(HINTS, "unrolled", "loops", " unroll 4 {"), "the loop is unrolled");
+    CLAIM(compiled_says(HINTS, "roots", "llvm", "x float>"), "vectors are the rule");
+    CLAIM(!compiled_says(HINTS, "single", "llvm", "x float>"), "there are no vectors");
+    CLAIM(compiled_says(HINTS, "roots", "loops", " parallel {"), "threads are the rule");
+    CLAIM(!compiled_says(HINTS, "serial", "loops", " parallel"), "one thread");
+    CLAIM(compiled_says(HINTS, "three", "loops", " parallel threads 3 {"), "at most three");
+    hop_fn *f = read_fn(HINTS, "unrolled"), *grad = NULL;
+    CLAIM(strstr(hop_fn_text(f), "flavour = \"sour\""), "what hop does not know stays: %s", hop_fn_text(f));
+    hop_fn_free(f);
+    f = read_fn(HINTS, "scheduled");
+    CLAIM(!hop_grad(&grad, f, "x") && strstr(hop_fn_text(grad), "reshape {dims = [8, 8]}"),
+          "the gradient keeps the carries of every eighth step: %s",
+          grad ? hop_fn_text(grad) : hop_message());
+    hop_fn_free(f);
+    hop_fn_free(grad);
+}
+
 /* ---- what cannot be ---- */
 
 static void test_wrong(void)
@@ -106,6 +288,18 @@ static void test_wrong(void)
         { "mine", "bits = 1, bits = 2", "attribute 'bits' is given twice" },
         { "mine", "kind = \"other\"", "attribute 'kind' is given twice" },
         { "mine", "8 = 8", "expected the name of an attribute" },
+        { "named", NULL, "expected name = " },
+        { "named", "name = 3", "expected name = " },
+        { "wrap", "inline = 3", "inline: expected \"yes\"" },
+        { "numbers", NULL, "expected mode = \"strict\"" },
+        { "numbers", "mode = \"fast\"", "expected mode = \"strict\"" },
+        { "numbers", "mode = \"strict\", inline = true", "it is not inlined" },
+        { "hints", "unroll = 0", "unroll: expected an integer from 1 to 64, found 0" },
+        { "hints", "unroll = \"4\"", "unroll: expected an integer" },
+        { "hints", "vector = \"never\"", "vector: expected \"yes\"" },
+        { "hints", "threads = -1", "threads: expected an integer" },
+        { "hints", "schedule = \"every\"", "schedule: expected \"none\"" },
+        { "hints", "schedule = 8", "schedule: expected \"none\"" },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct given g = { all[i].kind, all[i].attributes };
@@ -123,6 +317,10 @@ int main(void)
 {
     test_text();
     test_transforms();
+    test_wrap();
+    test_named();
+    test_numbers();
+    test_hints();
     test_wrong();
     return tests_end();
 }

@@ -808,7 +808,7 @@ const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_
     e.context = p->sites.len > 0;
     name_buffers(&e);
     c99_count(&e);
-    unit->strict |= p->strict;
+    unit->strict |= p->has_strict;
     unit->adapters |= o->adapter;
     put_prototype(&e);
     text_str(e.out, "\n");

@@ -114,7 +114,8 @@ static void put_told(struct c99 *e, const struct lp_call *c, uint32_t indent)
     text_str(e->out, ";\n");
     put_indent(e, indent);
     text_str(e->out, "context->message = ");
-    c99_put_string(e->out, module_text(e->p->m, c->text));
+    const char *text = module_text(e->p->m, c->text), *within = c->within ? c->within : "";
+    c99_put_string(e->out, arena_printf(e->out->arena, "%s%s", text, within));
     text_str(e->out, ";\n");
 }
 

@@ -48,9 +48,10 @@ enum loop_mode {
 struct loop_plan {
     const struct lp_stmt *stmt;
     uint8_t mode;
-    bool rejected;  /* marked for vectors, but its body cannot be widened */
-    bool has_lanes; /* accumulates into lanes */
-    bool has_loop;  /* contains a loop */
+    bool rejected;     /* marked for vectors, but its body cannot be widened */
+    bool has_lanes;    /* accumulates into lanes … */
+    bool strict_lanes; /* … that are the strict ones */
+    bool has_loop;     /* contains a loop */
     bool reads_lanes;
     bool one_round; /* strict lanes with control flow inside: a step is one round of the lanes, or elements of
                        one lane would come out of order */

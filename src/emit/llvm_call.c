@@ -373,6 +373,12 @@ void emit_parallel(struct emitter *e, const struct lp_stmt *s)
     LLVMValueRef n = at_least(e, LLVMBuildSDiv(e->builder, rounded_up, step, ""), 0);
     LLVMValueRef work = at_least(e, work_of(e, s->body), 1);
     LLVMValueRef grain = at_least(e, LLVMBuildSDiv(e->builder, const_index(e, GRAIN_WORK), work, ""), 1);
+    if (s->threads) { /* so many pieces */
+        LLVMValueRef least = LLVMBuildAdd(e->builder, n, const_index(e, s->threads - 1), "");
+        LLVMValueRef piece = LLVMBuildSDiv(e->builder, least, const_index(e, s->threads), "");
+        LLVMValueRef more = LLVMBuildICmp(e->builder, LLVMIntSGT, piece, grain, "");
+        grain = LLVMBuildSelect(e->builder, more, piece, grain, "");
+    }
     LLVMValueRef fn = loop_function(e, s);
     LLVMValueRef env = fill_environment(e, s);
     LLVMBasicBlockRef alone = new_block(e, "alone");

@@ -272,6 +272,7 @@ static void survey_stmt(struct survey *s, const struct lp_stmt *t)
     case LP_ACCUM:
         if (e->p->locals.data[t->target].kind == LOCAL_LANES) {
             s->l->has_lanes = true;
+            s->l->strict_lanes |= e->p->locals.data[t->target].strict;
             note_type(s, (enum dtype)e->p->locals.data[t->target].dtype);
         } else s->ok &= s->known[t->target];
         s->l->weight++;
@@ -321,19 +322,20 @@ static bool widenable(struct emitter *e, uint32_t loop)
     struct loop_plan *l = &e->plan.loops[loop];
     struct survey s = { .e = e, .l = l, .loop = loop, .epoch = ++e->plan.epoch, .ok = true };
     int64_t step = 1;
-    if (e->options->scalar || l->stmt->poll ||
+    if (e->options->scalar || l->stmt->scalar || l->stmt->poll ||
         (l->stmt->step != LPV_NONE && (!const_int(e, l->stmt->step, &step) || step != 1)))
         return false;
     s.known = EMIT_NEW(e, uint8_t, e->p->locals.len + 1);
     s.assigned = EMIT_NEW(e, uint8_t, e->p->locals.len + 1);
     l->has_lanes = false;
+    l->strict_lanes = false;
     l->has_loop = false;
     l->reads_lanes = false;
     l->weight = 0;
     find_assigned(&s, l->stmt->body);
     survey_block(&s, l->stmt->body);
     if (l->reads_lanes && (l->has_loop || s.inner_branch)) s.ok = false;
-    l->one_round = e->p->strict && l->has_lanes && (l->has_loop || s.inner_branch);
+    l->one_round = l->strict_lanes && (l->has_loop || s.inner_branch);
     l->wide_bytes = s.real8 || (s.word8 && !s.word4) ? 8 : 4;
     l->extent = static_extent(e, l->stmt);
     return s.ok;
@@ -477,9 +479,9 @@ static bool agree_block(struct emitter *e, const struct lp_block *block, uint32_
 
 /* A step covers whole rounds of the strict lanes, so that an element's lane is its index modulo their number.
  */
-static uint32_t least_parts(const struct emitter *e, const struct loop_plan *l)
+static uint32_t least_parts(const struct loop_plan *l)
 {
-    return e->p->strict && l->has_lanes ? STRICT_LANES / l->lanes : 1;
+    return l->strict_lanes ? STRICT_LANES / l->lanes : 1;
 }
 
 /* How many vectors go side by side: as many as hide each other's latency, fewer the more registers each
@@ -492,7 +494,7 @@ static uint8_t parts_of_work(const struct loop_plan *l)
     return l->weight > LIGHT_WORK ? 2 : 4;
 }
 
-static void size_loop(const struct emitter *e, struct loop_plan *l)
+static void size_loop(struct loop_plan *l)
 {
     uint32_t full = l->extent >= 0 ? (uint32_t)((l->extent + l->lanes - 1) / l->lanes) : 0;
     if (chunk_possible(l) && (l->chunk || l->has_loop || l->weight * full <= CHUNK_WORK) &&
@@ -502,7 +504,7 @@ static void size_loop(const struct emitter *e, struct loop_plan *l)
         return;
     }
     l->chunk = false;
-    l->least = (uint8_t)least_parts(e, l);
+    l->least = (uint8_t)least_parts(l);
     l->parts = parts_of_work(l);
     l->parts = l->one_round ? l->least : HOP_MAX(l->parts, l->least);
     if (l->extent < 0) {
@@ -520,7 +522,7 @@ static void size_lanes(struct emitter *e, const struct lp_block *block, uint32_t
     for (uint32_t k = 0; block && k < block->stmts.len; k++) {
         const struct lp_stmt *s = &block->stmts.data[k];
         uint32_t inner = vector_loop;
-        if (s->kind == LP_ACCUM && vector_loop != HOP_NONE && !e->p->strict) {
+        if (s->kind == LP_ACCUM && vector_loop != HOP_NONE && !e->p->locals.data[s->target].strict) {
             const struct loop_plan *l = &e->plan.loops[vector_loop];
             uint32_t parts = HOP_MIN(power_above(l->parts),
                                      4u); /* four chains of additions hide their latency */
@@ -544,9 +546,10 @@ static void size_everything(struct emitter *e)
     for (uint32_t i = 0; i < e->p->buffers.len; i++) plan->buffers[i].lanes = MOST_LANES;
     while (agree_block(e, e->p->root, HOP_NONE)) {}
     for (uint32_t i = 0; i < e->p->loops.len; i++)
-        if (plan->loops[i].mode == LOOP_VECTOR) size_loop(e, &plan->loops[i]);
+        if (plan->loops[i].mode == LOOP_VECTOR) size_loop(&plan->loops[i]);
     for (uint32_t i = 0; i < e->p->locals.len; i++)
-        plan->locals[i].parts = e->p->strict ? (uint8_t)(STRICT_LANES / plan->locals[i].lanes) : 1;
+        plan->locals[i].parts = e->p->locals.data[i].strict ? (uint8_t)(STRICT_LANES / plan->locals[i].lanes)
+                                                            : 1;
     size_lanes(e, e->p->root, HOP_NONE);
     for (uint32_t i = 0; i < e->p->buffers.len; i++) {
         struct slot_plan *s = &plan->buffers[i];

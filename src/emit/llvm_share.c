@@ -113,7 +113,7 @@ static void put_local(struct writer *w, uint32_t l)
 {
     const struct lp_local *x = &w->e->p->locals.data[l];
     uint64_t name = name_of(w, &w->n->locals, &w->locals, l);
-    put(w, WORD_LOCAL | x->dtype << 8 | x->kind << 16 | name << 24);
+    put(w, WORD_LOCAL | x->dtype << 8 | x->kind << 16 | (uint64_t)x->strict << 20 | name << 24);
 }
 
 static void put_let(struct writer *w, lpv v)
@@ -158,7 +158,8 @@ static void put_block(struct writer *w, const struct lp_block *block);
 static void put_stmt(struct writer *w, const struct lp_stmt *s)
 {
     w->statements++;
-    put(w, s->kind | s->mode << 8 | s->unroll << 16 | (uint64_t)s->poll << 24);
+    put(w, s->kind | s->mode << 8 | s->unroll << 16 | (uint64_t)s->poll << 24 | (uint64_t)s->scalar << 25 |
+               (uint64_t)s->threads << 32);
     switch ((enum lp_stmt_kind)s->kind) {
     case LP_LET: put_let(w, s->value); return;
     case LP_STORE:

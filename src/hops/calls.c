@@ -54,13 +54,13 @@ struct call_saved {
     bool recompute;
 };
 
-void call_vjp_forward(struct vjp_forward *v, bool recompute)
+void call_vjp_forward(struct vjp_forward *v, uint32_t body, bool recompute)
 {
     struct builder *b = v->copy->b;
     struct node_in in = copier_node_in(v->copy, v->n);
     const struct region_in *r = &in.regions[0];
     struct call_saved *saved = ARENA_NEW(&b->arena, struct call_saved, 1);
-    const struct vjp_halves *h = vjp_split(b->m, r->fn, v->active, v->result_wanted, 0, recompute);
+    const struct vjp_halves *h = vjp_split(b->m, body, v->active, v->result_wanted, 0, recompute);
     *saved = (struct call_saved){ h, ARENA_NEW(&b->arena, val, h->n_residuals), r->dims,
                                   node_region(v->f, v->n, 0)->n_dims, recompute || h->guarded };
     struct region_in forward = { h->forward, r->operands, r->n_operands, saved->dims };
@@ -77,7 +77,7 @@ void call_vjp_forward(struct vjp_forward *v, bool recompute)
         else if (result != HOP_NONE) saved->residuals[i] = first + result;
         else saved->residuals[i] = extra++;
     }
-    vjp_active_results(b->m, r->fn, v->active, v->result_active);
+    vjp_active_results(b->m, body, v->active, v->result_active);
     v->saved = saved;
 }
 

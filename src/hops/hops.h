@@ -84,8 +84,9 @@ static inline struct tensor *eval_new_stack(const struct eval *e, uint32_t k, in
  * only the body knows become symbols that the node binds. */
 void call_infer(struct infer *in);
 void call_eval(struct eval *e);
-void call_vjp_forward(struct vjp_forward *v, bool recompute); /* recompute: it keeps the operands only */
-void call_vjp(struct vjp *v, const struct attr *attrs);       /* attrs: of the node over the backward */
+/* body: the region's, or one like it; recompute: it keeps the operands only. */
+void call_vjp_forward(struct vjp_forward *v, uint32_t body, bool recompute);
+void call_vjp(struct vjp *v, const struct attr *attrs); /* attrs: of the node over the backward */
 void call_jvp(struct jvp *j);
 void call_batch(struct batch *v);
 
@@ -170,6 +171,8 @@ struct schedule {
     uint32_t snapshots; /* SCHEDULE_BINOMIAL */
 };
 void infer_schedule(struct infer *in, const struct attr *attrs);
+/* "none", "recompute", "sqrt", "every 8, 2", "binomial 20" as the three attributes; false: it is none. */
+bool schedule_read(const char *text, struct attr attrs[LOOP_SCHEDULE_ATTRS], struct arena *arena);
 struct schedule schedule_of(const struct attr *attrs);
 static inline void schedule_copy(struct attr *to, const struct attr *from)
 {

@@ -4,7 +4,8 @@
 
 static void invoke_vjp_forward(struct vjp_forward *v)
 {
-    call_vjp_forward(v, node_attr(v->f, v->n, INVOKE_RECOMPUTE)->kind != ATTR_ABSENT);
+    bool recompute = node_attr(v->f, v->n, INVOKE_RECOMPUTE)->kind != ATTR_ABSENT;
+    call_vjp_forward(v, node_region(v->f, v->n, 0)->fn, recompute);
 }
 
 static void invoke_vjp(struct vjp *v) { call_vjp(v, NULL); }

@@ -80,7 +80,7 @@ static bool is_sized_by_body(struct lower *L, const struct fn *f, const struct n
     return sized;
 }
 
-static void invoke_block(struct lower *L, const struct fn *f, const struct node *n)
+void lower_call(struct lower *L, const struct fn *f, const struct node *n)
 {
     struct arena *arena = &lower_lp(L)->arena;
     struct sink *sinks = ARENA_ZNEW(arena, struct sink, n->n_results);
@@ -113,7 +113,7 @@ static void invoke_block(struct lower *L, const struct fn *f, const struct node 
     }
 }
 
-static uint8_t many(const struct fn *f, const struct node *n, uint32_t i)
+uint8_t lower_call_use(const struct fn *f, const struct node *n, uint32_t i)
 {
     HOP_UNUSED(f);
     HOP_UNUSED(n);
@@ -121,7 +121,7 @@ static uint8_t many(const struct fn *f, const struct node *n, uint32_t i)
     return USE_MANY;
 }
 
-const struct op_lower invoke_lower = { .kind = LOWER_BLOCK, .block = invoke_block, .operand_use = many };
+const struct op_lower invoke_lower = { .kind = LOWER_BLOCK, .block = lower_call, .operand_use = lower_call_use };
 
 /* ---- switch ---- */
 
@@ -217,4 +217,4 @@ static void switch_block(struct lower *L, const struct fn *f, const struct node 
     }
 }
 
-const struct op_lower switch_lower = { .kind = LOWER_BLOCK, .block = switch_block, .operand_use = many };
+const struct op_lower switch_lower = { .kind = LOWER_BLOCK, .block = switch_block, .operand_use = lower_call_use };

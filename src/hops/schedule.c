@@ -18,6 +18,46 @@ const char *const schedule_words[] = { [SCHEDULE_NONE] = "none",
 
 enum { WORD, EVERY, SNAPSHOTS };
 
+/* The number at *text, which moves behind it; false: there is none. */
+static bool read_number(const char **text, int64_t *out)
+{
+    char *end;
+    while (**text == ' ') (*text)++;
+    if (**text < '0' || **text > '9') return false;
+    *out = strtoll(*text, &end, 10);
+    *text = end;
+    while (**text == ' ') (*text)++;
+    return *out >= 1 && *out <= INT32_MAX;
+}
+
+bool schedule_read(const char *text, struct attr attrs[LOOP_SCHEDULE_ATTRS], struct arena *arena)
+{
+    int64_t number;
+    for (uint32_t i = 0; i < LOOP_SCHEDULE_ATTRS; i++) attrs[i] = A_NONE;
+    if (!text) return false;
+    for (uint32_t w = SCHEDULE_NONE; w <= SCHEDULE_SQRT; w++)
+        if (!strcmp(text, schedule_words[w])) {
+            attrs[WORD] = A_WORD(w);
+            return true;
+        }
+    if (!strncmp(text, "binomial ", 9)) {
+        text += 9;
+        if (!read_number(&text, &number) || *text) return false;
+        attrs[WORD] = A_WORD(SCHEDULE_BINOMIAL);
+        attrs[SNAPSHOTS] = A_INT(number);
+        return true;
+    }
+    if (strncmp(text, "every ", 6)) return false;
+    vec(uint32_t) list = { 0 };
+    text += 6;
+    do {
+        if (!read_number(&text, &number)) return false;
+        vec_push(arena, &list, (uint32_t)number);
+    } while (*text++ == ',');
+    attrs[EVERY] = A_INTS(list.data, list.len);
+    return !text[-1];
+}
+
 void infer_schedule(struct infer *in, const struct attr *attrs)
 {
     const struct attr *every = &attrs[EVERY], *snapshots = &attrs[SNAPSHOTS];

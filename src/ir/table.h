@@ -325,6 +325,8 @@ struct op_row {
                         uint32_t from[MAX_RANK]);
     uint8_t control;  /* enum control */
     uint8_t autocast; /* enum autocast */
+    /* the bodies of a node have strict numbers, whatever those of the program are; NULL: never */
+    bool (*strict)(const struct module *m, const struct fn *f, const struct node *n);
     /* a loop that asks before each step whether there is one: puts one of as many steps, counted before the
      * first, in its place (as `rewrite` does). values: ranges of f's values; stacked: rows it stacks may be
      * fewer than before, which are zeros */

@@ -446,13 +446,17 @@ const char *lower_loop_note(struct lower *L, const struct fn *f, const struct no
 {
     uint32_t label = fn_label(module_fn(L->S->m, node_region(f, n, region)->fn));
     const char *row = node_row(n)->name;
-    if (!label) return row;
-    return arena_printf(&L->S->p->arena, "%s @%s", row, module_text(L->S->m, label));
+    const struct lp *p = L->S->p;
+    const char *region_name = p->regime.name ? p->regime.name : "", *colon = p->regime.name ? ": " : "";
+    if (!label && !p->regime.name) return row;
+    return arena_printf(&L->S->p->arena, "%s%s%s%s%s", region_name, colon, row, label ? " @" : "",
+                        label ? module_text(L->S->m, label) : "");
 }
 bool lower_may_thread(const struct lower *L)
 {
     /* a large program calls procedures everywhere, and each runs once at a time */
-    return choice_on(L->S->passes, CHOICE_parallel) && !L->S->loop_depth && !L->S->large;
+    bool threads = choice_on(L->S->passes, CHOICE_parallel) && L->S->p->regime.threads != 1;
+    return threads && !L->S->loop_depth && !L->S->large;
 }
 
 void lower_set_scalar(struct lower *L, const struct node *n, uint32_t k, lpv value)

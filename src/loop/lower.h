@@ -65,6 +65,8 @@ struct op_lower {
     /* BLOCK: how it uses operand i (enum lower_use); NULL: USE_ARRAY for all. Operands of rank 0 are always
      * ready as scalars. */
     uint8_t (*operand_use)(const struct fn *f, const struct node *n, uint32_t i);
+    /* BLOCK: nothing is computed together with what is inside: all operands lie in memory. NULL: not so. */
+    bool (*boundary)(struct module *m, const struct fn *f, const struct node *n);
     /* BLOCK: are operands with USE_ONCE read one element after the other, not by vector code? NULL: no. */
     bool (*one_by_one)(struct module *m, const struct fn *f, const struct node *n);
 };

@@ -14,6 +14,8 @@ struct lp *lp_new(struct module *m, const struct fn *entry, bool strict)
     p->m = m;
     p->entry = entry;
     p->strict = strict;
+    p->regime.strict = strict;
+    p->has_strict = strict;
     p->instr_map.arena = &p->arena;
     p->root = ARENA_ZNEW(&p->arena, struct lp_block, 1);
     p->current = p->root;
@@ -48,7 +50,8 @@ uint32_t lp_buffer(struct lp *p, struct lp_buffer b)
 
 uint32_t lp_local(struct lp *p, enum dtype dtype, enum lp_local_kind kind, const char *name)
 {
-    vec_push(&p->arena, &p->locals, (struct lp_local){ (uint8_t)kind, (uint8_t)dtype, name });
+    vec_push(&p->arena, &p->locals,
+             (struct lp_local){ (uint8_t)kind, (uint8_t)dtype, p->regime.strict, name });
     return p->locals.len - 1;
 }
 
@@ -75,6 +78,7 @@ struct lp_stmt *lp_add_stmt(struct lp *p, struct lp_stmt s)
 struct lp_call *lp_add_call(struct lp *p, struct lp_call c)
 {
     struct lp_call *call = arena_copy(&p->arena, &c, sizeof c);
+    call->within = p->regime.within;
     if (lp_is_site(call)) {
         call->site = p->sites.len;
         vec_push(&p->arena, &p->sites, call);
@@ -134,7 +138,24 @@ static struct lp_stmt pop_open(struct lp *p)
     return p->open.data[--p->open.len];
 }
 
-struct lp_stmt *lp_for_end(struct lp *p) { return lp_add_stmt(p, pop_open(p)); }
+static bool has_loops(const struct lp_block *block)
+{
+    for (uint32_t i = 0; i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        bool loop = s->kind == LP_FOR || s->kind == LP_WHILE;
+        if (loop || (s->body && has_loops(s->body)) || (s->other && has_loops(s->other))) return true;
+    }
+    return false;
+}
+
+struct lp_stmt *lp_for_end(struct lp *p)
+{
+    struct lp_stmt s = pop_open(p);
+    if (s.mode == FOR_VECTOR) s.scalar = p->regime.scalar;
+    if (s.mode == FOR_PARALLEL) s.threads = p->regime.threads;
+    if (s.mode == FOR_SERIAL && p->regime.unroll && !has_loops(s.body)) s.unroll = p->regime.unroll;
+    return lp_add_stmt(p, s);
+}
 
 void lp_if_begin(struct lp *p, lpv condition)
 {
@@ -353,6 +374,8 @@ static bool is_real_const(const struct lp *p, lpv v, double *out)
     return true;
 }
 
+void lp_keep(struct lp *p, lpv v) { p->values.data[v].kept = true; }
+
 /* x·y + z for a sum or a difference with a product in it; LPV_NONE: there is none. */
 static lpv contract(struct lp *p, enum lp_op op, lpv a, lpv b)
 {
@@ -360,11 +383,11 @@ static lpv contract(struct lp *p, enum lp_op op, lpv a, lpv b)
     struct lp_instr y = p->instrs.data[b];
     enum dtype t = (enum dtype)x.dtype;
     bool minus = op == LP_SUB;
-    if (x.op == LP_MUL) {
+    if (x.op == LP_MUL && !p->values.data[a].kept) {
         lpv addend = minus ? lp_un(p, LP_NEG, b) : b;
         return pure3(p, LP_FMA, t, x.a, x.b, addend);
     }
-    if (y.op == LP_MUL) {
+    if (y.op == LP_MUL && !p->values.data[b].kept) {
         lpv factor = minus ? lp_un(p, LP_NEG, y.a) : y.a;
         return pure3(p, LP_FMA, t, factor, y.b, a);
     }
@@ -431,7 +454,7 @@ static lpv simplify_real(struct lp *p, enum lp_op op, lpv a, lpv b)
 {
     enum dtype t = lp_dtype(p, a);
     double x, y;
-    if (!p->strict && !p->no_contract && (op == LP_ADD || op == LP_SUB)) {
+    if (!p->regime.strict && !p->no_contract && (op == LP_ADD || op == LP_SUB)) {
         lpv contracted = contract(p, op, a, b);
         if (contracted != LPV_NONE) return contracted;
     }

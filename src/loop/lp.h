@@ -73,6 +73,7 @@ enum lp_local_kind {
 };
 struct lp_local {
     uint8_t kind, dtype;
+    bool strict; /* LOCAL_LANES: all of the strict lanes, in their order */
     const char *name;
 };
 enum { LP_STRICT_LANES = 16 };
@@ -109,8 +110,9 @@ struct lp_call {
         bool ta, tb, accumulate;
         uint8_t dtype;
     } gemm;
-    uint32_t text; /* string id of the format, message or name */
-    uint32_t site; /* check, print, callback: its number, the index in lp.sites; set by lp_add_call */
+    uint32_t text;      /* string id of the format, message or name */
+    uint32_t site;      /* check, print, callback: its number, the index in lp.sites; set by lp_add_call */
+    const char *within; /* of the regime; NULL: nothing */
     struct place place;
     uint32_t n_operands;
     struct lp_operand *operands;
@@ -122,6 +124,8 @@ struct lp_stmt {
     uint8_t kind, mode; /* mode: enum lp_for_kind, or enum lp_fold for ACCUM */
     uint8_t unroll;     /* FOR serial: unroll this many times (0, 1: not) */
     bool poll;          /* FOR, WHILE: look for cancellation on the back edge */
+    bool scalar;        /* FOR vector: one element after the other nevertheless */
+    uint16_t threads;   /* FOR parallel: at most so many at a time, 0: as there are */
     uint32_t target;
     lpv value, index, lo, hi, step;
     struct lp_block *body, *other;
@@ -145,13 +149,25 @@ struct lp_loop {
 struct lp_value {
     struct lp_range range; /* of an i64 value */
     struct lp_block *home; /* block it is placed in; NULL for constants and symbols */
+    bool kept;             /* a product that no sum takes in: it is rounded (lp_keep) */
+};
+/* What holds for all that is made, until it is set to something else: regions say so (hops/region.c). */
+struct lp_regime {
+    bool strict;    /* strict numbers */
+    bool scalar;    /* no vector code */
+    uint8_t unroll; /* loops without loops in them: so many times; 0: as it comes */
+    uint16_t threads;
+    const char *name;   /* for notes: "outer/inner"; NULL: none */
+    const char *within; /* behind messages: "\n  in the region 'inner'\n  in the region 'outer'" */
 };
 
 struct lp {
     struct arena arena;
     struct module *m;
     const struct fn *entry;
-    bool strict, no_contract;
+    bool strict, no_contract; /* strict: all of it */
+    bool has_strict;          /* a part of it has strict numbers */
+    struct lp_regime regime;
     vec(struct lp_instr) instrs;
     vec(struct lp_value) values; /* what the builder knows of each instruction */
     struct map instr_map;
@@ -240,6 +256,7 @@ lpv lp_un(struct lp *p, enum lp_op op, lpv a);
 lpv lp_bin(struct lp *p, enum lp_op op, lpv a, lpv b);
 lpv lp_select(struct lp *p, lpv c, lpv a, lpv b);
 lpv lp_fused(struct lp *p, lpv a, lpv b, lpv c);
+void lp_keep(struct lp *p, lpv v);                                  /* no sum takes it in, whatever it is */
 lpv lp_far(struct lp *p, uint32_t which, lpv far, lpv x, lpv near); /* which: an enum angle */
 lpv lp_cast(struct lp *p, enum dtype t, lpv a);
 lpv lp_bitcast(struct lp *p, enum dtype t, lpv a);

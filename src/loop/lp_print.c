@@ -291,6 +291,8 @@ static void put_for(struct printer *w, const struct lp_stmt *s, uint32_t indent)
     }
     text_add(w->out, ")%s", modes[s->mode]);
     if (s->unroll > 1) text_add(w->out, " unroll %u", s->unroll);
+    if (s->scalar) text_str(w->out, " one by one");
+    if (s->threads) text_add(w->out, " threads %u", s->threads);
     text_str(w->out, " {\n");
     put_block(w, s->body, indent + 1);
     put_indent(w, indent);

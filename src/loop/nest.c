@@ -58,6 +58,7 @@ bool nest_is_step(struct lower *L, val v)
 static uint8_t operand_use(struct lower *L, const struct node *n, uint32_t i)
 {
     const struct op_lower *row = lower_of(n);
+    if (row->boundary && row->boundary(L->S->m, L->f, n)) return USE_ARRAY;
     if (row->kind == LOWER_BLOCK && row->operand_use) return row->operand_use(L->f, n, i);
     bool reads_through_permute = row->kind == LOWER_REDUCE && product_operand_direct(L, n, i);
     return reads_through_permute ? USE_ONCE : USE_ARRAY;
@@ -647,7 +648,7 @@ static lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
     }
     dim innermost = extents[n_folded - 1];
     int64_t last = dim_is_const(L->S->m, innermost) ? dim_const_value(L->S->m, innermost) : 0;
-    bool two = !p->strict && last >= 8 && last % 2 == 0;
+    bool two = !p->regime.strict && last >= 8 && last % 2 == 0;
     uint32_t acc = lp_local(p, t, LOCAL_SCALAR, "acc");
     uint32_t odd = two ? lp_local(p, t, LOCAL_SCALAR, "odd") : HOP_NONE;
     lp_set(p, acc, identity_of(p, fold, t));
@@ -712,6 +713,7 @@ static void store_item(struct lower *L, struct item *item, const lpv *idx)
 static const char *nest_note(struct lower *L, const struct nest *nest)
 {
     struct text t = { .arena = &L->S->p->arena };
+    if (L->S->p->regime.name) text_add(&t, "%s: ", L->S->p->regime.name);
     for (uint32_t i = 0; i < nest->items.len && i < 6; i++)
         text_add(&t, "%s%s", i ? ", " : "", node_row(fn_node(L->f, nest->items.data[i].node))->name);
     if (nest->items.len > 6) text_str(&t, ", …");
@@ -884,7 +886,8 @@ void nest_emit(struct lower *L, struct nest *nest)
 {
     struct lp *p = L->S->p;
     bool large = nest_work(L, nest) >= PARALLEL_WORK;
-    bool parallel = large && choice_on(L->S->passes, CHOICE_parallel) && !L->S->loop_depth;
+    bool threads = choice_on(L->S->passes, CHOICE_parallel) && p->regime.threads != 1;
+    bool parallel = large && threads && !L->S->loop_depth;
     nest->flat = nest->n_outer && nest->inner != HOP_NONE && all_same_point(L, nest);
     bool rows = !nest->flat && nest->n_outer;
     bool one_fold = !rows && (nest->inner == HOP_NONE || has_class(nest, ITEM_ROW));

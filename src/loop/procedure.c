@@ -41,6 +41,7 @@ struct procedure {
     const dim *dims;            /* its symbols, over the entry's */
     const uint32_t *overwrites; /* per result: the parameter in whose memory it is made, HOP_NONE */
     bool in_loop;               /* it is called in loops: nothing in it is given to threads */
+    struct lp_regime regime;    /* of the calls */
     uint32_t number;            /* in lp.procedures */
 };
 
@@ -160,9 +161,15 @@ static bool same_list(const uint32_t *a, const uint32_t *b, uint32_t n)
     return !n || !memcmp(a, b, n * sizeof *a);
 }
 
+static bool same_regime(const struct lp_regime *a, const struct lp_regime *b)
+{
+    return a->strict == b->strict && a->scalar == b->scalar && a->unroll == b->unroll &&
+           a->threads == b->threads;
+}
+
 static uint64_t hash_procedure(const struct procedure *q, uint32_t n_results)
 {
-    uint64_t hash = hash_mix(q->fn, q->in_loop);
+    uint64_t hash = hash_mix(q->fn, q->in_loop | (uint64_t)q->regime.strict << 1);
     for (uint32_t i = 0; i < q->n_dims; i++) hash = hash_mix(hash, q->dims[i]);
     for (uint32_t k = 0; k < n_results; k++) hash = hash_mix(hash, q->overwrites[k]);
     return hash;
@@ -177,7 +184,7 @@ static uint32_t find_procedure(const struct shared *S, const struct procedure *w
     for (uint32_t it = map_first(map, hash); it != HOP_NONE; it = map_next(map, hash, it)) {
         const struct procedure *q = &S->procedures.data[map_value(map, it)];
         bool same = q->fn == wanted->fn && q->in_loop == wanted->in_loop && q->n_dims == wanted->n_dims;
-        if (same && same_list(q->dims, wanted->dims, q->n_dims) &&
+        if (same && same_regime(&q->regime, &wanted->regime) && same_list(q->dims, wanted->dims, q->n_dims) &&
             same_list(q->overwrites, wanted->overwrites, n_results))
             return q->number;
     }
@@ -251,7 +258,8 @@ static struct lp *lower_procedure(struct shared *S, const struct procedure *q)
     const struct lp *program = S->program;
     const struct fn *g = module_fn(S->m, q->fn);
     struct shared around = *S;
-    struct lp *p = lp_new(S->m, program->entry, program->strict);
+    struct lp *p = lp_new(S->m, program->entry, q->regime.strict);
+    p->regime = q->regime;
     hop_cleanup_push(lp_free, p);
     p->no_contract = program->no_contract;
     p->n_inputs = g->n_params;
@@ -340,6 +348,7 @@ bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *
                                 .n_dims = region->n_dims,
                                 .dims = dims,
                                 .overwrites = overwrites,
+                                .regime = p->regime,
                                 .in_loop = S->large || lower_in_loop(L) };
     uint32_t number = find_procedure(S, &wanted);
     if (number == HOP_NONE) number = make_procedure(S, &wanted);

@@ -387,7 +387,7 @@ static void steps_along_rows(struct steps *s)
     uint32_t acc = lp_local(p, s->wide, LOCAL_SCALAR, "running");
     lp_set(p, acc, lp_const_bits(p, s->wide, 0)); /* replaced by the first element, if there is one */
     single_steps(s, acc, zero, lp_bin(p, LP_MIN, one, s->size), true);
-    if (!p->strict && dtype_is_float(s->wide)) from = grouped_steps(s, acc);
+    if (!p->regime.strict && dtype_is_float(s->wide)) from = grouped_steps(s, acc);
     single_steps(s, acc, from, s->size, false);
 }
 

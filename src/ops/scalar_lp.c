@@ -14,7 +14,7 @@ typedef lpv BOOL;
 
 #define CTX struct lp *lp,
 #define PASS lp,
-#define CONTRACTS (!lp->strict && !lp->no_contract)
+#define CONTRACTS (!lp->regime.strict && !lp->no_contract)
 #define NAME(x) build_##x
 #define F32_K(x) lp_real(lp, DT_F32, (x))
 #define F64_K(x) lp_real(lp, DT_F64, (x))

@@ -99,10 +99,11 @@ static void copy_sites(struct exe *e, const struct lp *p)
     for (uint32_t i = 0; i < e->n_sites; i++) {
         const struct lp_call *c = p->sites.data[i];
         const char *text = module_text(p->m, c->text), *place = place_text(p->m, c->place);
-        const char *stack = place_stack(p->m, c->place);
+        const char *stack = place_stack(p->m, c->place), *within = c->within ? c->within : "";
         e->sites[i] = (struct site){ arena_string(&e->arena, text, strlen(text)),
                                      arena_string(&e->arena, place, strlen(place)),
-                                     arena_string(&e->arena, stack, strlen(stack)), c->place };
+                                     arena_printf(&e->arena, "%s%s", stack, within),
+                                     arena_string(&e->arena, within, strlen(within)), c->place };
     }
 }
 

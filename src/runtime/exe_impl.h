@@ -13,7 +13,8 @@
 enum { ARENA_ALIGN = 64, SPARE_RUNS = 16 };
 
 struct site {                         /* of a check, a print or a callback */
-    const char *text, *place, *stack; /* stack: the frames there, a line each, or "" */
+    const char *text, *place, *stack; /* stack: the frames there, a line each, or "" … */
+    const char *within;               /* … and the regions around, which stack ends with */
     struct place where;               /* the same place, in the module that was compiled */
 };
 struct bound_buffer { /* an argument or a result and the buffer it lies in */

@@ -342,16 +342,17 @@ static void buffers(struct stream *s)
 static void sites(struct stream *s)
 {
     struct exe *e = s->e;
-    count(s, &e->n_sites, LEAST_TEXT + LEAST_PLACE);
+    count(s, &e->n_sites, 2 * LEAST_TEXT + LEAST_PLACE);
     LIST(s, e->sites, e->n_sites);
     for (uint32_t i = 0; i < e->n_sites; i++) {
         text(s, &e->sites[i].text);
+        text(s, &e->sites[i].within);
         place(s, &e->sites[i].where);
         if (!s->reading) continue;
         const char *where = place_text(s->m, e->sites[i].where);
         e->sites[i].place = arena_string(&e->arena, where, strlen(where));
         const char *stack = place_stack(s->m, e->sites[i].where);
-        e->sites[i].stack = arena_string(&e->arena, stack, strlen(stack));
+        e->sites[i].stack = arena_printf(&e->arena, "%s%s", stack, e->sites[i].within);
     }
 }
 

@@ -61,14 +61,35 @@ static void grow_tables(struct simplifier *s)
 
 uint32_t simplifier_uses(const struct simplifier *s, uint32_t fn) { return fn < s->cap ? s->uses[fn] : 0; }
 
-/* How often each function below fn is mentioned. A function comes after those that it mentions. */
+/* Bodies with strict numbers in a program without are simplified by themselves, under their own options. */
+static bool has_strict_bodies(const struct simplifier *s, const struct fn *f, const struct node *n)
+{
+    const struct op_row *row = node_row(n);
+    return !s->o->strict && row->strict && row->strict(s->m, f, n);
+}
+
+static uint32_t strict_body(struct simplifier *s, uint32_t fn)
+{
+    struct pass_options strict = *s->o;
+    strict.strict = true;
+    strict.report = NULL;
+    hop_check_stack();
+    return simplify(s->m, fn, &strict);
+}
+
+/* How often each function below fn is mentioned, but for strict bodies. A function comes after those that it
+ * mentions. */
 static void count_uses(struct simplifier *s, uint32_t fn)
 {
     uint64_t nodes = 0;
     for (uint32_t i = fn + 1; i-- > 0;) {
         const struct fn *f = module_fn(s->m, i);
         if (i != fn && !s->uses[i]) continue;
-        for (uint32_t r = 0; r < f->n_regions; r++) s->uses[f->regions[r].fn]++;
+        for (uint32_t k = 0; k < f->n_nodes; k++) {
+            const struct node *n = fn_node(f, k);
+            if (!n->n_regions || has_strict_bodies(s, f, n)) continue;
+            for (uint32_t r = 0; r < n->n_regions; r++) s->uses[node_region(f, n, r)->fn]++;
+        }
         nodes += f->n_nodes;
     }
     s->inline_left = INLINED_ALWAYS + INLINED_PER_NODE * nodes;
@@ -100,21 +121,25 @@ static double milliseconds(void)
 
 static uint32_t simplify_fn(struct simplifier *s, uint32_t fn);
 
+static uint32_t new_body(struct simplifier *s, const struct fn *f, const struct node *n, uint32_t r)
+{
+    uint32_t body = node_region(f, n, r)->fn;
+    return has_strict_bodies(s, f, n) ? strict_body(s, body) : s->done[body];
+}
+
 static bool replace_bodies(struct simplifier *s, struct copier *c, const struct node *n, val *results,
                            void *ctx)
 {
     HOP_UNUSED(ctx);
     bool changed = false;
-    for (uint32_t r = 0; r < n->n_regions; r++) {
-        uint32_t body = node_region(c->f, n, r)->fn;
-        changed |= s->done[body] != body;
-    }
+    for (uint32_t r = 0; r < n->n_regions; r++)
+        changed |= new_body(s, c->f, n, r) != node_region(c->f, n, r)->fn;
     if (!changed) return false;
     struct node_in in = copier_node_in(c, n);
     struct region_in *regions = ARENA_NEW(&c->b->arena, struct region_in, n->n_regions);
     for (uint32_t r = 0; r < n->n_regions; r++) {
         regions[r] = in.regions[r];
-        regions[r].fn = s->done[regions[r].fn];
+        regions[r].fn = new_body(s, c->f, n, r);
     }
     in.regions = regions;
     val first = builder_node(c->b, &in);
@@ -126,8 +151,14 @@ static uint32_t simplify_bodies(struct simplifier *s, uint32_t fn)
 {
     const struct fn *f = module_fn(s->m, fn);
     bool changed = false;
-    for (uint32_t r = 0; r < f->n_regions; r++)
-        changed |= simplify_fn(s, f->regions[r].fn) != f->regions[r].fn;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        for (uint32_t r = 0; r < n->n_regions; r++) {
+            uint32_t body = node_region(f, n, r)->fn;
+            uint32_t now = has_strict_bodies(s, f, n) ? strict_body(s, body) : simplify_fn(s, body);
+            changed |= now != body;
+        }
+    }
     return changed ? rewrite_nodes(s, fn, wants_higher, replace_bodies, NULL) : fn;
 }
 
