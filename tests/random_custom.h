@@ -246,15 +246,18 @@ static void custom_of(struct scope *s, uint32_t drawn, const val *operands, uint
     r.factor = r.body_factor = next_factor(&r);
     r.loud = g->loud && !s->predicate;
     r.body = scaled_function(&r, drawn);
-    if (chance(g, 0.65)) {
-        uint32_t how = below(g, 3);
+    /* A loop that is run again calls with rules where others have put forward, or the jvp, in place of them.
+     */
+    bool again = g->scaled && !r.loud, reverse = chance(g, 0.65);
+    if (reverse) {
+        uint32_t how = again ? 0 : below(g, 3);
         r.n_saved = n;
         if (how) make_forward(&r, how == 2);
         make_backward(&r);
         attrs[CUSTOM_GIVES] = A_INTS(gives, n_gives);
         if (chance(g, 0.25)) attrs[CUSTOM_TANGENT] = A_WORD(TANGENT_BODY);
     }
-    if (chance(g, 0.45)) make_jvp(&r);
+    if ((reverse || !again) && chance(g, 0.45)) make_jvp(&r);
     if (n && !g->scaled && chance(g, 0.25)) make_batch(&r);
     if (r.forward != HOP_NONE) attrs[CUSTOM_FORWARD] = A_FN(r.forward);
     if (r.backward != HOP_NONE) attrs[CUSTOM_BACKWARD] = A_FN(r.backward);

@@ -5,6 +5,7 @@
 #ifndef HOP_TEST_RANDOM_PROGRAM_H
 #define HOP_TEST_RANDOM_PROGRAM_H
 
+#include "ir/named.h"
 #include "random_custom.h"
 
 /* ---- bodies ---- */
@@ -608,15 +609,21 @@ static void step_switch(struct scope *s)
                                            .n_regions = n });
 }
 
-static void step_call(struct scope *s)
+/* A function of values that are there. */
+struct drawn {
+    val own[4];
+    type_id types[4];
+    struct region_in region;
+};
+
+static void draw_function(struct scope *s, struct drawn *d)
 {
     struct gen *g = s->g;
-    val own[4], results[4];
-    type_id types[4] = { 0 };
+    val results[4];
     bool bare = is_bare(g, 0.07);
-    uint32_t n_own = bare && chance(g, 0.5) ? 0 : pick_some(s, 4, own, types), n = 0;
+    uint32_t n_own = bare && chance(g, 0.5) ? 0 : pick_some(s, 4, d->own, d->types), n = 0;
     struct body *body = arena_alloc(&s->b.arena, sizeof *body);
-    body_begin(body, s, types, n_own, n_own);
+    body_begin(body, s, d->types, n_own, n_own);
     fill_body(&body->s, bare ? below(g, 3) : 1 + below(g, 4));
     if (bare) bare_body(&body->s);
     for (uint32_t k = bare ? 0 : 1 + below(g, 3); k; k--) {
@@ -624,38 +631,57 @@ static void step_call(struct scope *s)
         if (v != VAL_NONE) results[n++] = v;
     }
     n = link_results(&body->s, results, n, !bare);
-    struct region_in region = { .operands = own, .n_operands = n_own, .dims = body->dims };
-    region.fn = body_end(body, results, n);
+    d->region = (struct region_in){ .operands = d->own, .n_operands = n_own, .dims = body->dims };
+    d->region.fn = body_end(body, results, n);
+}
+
+static void step_call(struct scope *s)
+{
+    struct gen *g = s->g;
+    struct drawn d;
+    draw_function(s, &d);
     struct attr attrs[16] = { 0 };
     pick_schedule(s, OP_invoke_subgraph, attrs);
-    struct node_in call = { .op = OP_invoke_subgraph, .attrs = attrs, .regions = &region, .n_regions = 1 };
+    struct node_in call = { .op = OP_invoke_subgraph, .attrs = attrs, .regions = &d.region, .n_regions = 1 };
     builder_node(&s->b, &call);
     if (!chance(g, 0.4)) return;
-    for (uint32_t i = 0; i < n_own; i++) {
-        struct type t = type_get(g->m, types[i]);
-        own[i] = want(s, (enum dtype)t.dtype, t.rank, t.dims);
+    for (uint32_t i = 0; i < d.region.n_operands; i++) {
+        struct type t = type_get(g->m, d.types[i]);
+        d.own[i] = want(s, (enum dtype)t.dtype, t.rank, t.dims);
     }
     builder_node(&s->b, &call); /* the same function again, on other operands */
 }
 
-/* A function that is called with rules of its own. */
 static void step_custom(struct scope *s)
 {
+    struct drawn d;
+    draw_function(s, &d);
+    custom_of(s, d.region.fn, d.own, d.region.n_operands, d.region.dims);
+}
+
+/* Every kind of region, with what its attributes may be, and some that nobody knows. */
+static const struct region_kind {
+    const char *kind, *attributes;
+} region_kinds[] = {
+    { "wrap", NULL },
+    { "wrap", "inline = true" },
+    { "named", "name = \"part\"" },
+    { "mine", "bits = 8, levels = [0.5, -1.0, 2], mode = \"even\"" },
+    { "theirs", NULL },
+};
+
+static void step_region(struct scope *s)
+{
     struct gen *g = s->g;
-    val own[4], results[4];
-    type_id types[4] = { 0 };
-    bool bare = is_bare(g, 0.07);
-    uint32_t n_own = bare && chance(g, 0.5) ? 0 : pick_some(s, 4, own, types), n = 0;
-    struct body *body = arena_alloc(&s->b.arena, sizeof *body);
-    body_begin(body, s, types, n_own, n_own);
-    fill_body(&body->s, bare ? below(g, 3) : 1 + below(g, 4));
-    if (bare) bare_body(&body->s);
-    for (uint32_t k = bare ? 0 : 1 + below(g, 3); k; k--) {
-        val v = stackable(&body->s);
-        if (v != VAL_NONE) results[n++] = v;
-    }
-    n = link_results(&body->s, results, n, !bare);
-    custom_of(s, body_end(body, results, n), own, n_own, body->dims);
+    struct drawn d;
+    draw_function(s, &d);
+    const struct region_kind *k = &region_kinds[below(g, HOP_COUNT(region_kinds))];
+    struct attr attrs[REGION_ATTRS] = {
+        [REGION_KIND] = A_STRING(module_string(g->m, k->kind, strlen(k->kind))),
+        [REGION_NAMED] = named_parse(g->m, "region", k->attributes, &s->b.arena),
+    };
+    builder_node(&s->b,
+                 &(struct node_in){ .op = OP_region, .attrs = attrs, .regions = &d.region, .n_regions = 1 });
 }
 
 /* ---- steps ---- */
@@ -683,6 +709,7 @@ static const struct step step_kinds[] = {
     { step_fori, 9, OP_fori_loop },
     { step_associative, 9, OP_associative_scan },
     { step_custom, 6, OP_custom },
+    { step_region, 6, OP_region },
 };
 
 static const struct step *hop_step(enum op op)
@@ -764,8 +791,10 @@ static void draw_args(struct bag *bag, struct program *p, uint64_t seed, struct 
     }
 }
 
-static const enum op higher_ops[] = { OP_invoke_subgraph, OP_switch,           OP_while_loop, OP_scan, OP_map,
-                                      OP_fori_loop,       OP_associative_scan, OP_custom };
+static const enum op higher_ops[] = {
+    OP_invoke_subgraph, OP_switch,           OP_while_loop, OP_scan,  OP_map,
+    OP_fori_loop,       OP_associative_scan, OP_custom,     OP_region
+};
 enum { HIGHER = HOP_COUNT(higher_ops), PAIRS = HIGHER * HIGHER, WISHES = PAIRS + PAIRS / 3 };
 
 /* What a seed wishes for: pair x * HIGHER + y is row y in a body of row x; PAIRS and more: nothing. */

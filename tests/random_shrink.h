@@ -32,7 +32,8 @@ static void replace_node(struct copier *c, const struct fn *f, const struct node
         if (f->symbols[k].index == e->node) hop_throw(HOP_INVALID, "the node binds a size");
     if (e->how >= 2) {
         uint32_t r = e->how - 2;
-        if ((n->op != OP_invoke_subgraph && n->op != OP_switch && n->op != OP_custom) || r >= n->n_regions)
+        if ((n->op != OP_invoke_subgraph && n->op != OP_switch && n->op != OP_custom && n->op != OP_region) ||
+            r >= n->n_regions)
             hop_throw(HOP_INVALID, "nothing to put in place");
         const struct region *region = node_region(f, n, r);
         dim dims[64];

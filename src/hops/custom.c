@@ -337,16 +337,57 @@ static void check_linear_nodes(struct module *m, const struct fn *f, uint32_t fi
     arena_free(&arena);
 }
 
-static bool reads(const struct fn *f, uint32_t param)
+static const bool *dependent_results(struct module *m, uint32_t fn, const bool *params);
+
+/* A call or a choice, whose regions get their own operands alone. */
+static bool is_call(const struct node *n)
 {
-    for (uint32_t i = 0; i < f->n_nodes; i++) {
-        const struct node *n = fn_node(f, i);
-        for (uint32_t k = 0; k < n->n_operands; k++)
-            if (node_operands(f, n)[k] == param) return true;
+    bool all = n->n_regions > 0;
+    for (uint32_t r = 0; r < n->n_regions; r++) all &= !sig_region(node_row(n), r)->feeds;
+    return all;
+}
+
+/* Which results of a node depend on values that do: those of a call that do in the function it calls. Others
+ * may be there because another call of that function needs them. */
+static void dependent_of_node(struct module *m, struct arena *arena, const struct fn *f, const struct node *n,
+                              bool *depends)
+{
+    bool any = false, groups = false;
+    uint32_t n_groups = n->n_operands;
+    for (uint32_t r = 0; r < n->n_regions; r++) n_groups -= node_region(f, n, r)->n_operands;
+    for (uint32_t k = 0; k < n->n_operands; k++) {
+        any |= depends[node_operands(f, n)[k]];
+        if (k < n_groups) groups |= depends[node_operands(f, n)[k]];
     }
-    for (uint32_t k = 0; k < f->n_results; k++)
-        if (f->results[k] == param) return true;
-    return false;
+    bool whole = any && (groups || !is_call(n));
+    for (uint32_t k = 0; k < n->n_results; k++) depends[n->results + k] = whole;
+    for (uint32_t r = 0; r < n->n_regions && any && !whole; r++) {
+        bool *given = ARENA_NEW(arena, bool, node_region(f, n, r)->n_operands);
+        for (uint32_t k = 0; k < node_region(f, n, r)->n_operands; k++)
+            given[k] = depends[node_region_operands(f, n, r)[k]];
+        const bool *found = dependent_results(m, node_region(f, n, r)->fn, given);
+        for (uint32_t k = 0; k < n->n_results; k++) depends[n->results + k] |= found[k];
+    }
+}
+
+/* Which results depend on these parameters? */
+static const bool *dependent_results(struct module *m, uint32_t fn, const bool *params)
+{
+    const struct fn *f = module_fn(m, fn);
+    bool *out = transform_recall(m, MEMO_DEPENDS, fn, 0, params, f->n_params);
+    if (out) return out;
+    hop_check_stack();
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    out = ARENA_ZNEW(&m->arena, bool, f->n_results);
+    bool *depends = ARENA_ZNEW(&arena, bool, f->n_values);
+    for (uint32_t p = 0; p < f->n_params; p++) depends[p] = params[p];
+    for (uint32_t i = 0; i < f->n_nodes; i++) dependent_of_node(m, &arena, f, fn_node(f, i), depends);
+    for (uint32_t k = 0; k < f->n_results; k++) out[k] = depends[f->results[k]];
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    transform_remember(m, MEMO_DEPENDS, fn, 0, params, f->n_params, out);
+    return out;
 }
 
 /* The rule's pullback for its parameters from `first` on: (its parameters…, ct of each float result…) ->
@@ -363,12 +404,11 @@ static uint32_t pullback_of(struct module *m, uint32_t rule, uint32_t first, con
     bool *keep = ARENA_ZNEW(&m->arena, bool, whole->n_results);
     for (uint32_t k = n_results; k < whole->n_results; k++) keep[k] = true;
     const struct fn *made = module_fn(m, prune_function(m, whole->id, keep));
-    bool any = false;
-    for (uint32_t p = first; p < n_params; p++) any |= reads(made, p);
-    /* Functions that are called more than once have operands that one of the calls alone needs. */
-    const struct fn *plain = any ? module_fn(m, simplify(m, made->id, &(struct pass_options){ 0 })) : made;
-    for (uint32_t p = first; p < n_params; p++)
-        if (any && reads(plain, p))
+    bool *linear = ARENA_ZNEW(&m->arena, bool, made->n_params);
+    for (uint32_t p = first; p < n_params; p++) linear[p] = true;
+    const bool *depends = dependent_results(m, made->id, linear);
+    for (uint32_t k = 0; k < made->n_results; k++)
+        if (depends[k])
             not_linear(m, module_fn(m, rule), NULL, name, other, "its derivative reads what it is given");
     return made->id;
 }
