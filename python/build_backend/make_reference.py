@@ -98,6 +98,8 @@ PAGES = {
     "hop.random": ("random", "hop.random",
         "Every function takes a key, and gives the same numbers for the same key. Split keys; do not use "
         "one twice."),
+    "hop.autograd": ("autograd", "hop.autograd",
+        "Functions with gradients of their own as classes, in PyTorch's spelling."),
     "hop.tree": ("tree", "hop.tree",
         "A tree is made of tuples, lists, dicts, named tuples, dataclasses, None and registered classes; "
         "everything else is a leaf."),

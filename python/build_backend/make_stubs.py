@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from typing import Any, Final, TypeVar, overload
 
+from . import autograd as autograd
 from . import debug as debug
 from . import flatten_util as flatten_util
 from . import linalg as linalg
@@ -312,6 +313,38 @@ def treedef_tuple(treedefs: Iterable[TreeDef]) -> TreeDef: ...
 
 from . import Array, Tree
 ''', {"ravel_pytree": "tuple[Array, Callable[[Array], Tree]]"}),
+    "autograd": ('''from typing import Any, ClassVar
+
+from . import Array
+
+class FunctionCtx:
+    needs_input_grad: tuple[bool, ...]
+    def __init__(self, needs_input_grad: tuple[bool, ...] = ...) -> None: ...
+    def save_for_backward(self, *tensors: Array | None) -> None: ...
+    def save_for_forward(self, *tensors: Array | None) -> None: ...
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]: ...
+    def mark_dirty(self, *args: Array) -> None: ...
+    def mark_non_differentiable(self, *args: Array) -> None: ...
+    def set_materialize_grads(self, value: bool) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def __setattr__(self, name: str, value: Any) -> None: ...
+
+class Function:
+    generate_vmap_rule: ClassVar[bool]
+    @classmethod
+    def apply(cls, *args: Any) -> Any: ...
+    @staticmethod
+    def forward(*args: Any) -> Any: ...
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None: ...
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any: ...
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any: ...
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any: ...
+''', {}),
     "debug": ('''from collections.abc import Callable
 from typing import Any
 
@@ -501,6 +534,7 @@ def stubs():
         "tree_util",
         "flatten_util",
         "debug",
+        "autograd",
         "ShapeDtypeStruct",
         "dtype",
         "finfo",

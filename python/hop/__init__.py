@@ -63,7 +63,7 @@ from ._sets import *  # noqa: E402, F403
 from ._show import *  # noqa: E402, F403
 from ._sources import *  # noqa: E402, F403
 from ._transforms import *  # noqa: E402, F403
-from . import _entries, debug, flatten_util, linalg, nn, optim, random, tree_util  # noqa: E402
+from . import _entries, autograd, debug, flatten_util, linalg, nn, optim, random, tree_util  # noqa: E402
 from ._check import *  # noqa: E402, F403
 from ._numpy import *  # noqa: E402, F403
 
@@ -73,7 +73,7 @@ __array_api_version__ = "2024.12"
 
 __all__ = [
     "Array", "Tracer", "Size",
-    "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug",
+    "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug", "autograd",
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
     *_callback.__all__, *_calls.__all__, *_check.__all__, *_control.__all__, *_custom.__all__,  # noqa: F405
     *_files.__all__, *_function.__all__, *_gradients.__all__, *_jit.__all__, *_printing.__all__,  # noqa: F405
@@ -85,12 +85,12 @@ __all__ = [
 ]  # fmt: skip
 
 _entries.install(_sys.modules["hop"])
-for _module in (debug, flatten_util, linalg, nn, optim, random, tree, tree_util):
+for _module in (autograd, debug, flatten_util, linalg, nn, optim, random, tree, tree_util):
     _entries.install(_module)
     _module.__getattr__, _module.__dir__ = _lookup(_module.__name__), _public_names(_module)
 for _module in (
     _array._At, _array.IndexUpdate, _info.Info, _jit.Lowered, _names.Absent, _show.Shown,
-    _transforms.Pullback, _transforms.Pushforward, _jax.ShapeDtypeStruct, _custom._WithRules,
+    _transforms.Pullback, _transforms.Pushforward, _jax.ShapeDtypeStruct, _custom._WithRules, autograd._Apply,
 ):
     _entries.install_methods(_module)
 __getattr__, __dir__ = _lookup("hop"), _public_names(_sys.modules["hop"])

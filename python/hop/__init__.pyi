@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from typing import Any, Final, TypeVar, overload
 
+from . import autograd as autograd
 from . import debug as debug
 from . import flatten_util as flatten_util
 from . import linalg as linalg
