@@ -42,6 +42,7 @@ static char *out_text;
 static void *out_dlpack;
 static size_t out_bytes;
 static hop_cache_stats out_stats;
+static hop_kept out_kept;
 static hop_val list_values[8][LIST]; /* several lists may be asked for in one call */
 static uint32_t n_lists;
 static _Alignas(64) unsigned char memory[TEXT_ROOM];
@@ -362,7 +363,7 @@ SPEC(hop_custom_spec, .body = functions(), .forward = functions(), .backward = f
      .gives = choose(2) ? operand_list : NULL, .n_gives = counts(), .n_closed = counts(),
      .tangent_of_body = integers() & 1)
 SPEC(hop_compile_options, .strict = integers(), .threads = integers() & 1, .portable = 1, .without = texts(),
-     .donate = choose(2) ? texts() : NULL)
+     .constant = texts(), .donate = choose(2) ? texts() : NULL)
 SPEC(hop_emit_options, .name = texts(), .results = choose(2) ? texts() : NULL, .header = texts(),
      .capacity = longs())
 SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
@@ -403,6 +404,7 @@ SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 #define DL_OUT (choose(8) ? (void *)&out_dlpack : NULL)
 #define BYTES_OUT (choose(8) ? &out_bytes : NULL)
 #define STATS_OUT (choose(8) ? &out_stats : NULL)
+#define KEPT_OUT (choose(8) ? &out_kept : NULL)
 #define DOT_SPEC hop_dot_spec_choice()
 #define SCAN_SPEC hop_scan_spec_choice()
 #define MAP_SPEC hop_map_spec_choice()
@@ -664,6 +666,8 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_vmap, (FN_OUT, FN, TEXT, TEXT)) \
     CALL(STATUS, hop_compile, (EXE_OUT, FN, COMPILE_OPTIONS)) \
     CALL(NOTHING, hop_exe_free, (NULL)) \
+    CALL(STATUS, hop_exe_refresh, (EXE)) \
+    CALL(STATUS, hop_exe_kept, (KEPT_OUT, EXE)) \
     CALL(STATUS, hop_explain, (TEXT_OUT, FN, &(hop_compile_options){ .portable = 1 }, FORM)) \
     CALL(STATUS, hop_emit, (TEXT_OUT, FN, KIND, EMIT_OPTIONS)) \
     CALL(STATUS, hop_run, (EXE, TENSORS, COUNT, TENSOR_OUT, COUNT)) \

@@ -892,8 +892,8 @@ int hop_custom_at(hop_place at, hop_val *results, int n_results, const hop_custo
 
 /* A body under a regime. It means its body; `kind` says what else holds for it, and transforms keep it: a
  * gradient's forward and backward, tangents and lanes are regions of the same kind with the same attributes.
- * Kinds that hop does not know are legal. attributes: "bits = 8, mode = \"even\"", names and values (strings in
- * quotes, numbers, true, false, lists of them in brackets); NULL: none. */
+ * Kinds that hop does not know are legal. attributes: "bits = 8, mode = \"even\"", names and values (strings
+ * in quotes, numbers, true, false, lists of them in brackets); NULL: none. */
 typedef struct hop_region_spec {
     const char *kind;
     const char *attributes;
@@ -1071,12 +1071,31 @@ typedef struct hop_compile_options {
      */
     int (*confirm)(void *ctx);
     void *confirm_ctx;
+    /* Parameters whose arguments are most often the same tensors with the same content from run to run,
+     * weights for example: "w, b". Regions of the kind `once` must be made of these alone: their results are
+     * computed at the first run and kept, and computed again when such an argument is another tensor or was
+     * written to. Writes by hop's calls are seen, and each hop_data counts as one: whoever writes through a
+     * pointer that he has kept asks for it again. Borrowed memory, and memory given to others by DLPack as
+     * long as they have it, counts as changed at every run, unless hop_exe_refresh is used. */
+    const char *constant;
 } hop_compile_options;
 /* options NULL: defaults. The executable owns all it needs; f may be freed. A program for which LLVM would
  * need more memory than there is fails with HOP_NOMEM; HOP_COMPILE_MEMORY in the environment, "500M", says
  * how much it may take. */
 hop_status hop_compile(hop_exe **out, hop_fn *f, const hop_compile_options *options);
 void hop_exe_free(hop_exe *exe);
+/* What the executable keeps from constant arguments is computed anew by the next run. From the first call on
+ * the caller says by it when memory has changed that hop cannot watch, borrowed or given to others: it counts
+ * as unchanged until the next call. Safe beside runs on other threads. */
+hop_status hop_exe_refresh(hop_exe *exe);
+typedef struct hop_kept {
+    uint64_t values; /* how many a run leaves */
+    uint64_t bytes;  /* of those that are there now */
+    uint64_t made;   /* how often they were computed */
+    uint64_t reserved[5];
+} hop_kept;
+/* What it keeps of regions of the kind `once`. */
+hop_status hop_exe_kept(hop_kept *out, hop_exe *exe);
 
 /* What hop_compile does with f: passes, loop nests, what is stored and copied and why, memory, code, times.
  * form "short" or NULL; "all": every stored value and, of a gradient, what it keeps; "json": all of it, for

@@ -206,7 +206,15 @@ static void check_donated(const struct call *c)
 
 /* ---- begin and end ---- */
 
-void call_free(void *call)
+/* Content that was written, or partly so. */
+static void note_writes(const struct call *c)
+{
+    for (uint32_t i = 0; i < c->map->n_visible; i++) tensor_written(tensor_of(c->out[i]));
+    for (uint32_t k = 0; k < c->map->n_results; k++)
+        if (c->map->updates[k] != HOP_NONE) tensor_written(tensor_of(c->in[c->map->updates[k]]));
+}
+
+static void call_free(void *call)
 {
     struct call *c = call;
     for (uint32_t p = 0; p < c->map->n_params; p++)
@@ -215,6 +223,15 @@ void call_free(void *call)
         if (!c->given[k]) tensor_free(c->results[k]);
     if (c->block != c->small)
         hop_free(c->spare ? __atomic_exchange_n(c->spare, c->block, __ATOMIC_ACQ_REL) : c->block);
+}
+
+static void call_failed(void *call)
+{
+    const struct call *c = call;
+    note_writes(c);
+    for (uint32_t p = 0; c->donated && p < c->map->n_params; p++)
+        if (c->donated[p]) tensor_written(tensor_of(c->in[p]));
+    call_free(call);
 }
 
 static size_t call_bytes(const struct result_map *map)
@@ -254,7 +271,7 @@ void begin_call(struct call *c, int n_in, int n_out)
     c->owned = (bool *)(c->args + n);
     c->given = c->owned + map->n_params;
     memset(c->args, 0, n * (sizeof *c->args + sizeof *c->owned));
-    hop_cleanup_push(call_free, c);
+    hop_cleanup_push(call_failed, c);
     if (c->donated) check_donated(c);
     c->meet = any_meet(c);
     if (c->meet) check_writes(c);
@@ -318,6 +335,7 @@ void end_call(struct call *c)
             else *to = hand_over(c, k);
         }
     hop_cleanup_pop(c);
+    note_writes(c);
     if (c->donated && !c->keep) drop_donated(c);
     call_free(c);
 }

@@ -30,7 +30,6 @@ struct call {
 /* Throws; on success end_call, or a throw, frees what it made. */
 void begin_call(struct call *c, int n_in, int n_out);
 void end_call(struct call *c);
-void call_free(void *c);
 /* Why argument p, which the program writes, must be copied first; NULL: it need not. Without an arena the
  * text may be "". */
 const char *copy_reason(const struct call *c, uint32_t p, struct arena *arena);

@@ -143,6 +143,7 @@ static void do_run(void *args)
     set_call(&c, &e->map, a);
     set_memory(&c, e, o);
     begin_call(&c, a->n_in, a->n_out);
+    how.given = (struct tensor *const *)c.in; /* a handle is the tensor itself */
     exe_run(e->e, c.args, o ? o->dims : NULL, c.results, &how);
     end_call(&c);
 }
@@ -267,6 +268,12 @@ static void drop_results(void *results)
     for (int i = 0; i < r->n; i++) tensor_free(r->list[i]);
 }
 
+static void overwrite(struct tensor *to, const struct tensor *from)
+{
+    tensor_copy_elements(to, from);
+    tensor_written(to);
+}
+
 /* What the body gave, to the caller: everything is made and checked before anything is handed out. */
 static void hand_out_results(struct capture *c, const struct eager_args *a, const hop_val *out)
 {
@@ -286,7 +293,7 @@ static void hand_out_results(struct capture *c, const struct eager_args *a, cons
         made.list[i] = NULL;
     }
     for (int i = 0; i < a->n_out; i++)
-        if (made.list[i]) tensor_copy_elements(tensor_of(a->out[i]), made.list[i]);
+        if (made.list[i]) overwrite(tensor_of(a->out[i]), made.list[i]);
     hop_cleanup_pop(&made);
     drop_results(&made);
 }
@@ -313,8 +320,7 @@ static void run_eagerly(struct capture *c, void *args)
     if (status) hop_throw((hop_status)status, "the body returned %d", status);
     hand_out_results(c, a, out);
     for (int i = 0; i < a->n_in; i++)
-        if (mut[i])
-            tensor_copy_elements(tensor_of(a->in[i]), c->variables.data[variable_index(c, in[i])].now);
+        if (mut[i]) overwrite(tensor_of(a->in[i]), c->variables.data[variable_index(c, in[i])].now);
 }
 
 int hop_eager_at(hop_place at, const char *params, hop_body body, void *env, hop_tensor *const *in, int n_in,

@@ -25,12 +25,13 @@ static uint32_t passes_without(const char *text)
     return mask;
 }
 
-/* Parameters named in the text. */
-static uint8_t *donated_params(struct arena *a, struct hop_fn *f, const char *text)
+/* Parameters named in the text, none of which a run updates: `why` not. */
+static uint8_t *named_params(struct arena *a, struct hop_fn *f, const char *option, const char *text,
+                             const char *why)
 {
     const struct fn *g = module_fn(f->shared->m, f->fn);
-    uint8_t *donated = ARENA_ZNEW(a, uint8_t, g->n_params);
-    struct cursor c = { .text = text, .p = text, .what = "the donated parameters" };
+    uint8_t *named = ARENA_ZNEW(a, uint8_t, g->n_params);
+    struct cursor c = { .text = text, .p = text, .what = arena_printf(a, "the parameters of %s", option) };
     const char *word;
     size_t length;
     cursor_space(&c);
@@ -45,14 +46,14 @@ static uint8_t *donated_params(struct arena *a, struct hop_fn *f, const char *te
             if (strlen(name) == length && !memcmp(name, word, length)) break;
         }
         int shown = (int)HOP_MIN(length, 100u);
-        if (tried == g->n_params) hop_throw(HOP_INVALID, "donate: there is no parameter '%.*s'", shown, word);
+        if (tried == g->n_params)
+            hop_throw(HOP_INVALID, "%s: there is no parameter '%.*s'", option, shown, word);
         for (uint32_t k = 0; k < f->map.n_results; k++)
             if (f->map.updates[k] == p)
-                hop_throw(HOP_INVALID, "donate: the parameter '%.*s' is updated: it stays the caller's",
-                          shown, word);
-        donated[p] = 1;
+                hop_throw(HOP_INVALID, "%s: the parameter '%.*s' is updated: %s", option, shown, word, why);
+        named[p] = 1;
     }
-    return donated;
+    return named;
 }
 
 /* Which argument's memory each result should take: updates their own, others that of a donated argument of
@@ -97,7 +98,13 @@ static void begin_compilation(struct compilation *c, hop_fn *f, const char *what
     hop_cleanup_push(module_changed, c->f->shared);
     c->watch_before = watch_begin(&c->watch);
     hop_cleanup_push(arena_free, &c->arena);
-    if (o->donate) c->donated = donated_params(&c->arena, c->f, o->donate);
+    if (o->donate) c->donated = named_params(&c->arena, c->f, "donate", o->donate, "it stays the caller's");
+    if (o->constant)
+        c->options.constant.params = named_params(&c->arena, c->f, "constant", o->constant, "it changes");
+    for (uint32_t p = 0; o->constant && c->donated && p < c->f->map.n_params; p++)
+        if (c->donated[p] && c->options.constant.params[p])
+            hop_throw(HOP_INVALID, "constant: the parameter '%.100s' is donated: each run has another tensor",
+                      fn_param_name(c->f->shared->m, module_fn(c->f->shared->m, c->f->fn), p));
     c->options.over = wanted_memory(&c->arena, c->f, c->donated);
 }
 
@@ -174,6 +181,37 @@ hop_status hop_compile(hop_exe **out, hop_fn *f, const hop_compile_options *opti
 void hop_exe_free(hop_exe *exe)
 {
     if (exe && exe->magic == EXE_MAGIC) exe_drop(exe);
+}
+
+struct kept_args {
+    hop_kept *out;
+    hop_exe *exe;
+};
+
+static void do_refresh(void *args)
+{
+    const struct kept_args *a = args;
+    exe_refresh(check_exe(a->exe)->e);
+}
+
+hop_status hop_exe_refresh(hop_exe *exe)
+{
+    struct kept_args a = { NULL, exe };
+    return api_edge(do_refresh, &a);
+}
+
+static void do_kept(void *args)
+{
+    const struct kept_args *a = args;
+    check_place(a->out, "kept");
+    struct exe_kept kept = exe_kept(check_exe(a->exe)->e);
+    *a->out = (hop_kept){ .values = kept.values, .bytes = kept.bytes, .made = kept.runs };
+}
+
+hop_status hop_exe_kept(hop_kept *out, hop_exe *exe)
+{
+    struct kept_args a = { out, exe };
+    return api_edge(do_kept, &a);
 }
 
 /* ---- explanations ---- */
@@ -293,7 +331,9 @@ static void emit_c(struct compilation *c, const hop_emit_options *o, bool header
 {
     const struct result_map *map = &c->f->map;
     struct text other = { .arena = &c->arena };
-    struct c99_options options = { .name = o->name, .capacity = o->capacity };
+    struct c99_options options = { .name = o->name,
+                                   .capacity = o->capacity,
+                                   .constant = c->options.constant };
     if (o->results) options.results = names_of(c, "results", o->results, map->n_results, map->updates);
     if (o->params) options.params = names_of(c, "parameters", o->params, map->n_params, NULL);
     if (o->constants) options.constants = constants_of(c, o->constants);

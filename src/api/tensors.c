@@ -208,6 +208,7 @@ static void fill(void *args)
     if (!same) hop_throw(HOP_INVALID, "fill: the tensors have different types");
     struct tensor *row_major = tensor_contiguous(from); /* the two may overlap */
     tensor_copy_elements(to, row_major);
+    tensor_written(to);
     tensor_free(row_major);
 }
 
@@ -222,7 +223,11 @@ void hop_tensor_free(hop_tensor *t) { tensor_free_handle(t); }
 
 /* ---- questions ---- */
 
-void *hop_data(const hop_tensor *t) { return t ? tensor_of(t)->data : NULL; }
+void *hop_data(const hop_tensor *t)
+{
+    tensor_written(tensor_of(t));
+    return t ? tensor_of(t)->data : NULL;
+}
 const char *hop_tensor_dtype(const hop_tensor *t) { return t ? dtype_info[tensor_of(t)->dtype].name : ""; }
 int hop_tensor_rank(const hop_tensor *t) { return t ? tensor_of(t)->rank : -1; }
 

@@ -21,9 +21,9 @@ static void add_call(void *ctx, const char *name, struct tensor *const *args, ui
 static void run_compiled(struct module *m, uint32_t fn, const struct way *how, struct tensor *const *args,
                          const int64_t *dims, struct outcome *out)
 {
-    struct compile_options options = { .passes = how->passes,
-                                       .threads = how->threads,
-                                       .backend = how->backend };
+    struct compile_options options = {
+        .passes = how->passes, .threads = how->threads, .backend = how->backend, .constant = { .all = true }
+    };
     struct exe *e = exe_compile(m, fn, &options, NULL);
     hop_cleanup_push(exe_free, e);
     exe_run(e, args, dims, out->results,
@@ -77,9 +77,11 @@ static void run_in_place(struct module *m, uint32_t fn, const struct way *how, s
                          const int64_t *dims, struct outcome *out)
 {
     struct private_args *p = private_new(m, fn, args);
-    struct compile_options options = {
-        .passes = how->passes, .threads = how->threads, .backend = how->backend, .over = p->over
-    };
+    struct compile_options options = { .passes = how->passes,
+                                       .threads = how->threads,
+                                       .backend = how->backend,
+                                       .over = p->over,
+                                       .constant = { .all = true } };
     struct exe *e = exe_compile(m, fn, &options, NULL);
     hop_cleanup_push(exe_free, e);
     exe_run(e, p->args, dims, out->results,

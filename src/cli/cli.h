@@ -41,6 +41,7 @@ enum option_id {
     O_CAPACITY,
     O_MARKDOWN,
     O_NO_CACHE,
+    O_CONSTANT,
     O_COUNT
 };
 #define O_BIT(o) ((uint64_t)1 << (o))
@@ -51,7 +52,7 @@ struct options {
     uint32_t without; /* switches that are off */
     enum pass after;  /* with O_AFTER */
     uint32_t threads, jobs, capacity;
-    const char *fn, *wrt, *in_axes;
+    const char *fn, *wrt, *in_axes, *constant;
     const struct backend *backend;           /* NULL: not said */
     vec(const char *) inputs, dims, outputs; /* "x=[1, 2]", "T=4", "y=y.npy" or "all.npz" */
     vec(const char *) files;                 /* or names: what is not an option */
@@ -95,6 +96,8 @@ uint32_t program_transformed(struct options *o, struct module *m, uint32_t fn); 
 const char *result_name(struct arena *a, const struct module *m, const struct fn *f, uint32_t r);
 /* Explicit dim parameters from --dim, in symbol order. NULL when the function has none. */
 int64_t *program_dims(struct options *o, const struct module *m, const struct fn *f);
+/* Parameters of --constant. */
+struct once_marks program_constants(struct options *o, const struct module *m, const struct fn *f);
 /* Arguments from --in; throws naming a parameter that is not given. */
 struct tensor **program_inputs(struct options *o, struct module *m, const struct fn *f);
 

@@ -50,6 +50,13 @@ uint32_t program_jvp(struct options *o, struct module *m, uint32_t fn)
     return named_after(m, fn, jvp_of(m, fn, param_mask(&o->bag.arena, m, f, o->wrt)), "jvp");
 }
 
+struct once_marks program_constants(struct options *o, const struct module *m, const struct fn *f)
+{
+    struct once_marks marks = { 0 };
+    if (o->constant) marks.params = (const uint8_t *)param_mask(&o->bag.arena, m, f, o->constant);
+    return marks;
+}
+
 /* "none" (-1) or a number, for parameter p. */
 static int axis_parse(const struct module *m, const struct fn *f, uint32_t p, const char *text, size_t length)
 {

@@ -169,7 +169,8 @@ static int run_function(struct options *o, struct module *m, uint32_t fn)
                                                        .strict = option_on(o, O_STRICT) },
                                            .threads = o->threads,
                                            .backend = o->backend,
-                                           .no_cache = option_on(o, O_NO_CACHE) };
+                                           .no_cache = option_on(o, O_NO_CACHE),
+                                           .constant = program_constants(o, m, f) };
         double start = now_ms();
         j.exe = compile_or_not(o, m, fn, &options);
         compile_ms = now_ms() - start;

@@ -29,7 +29,7 @@ static bool has(const char *const *names, uint32_t n, const char *name)
 /* What the text gives a function besides its own name. */
 static bool takes_derived(const struct c99_unit *unit, const char *name)
 {
-    static const char *const endings[] = { "_workspace", "_call", "_bytes" };
+    static const char *const endings[] = { "_workspace", "_call", "_bytes", "_init" };
     size_t n = strlen(name);
     for (uint32_t i = 0; i < unit->names.len; i++)
         for (size_t k = 0; k < HOP_COUNT(endings); k++) {
@@ -121,7 +121,7 @@ static const char *function_name(struct c99 *e, const char *wanted)
     const char *base = identifier(e->arena, wanted, "function");
     if (begins_reserved(base) || c99_is_library_name(base)) base = arena_printf(e->arena, "x_%s", base);
     const char *name = unique(e, base, "function");
-    for (uint32_t k = 2; takes_derived(e->unit, name); k++)
+    for (uint32_t k = 2; !e->o->derived && takes_derived(e->unit, name); k++)
         name = unique(e, arena_printf(e->arena, "%s_n%u", base, k), "function");
     vec_push(e->unit->arena, &e->unit->names, name);
     return name;
@@ -328,9 +328,11 @@ static void put_prototype(struct c99 *e)
 {
     struct text *out = &e->unit->prototypes;
     const struct fn *f = e->f;
-    text_str(out, "\n/* @");
-    c99_put_comment(out, module_text(e->p->m, (e->o->original ? e->o->original : f)->name));
+    const char *program = module_text(e->p->m, (e->o->original ? e->o->original : f)->name);
+    text_add(out, "\n/* %s", e->o->derived ? e->name : "@");
+    if (!e->o->derived) c99_put_comment(out, program);
     text_add(out, "%s\n", e->p->strict ? ", strict numbers" : "");
+    if (e->o->remark) text_add(out, " * %s\n", e->o->remark);
     for (uint32_t p = 0; p < f->n_params; p++) {
         if (constant_param(e, p)) continue;
         put_type_note(e, out, e->param_name[p], value_type(f, p));
@@ -908,18 +910,68 @@ void c99_finish(struct c99_unit *unit, const char *header_name, struct text *sou
              shared_types, prototypes.data ? prototypes.data : "");
 }
 
+static const char *add_function(struct c99_unit *unit, struct module *m, uint32_t fn,
+                                const struct pass_options *passes, const struct c99_options *o)
+{
+    struct lp *p = lower_and_plan(m, fn, passes);
+    hop_cleanup_push(lp_free, p);
+    const char *name = c99_add(unit, p, o);
+    hop_cleanup_pop(p);
+    lp_free(p);
+    return name;
+}
+
+/* The function, and the one that makes what it is given of its constants. */
+static void add_split(struct c99_unit *unit, struct module *m, const struct once_split *split,
+                      const struct pass_options *passes, struct c99_options *o)
+{
+    struct arena *a = unit->arena;
+    const struct fn *init = module_fn(m, split->init), *whole = module_fn(m, split->main);
+    uint32_t n = whole->n_params, n_own = n - split->n_kept;
+    const struct tensor **constants = ARENA_ZNEW(a, const struct tensor *, n);
+    const struct tensor **inputs = ARENA_ZNEW(a, const struct tensor *, init->n_params);
+    const char **params = ARENA_ZNEW(a, const char *, n), **kept = ARENA_ZNEW(a, const char *, split->n_kept);
+    const char **read = ARENA_ZNEW(a, const char *, init->n_params);
+    for (uint32_t p = 0; p < n; p++) {
+        if (p < n_own && o->constants) constants[p] = o->constants[p];
+        params[p] = p < n_own && o->params ? o->params[p] : fn_param_name(m, whole, p);
+    }
+    for (uint32_t k = 0; k < split->n_kept; k++) kept[k] = params[n_own + k];
+    for (uint32_t i = 0; i < split->n_inputs; i++) {
+        inputs[i] = constants[split->inputs[i]];
+        read[i] = params[split->inputs[i]];
+    }
+    o->constants = constants;
+    o->params = params;
+    const char *wanted = o->name ? o->name : module_text(m, o->original->name);
+    o->remark = arena_printf(a, "Its last parameters are what %.100s_init writes.", wanted);
+    const char *name = add_function(unit, m, split->main, passes, o);
+    struct c99_options first = {
+        .name = arena_printf(a, "%s_init", name),
+        .results = kept,
+        .params = read,
+        .constants = inputs,
+        .capacity = o->capacity,
+        .derived = true,
+        .remark =
+            arena_printf(a,
+                         "What %s is given of its constants: once before its first call, and again when "
+                         "one of them has changed.",
+                         name)
+    };
+    add_function(unit, m, split->init, passes, &first);
+}
+
 void c99_function(struct module *m, uint32_t fn, const struct pass_options *passes,
                   const struct c99_options *o, const char *header_name, struct text *source,
                   struct text *header)
 {
     struct c99_unit unit;
     struct c99_options options = *o;
-    struct lp *p = lower_and_plan(m, fn, passes);
-    hop_cleanup_push(lp_free, p);
+    struct once_split split;
     options.original = module_fn(m, fn);
     c99_begin(&unit, source->arena, &c99_own_dialect);
-    c99_add(&unit, p, &options);
+    if (once_split(source->arena, m, fn, &o->constant, &split)) add_split(&unit, m, &split, passes, &options);
+    else add_function(&unit, m, fn, passes, &options);
     c99_finish(&unit, header_name, source, header);
-    hop_cleanup_pop(p);
-    lp_free(p);
 }

@@ -5,6 +5,7 @@
 #define HOP_C99_H
 
 #include "loop/lower.h"
+#include "transform/once.h"
 
 struct c99_options {
     const char *name;          /* of the C function; NULL: the function's */
@@ -15,8 +16,13 @@ struct c99_options {
     /* Per parameter NULL, or what it is: the function has it as a constant of its own, row-major. NULL: none
      * of them. */
     const struct tensor *const *constants;
-    int64_t capacity; /* > 0: a growing buffer has room for this many elements, in fixed memory; 0: it comes
-                         from the caller's allocator */
+    /* c99_function: parameters of which `once` regions are computed, by a function of their own, NAME_init,
+     * whose results are further parameters of the function. */
+    struct once_marks constant;
+    bool derived;       /* its name belongs to another function of the unit */
+    const char *remark; /* a line for the comment above its declaration; NULL: none */
+    int64_t capacity;   /* > 0: a growing buffer has room for this many elements, in fixed memory; 0: it comes
+                           from the caller's allocator */
     bool adapter; /* also write `NAME_call`, which takes everything through arrays (struct c99_adapter below)
                    */
 };

@@ -54,7 +54,7 @@ struct call_saved {
     bool recompute;
 };
 
-void call_vjp_forward(struct vjp_forward *v, uint32_t body, bool recompute)
+void call_vjp_forward(struct vjp_forward *v, uint32_t body, bool recompute, const struct attr *attrs)
 {
     struct builder *b = v->copy->b;
     struct node_in in = copier_node_in(v->copy, v->n);
@@ -64,7 +64,7 @@ void call_vjp_forward(struct vjp_forward *v, uint32_t body, bool recompute)
     *saved = (struct call_saved){ h, ARENA_NEW(&b->arena, val, h->n_residuals), r->dims,
                                   node_region(v->f, v->n, 0)->n_dims, recompute || h->guarded };
     struct region_in forward = { h->forward, r->operands, r->n_operands, saved->dims };
-    val first = call(b, v->n->op, in.attrs, forward, saved->n_dims, HOP_NONE);
+    val first = call(b, v->n->op, attrs ? attrs : in.attrs, forward, saved->n_dims, HOP_NONE);
     val extra = first + v->n->n_results;
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
     for (uint32_t k = v->n->n_results; k < module_fn(b->m, h->forward)->n_results; k++)
@@ -102,7 +102,7 @@ void call_vjp(struct vjp *v, const struct attr *attrs)
         if (h->ct_param[p]) v->out[p] = next++;
 }
 
-void call_jvp(struct jvp *j)
+void call_jvp(struct jvp *j, const struct attr *attrs)
 {
     struct builder *b = j->b;
     struct node_in in = copier_node_in(j->copy, j->n);
@@ -117,7 +117,7 @@ void call_jvp(struct jvp *j)
     }
     uint32_t fn = jvp_function(b->m, in.regions[0].fn, active, found);
     struct region_in region = { fn, operands, total, in.regions[0].dims };
-    val first = call(b, j->n->op, in.attrs, region, node_region(j->f, j->n, 0)->n_dims, HOP_NONE);
+    val first = call(b, j->n->op, attrs, region, node_region(j->f, j->n, 0)->n_dims, HOP_NONE);
     val next = first + j->n->n_results;
     for (uint32_t k = 0; k < j->n->n_results; k++) {
         j->results[k] = first + k;

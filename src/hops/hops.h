@@ -80,15 +80,23 @@ static inline struct tensor *eval_new_stack(const struct eval *e, uint32_t k, in
     return tensor_new((enum dtype)t.dtype, t.rank, dims);
 }
 
-/* Columns of rows whose one region runs once on its own operands (calls.c): its results are theirs; sizes that
- * only the body knows become symbols that the node binds. */
+/* Columns of rows whose one region runs once on its own operands (calls.c): its results are theirs; sizes
+ * that only the body knows become symbols that the node binds. */
 void call_infer(struct infer *in);
 void call_eval(struct eval *e);
-/* body: the region's, or one like it; recompute: it keeps the operands only. */
-void call_vjp_forward(struct vjp_forward *v, uint32_t body, bool recompute);
+/* body: the region's, or one like it; recompute: it keeps the operands only; attrs: of the node over the
+ * forward half, NULL: as the node has them */
+void call_vjp_forward(struct vjp_forward *v, uint32_t body, bool recompute, const struct attr *attrs);
 void call_vjp(struct vjp *v, const struct attr *attrs); /* attrs: of the node over the backward */
-void call_jvp(struct jvp *j);
+void call_jvp(struct jvp *j, const struct attr *attrs);
 void call_batch(struct batch *v);
+
+/* Regions that are computed once (region_once.c): parts of the rules of region. */
+void once_infer(const struct infer *in);
+enum once region_once(const struct module *m, const struct fn *f, const struct node *n);
+/* Attributes of what a derivative makes of a region: those of any other kind as they are. */
+const struct attr *once_derived(struct builder *b, const struct attr *attrs);
+void once_jvp(struct jvp *j);
 
 /* ---- transforms ---- */
 

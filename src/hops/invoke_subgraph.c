@@ -5,10 +5,11 @@
 static void invoke_vjp_forward(struct vjp_forward *v)
 {
     bool recompute = node_attr(v->f, v->n, INVOKE_RECOMPUTE)->kind != ATTR_ABSENT;
-    call_vjp_forward(v, node_region(v->f, v->n, 0)->fn, recompute);
+    call_vjp_forward(v, node_region(v->f, v->n, 0)->fn, recompute, NULL);
 }
 
 static void invoke_vjp(struct vjp *v) { call_vjp(v, NULL); }
+static void invoke_jvp(struct jvp *j) { call_jvp(j, j->attrs); }
 
 static const struct op_sample invoke_samples[] = {
     { "hop 1\nfn @half(%x: f64[n]) -> (f64[n]) {\n"
@@ -42,7 +43,7 @@ const struct op_row row_invoke_subgraph = {
     .eval = call_eval,
     .vjp = invoke_vjp,
     .vjp_forward = invoke_vjp_forward,
-    .jvp = call_jvp,
+    .jvp = invoke_jvp,
     .batch = call_batch,
     HOP_SAMPLES(invoke_samples),
     .lower = &invoke_lower,

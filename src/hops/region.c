@@ -91,6 +91,7 @@ static void region_infer(struct infer *in)
         infer_error(in, "inline: strict numbers end where the region ends, so it is not inlined");
     if (kind != KIND_OTHER) check_switch(in, "inline");
     if (kind == KIND_HINTS) check_hints(in);
+    once_infer(in);
     call_infer(in);
 }
 
@@ -186,10 +187,21 @@ static void eval_rule(void *e) { call_eval(e); }
 static void vjp_forward_rule(void *arg)
 {
     struct vjp_forward *v = arg;
-    call_vjp_forward(v, scheduled_body(v->copy->b->m, v->f, v->n), false);
+    struct node_in in = copier_node_in(v->copy, v->n);
+    call_vjp_forward(v, scheduled_body(v->copy->b->m, v->f, v->n), false,
+                     once_derived(v->copy->b, in.attrs));
 }
-static void vjp_rule(void *v) { call_vjp(v, ((struct vjp *)v)->attrs); }
-static void jvp_rule(void *j) { call_jvp(j); }
+static void vjp_rule(void *arg)
+{
+    struct vjp *v = arg;
+    call_vjp(v, once_derived(v->b, v->attrs));
+}
+static void jvp_rule(void *arg)
+{
+    struct jvp *j = arg;
+    call_jvp(j, once_derived(j->b, j->attrs));
+    if (region_once(j->b->m, j->f, j->n) != ONCE_NO) once_jvp(j);
+}
 static void batch_rule(void *v) { call_batch(v); }
 
 static void region_eval(struct eval *e) { within(e->m, e->f, e->n, eval_rule, e); }
@@ -305,6 +317,15 @@ static const struct op_sample region_samples[] = {
       "  return %a, %b\n"
       "}\n",
       NULL },
+    { "fn @sample(%w: f64[2, 3], %x: f64[2]) -> (f64[3]) {\n"
+      "  %u = region {kind = \"once\"} with(%v = %w) {\n"
+      "    %r = tanh(%v)\n"
+      "    yield(%r)\n"
+      "  }\n"
+      "  %y = matmul(%x, %u)\n"
+      "  return %y\n"
+      "}\n",
+      NULL },
 };
 
 static const struct attr_spec region_attrs[REGION_ATTRS] = {
@@ -331,5 +352,6 @@ const struct op_row row_region = {
     HOP_SAMPLES(region_samples),
     .rewrite = region_rewrite,
     .strict = region_strict,
+    .once = region_once,
     .lower = &region_lower,
 };

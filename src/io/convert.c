@@ -226,6 +226,7 @@ struct tensor *io_tensor(const struct io_where *w, struct io_file *f, const stru
     bool transposed = a->fortran && long_dims > 1, swapped = a->swapped && size > 1;
     if (!transposed && !swapped && (uintptr_t)data % size == 0) {
         struct tensor *t = tensor_borrow(a->dtype, a->rank, a->dims, f->data + a->offset, io_file_free, f);
+        t->own = true; /* a private mapping */
         io_file_ref(f);
         return t;
     }

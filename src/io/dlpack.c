@@ -90,20 +90,26 @@ static struct dlpack_array array_of(const struct tensor *t)
     return a;
 }
 
+static void end_lending(void *tensor)
+{
+    tensor_take_back(tensor);
+    tensor_free(tensor);
+}
+
 /* The reference is counted once nothing can fail any more. */
 struct DLManagedTensor *dlpack_export(struct tensor *t)
 {
     struct dlpack_array a = array_of(t);
-    struct DLManagedTensor *m = dlpack_describe(&a, tensor_free, t);
-    tensor_ref(t);
+    struct DLManagedTensor *m = dlpack_describe(&a, end_lending, t);
+    tensor_lend(tensor_ref(t));
     return m;
 }
 
 struct DLManagedTensorVersioned *dlpack_export_versioned(struct tensor *t)
 {
     struct dlpack_array a = array_of(t);
-    struct DLManagedTensorVersioned *m = dlpack_describe_versioned(&a, tensor_free, t);
-    tensor_ref(t);
+    struct DLManagedTensorVersioned *m = dlpack_describe_versioned(&a, end_lending, t);
+    tensor_lend(tensor_ref(t));
     return m;
 }
 

@@ -369,8 +369,7 @@ void builder_require(struct builder *b, dim a, dim c, const char *what)
 
 static void copy_attr_list(struct module *m, struct attr *a)
 {
-    if (attr_is_list(a))
-        a->list = arena_copy(&m->arena, a->list, a->n * sizeof *a->list);
+    if (attr_is_list(a)) a->list = arena_copy(&m->arena, a->list, a->n * sizeof *a->list);
 }
 
 /* The nodes of a composite in its place. Its results are new values, one behind the other, like those of any
@@ -574,6 +573,7 @@ static val make_node(struct builder *b, const struct node_in *in)
     bind_fresh_symbols(b, &d.infer);
     const struct node *n = append_node(b, &d);
     note_check(b, n);
+    b->m->has_once |= d.row->once != NULL;
     b->effects |= d.effects;
     b->n_last_results = n->n_results;
     return n->n_results ? n->results : VAL_NONE;
@@ -610,8 +610,7 @@ static void settle_symbols(struct fn *f, const struct module *m)
 static uint64_t hash_attr(const struct attr *a)
 {
     uint64_t h = hash_mix(a->kind, a->n);
-    if (attr_is_list(a))
-        return a->n ? hash_mix(h, hash_bytes(a->list, a->n * sizeof *a->list, 1)) : h;
+    if (attr_is_list(a)) return a->n ? hash_mix(h, hash_bytes(a->list, a->n * sizeof *a->list, 1)) : h;
     return a->kind == ATTR_ABSENT ? h : hash_mix(h, (uint64_t)a->i);
 }
 
@@ -644,8 +643,7 @@ static uint64_t structural_hash(const struct fn *f)
 static bool attr_equal(const struct attr *a, const struct attr *b)
 {
     if (a->kind != b->kind || a->n != b->n) return false;
-    if (attr_is_list(a))
-        return !a->n || !memcmp(a->list, b->list, a->n * sizeof *a->list);
+    if (attr_is_list(a)) return !a->n || !memcmp(a->list, b->list, a->n * sizeof *a->list);
     return a->kind == ATTR_ABSENT || a->i == b->i; /* reals are compared by their bits */
 }
 

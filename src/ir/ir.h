@@ -302,6 +302,7 @@ struct module {
     vec(struct memo_entry) memo_entries;
     /* Switches (transform/simplify.h) that are off in transforms of this module: a bit each. */
     uint32_t without;
+    bool has_once; /* it has nodes that may be computed once (op_row.once) */
     /* What the gradient being made keeps, and the one made last (transform.h). */
     struct saved_list *saved_now, *saved_last;
 };

@@ -53,18 +53,25 @@ void named_read(struct module *m, struct lexer *lx, struct arena *arena, struct 
 {
     struct token at = lx->tok;
     if (at.kind != TOKEN_WORD) lexer_expected(lx, "the name of an attribute");
-    uint32_t name = module_string(m, at.text, at.len), n = to->kind == ATTR_ABSENT ? 0 : to->n, k = 0;
+    uint32_t name = module_string(m, at.text, at.len);
     lexer_next(lx);
     lexer_expect(lx, '=', "'='");
     uint32_t value = read_value(m, lx, arena);
-    uint32_t *list = ARENA_NEW(arena, uint32_t, n + 2);
-    while (k < n && strcmp(module_text(m, to->list[k]), module_text(m, name)) < 0) k += 2;
-    if (k < n && to->list[k] == name)
+    if (named_value(m, to, module_text(m, name)))
         lexer_error(lx, at, "attribute '%s' is given twice", module_text(m, name));
-    for (uint32_t i = 0; i < n; i++) list[i < k ? i : i + 2] = to->list[i];
+    *to = named_with(m, to, name, value, arena);
+}
+
+struct attr named_with(const struct module *m, const struct attr *a, uint32_t name, uint32_t value,
+                       struct arena *arena)
+{
+    uint32_t n = a->kind == ATTR_ABSENT ? 0 : a->n, k = 0;
+    uint32_t *list = ARENA_NEW(arena, uint32_t, n + 2);
+    while (k < n && strcmp(module_text(m, a->list[k]), module_text(m, name)) < 0) k += 2;
+    for (uint32_t i = 0; i < n; i++) list[i < k ? i : i + 2] = a->list[i];
     list[k] = name;
     list[k + 1] = value;
-    *to = (struct attr){ .kind = ATTR_NAMED, .n = n + 2, .list = list };
+    return (struct attr){ .kind = ATTR_NAMED, .n = n + 2, .list = list };
 }
 
 struct attr named_parse(struct module *m, const char *what, const char *text, struct arena *arena)

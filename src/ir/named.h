@@ -11,6 +11,9 @@
 void named_read(struct module *m, struct lexer *lx, struct arena *arena, struct attr *to);
 /* "bits = 8, mode = \"even\"", as `what` in messages; absent for NULL and for nothing. */
 struct attr named_parse(struct module *m, const char *what, const char *text, struct arena *arena);
+/* The list with one more, which it does not have; name and value: strings of the module. */
+struct attr named_with(const struct module *m, const struct attr *a, uint32_t name, uint32_t value,
+                       struct arena *arena);
 void named_print(const struct module *m, const struct attr *a, struct text *out);
 
 /* What a name is given, as text; NULL: nothing. */

@@ -284,6 +284,13 @@ enum autocast {
     AUTOCAST_KEEP    /* operands as promotion leaves them */
 };
 
+/* What is asked of a node whose results could be computed once and kept, from constants alone. */
+enum once {
+    ONCE_NO,
+    ONCE_IF_CONSTANT, /* where it is made of constants; otherwise it is done at every run */
+    ONCE_OR_ERROR     /* the same, but where it is not made of constants that is an error */
+};
+
 struct range;    /* transform/ranges.h */
 struct range_in; /* transform/ranges.h */
 struct fold;     /* transform/fold.h */
@@ -327,6 +334,8 @@ struct op_row {
     uint8_t autocast; /* enum autocast */
     /* the bodies of a node have strict numbers, whatever those of the program are; NULL: never */
     bool (*strict)(const struct module *m, const struct fn *f, const struct node *n);
+    /* whether an executable keeps its results; of a row that runs its one body on the body's own operands */
+    enum once (*once)(const struct module *m, const struct fn *f, const struct node *n);
     /* a loop that asks before each step whether there is one: puts one of as many steps, counted before the
      * first, in its place (as `rewrite` does). values: ranges of f's values; stacked: rows it stacks may be
      * fewer than before, which are zeros */

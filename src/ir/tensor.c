@@ -41,6 +41,7 @@ struct tensor *tensor_new(enum dtype dtype, uint32_t rank, const int64_t *dims)
     size_t block;
     struct tensor *t = memory_take(sizeof *t + TENSOR_ALIGN + (size_t)count * dtype_info[dtype].size, &block);
     fill_header(t, dtype, rank, dims, count);
+    t->own = true;
     t->block = block;
     t->data = (void *)(((uintptr_t)(t + 1) + TENSOR_ALIGN - 1) & ~(uintptr_t)(TENSOR_ALIGN - 1));
     return t;
@@ -120,6 +121,42 @@ struct tensor *tensor_ref(struct tensor *t)
 {
     __atomic_fetch_add(&t->refs, 1, __ATOMIC_RELAXED);
     return t;
+}
+
+/* ---- what was kept of a tensor ---- */
+
+static struct tensor *owner_of(struct tensor *t)
+{
+    while (t->release == tensor_free) t = t->release_ctx;
+    return t;
+}
+
+uint64_t tensor_stamp(struct tensor *t)
+{
+    static _Atomic uint64_t last;
+    struct tensor *o = owner_of(t);
+    if (!o->own || __atomic_load_n(&o->lent, __ATOMIC_RELAXED)) return 0;
+    uint64_t stamp = __atomic_load_n(&o->stamp, __ATOMIC_RELAXED);
+    if (stamp) return stamp;
+    uint64_t fresh = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+    bool first = __atomic_compare_exchange_n(&o->stamp, &stamp, fresh, false, __ATOMIC_RELAXED,
+                                             __ATOMIC_RELAXED);
+    return first ? fresh : stamp;
+}
+
+void tensor_written(struct tensor *t)
+{
+    if (!t) return;
+    struct tensor *o = owner_of(t);
+    if (__atomic_load_n(&o->stamp, __ATOMIC_RELAXED)) __atomic_store_n(&o->stamp, 0, __ATOMIC_RELAXED);
+}
+
+void tensor_lend(struct tensor *t) { __atomic_fetch_add(&owner_of(t)->lent, 1, __ATOMIC_RELAXED); }
+
+void tensor_take_back(struct tensor *t)
+{
+    tensor_written(t);
+    __atomic_fetch_sub(&owner_of(t)->lent, 1, __ATOMIC_RELAXED);
 }
 
 static void (*_Atomic watch)(const void *tensor);

@@ -8,6 +8,7 @@
 struct tensor {
     int32_t refs;
     uint8_t dtype, rank;
+    bool own; /* nobody writes to its memory but through tensors of it */
     int64_t dims[MAX_RANK];
     int64_t count;              /* elements */
     void *data;                 /* 64-byte aligned in the same block, or borrowed */
@@ -16,6 +17,10 @@ struct tensor {
     size_t block; /* bytes of the block when it is large enough to be kept for reuse, else 0 */
     /* In elements, of a tensor at the API's edge that is not row-major; NULL everywhere else. */
     const int64_t *strides;
+    /* What tensor_stamp says of the memory that it owns, 0: nobody has asked since the last write; and to how
+     * many others that memory is lent, who may write to it unseen. */
+    uint64_t stamp;
+    int32_t lent;
 };
 /* Not cleared; throws when it is too large. */
 struct tensor *tensor_new(enum dtype dtype, uint32_t rank, const int64_t *dims);
@@ -32,6 +37,14 @@ void tensor_free(void *t); /* drops one reference; accepts NULL */
 /* The same for handles of the API, which may be used after they were freed: in debug builds that is noticed.
  */
 void tensor_free_handle(void *t);
+/* A number for the elements as they are now, which no other tensor of the process and no other content of
+ * this memory ever has: a write takes it away. A view of a tensor has that of the tensor. 0: the memory is
+ * borrowed or lent, and somebody may write to it unseen. */
+uint64_t tensor_stamp(struct tensor *t);
+void tensor_written(struct tensor *t); /* its elements changed, or may have; accepts NULL */
+/* Others may write to its memory from now on, until it is taken back. */
+void tensor_lend(struct tensor *t);
+void tensor_take_back(struct tensor *t);
 void tensor_watch(void (*gone)(const void *tensor)); /* called when the last reference goes; NULL: nobody */
 
 #endif

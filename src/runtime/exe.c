@@ -170,6 +170,7 @@ void exe_free(void *exe)
     struct exe *e = exe;
     if (!e) return;
     for (uint32_t i = 0; i < SPARE_RUNS; i++) run_free(atomic_load(&e->spare[i]));
+    once_free(e->once);
     launch_constants_free(e);
     if (e->code) code_free(e->code);
     else e->backend->unload(&e->program);
@@ -392,18 +393,16 @@ static struct exe *from_code(struct code *code, struct module *m, uint32_t fn, c
     return made;
 }
 
-struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_options *options,
-                        struct compile_report *report)
+/* A program that keeps nothing from run to run. */
+static struct exe *compile_one(struct module *m, uint32_t fn, const struct compile_options *o,
+                               struct compile_report *report)
 {
-    static const struct compile_options defaults;
-    const struct compile_options *o = options ? options : &defaults;
     uint32_t threads = 1;
     if (choice_on(&o->passes, CHOICE_parallel)) threads = o->threads ? o->threads : pool_cores();
     enum code_origin origin = CODE_COMPILED;
     struct cache_key key = { 0 };
     struct exe *e = NULL;
     double clock = now_ms();
-    if (report) memset(report, 0, sizeof *report);
 
     hop_cleanup_push(cache_key_free, &key);
     cache_key_make(&key, m, fn, o, threads == 1);
@@ -421,6 +420,43 @@ struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_opti
     if (origin == CODE_COMPILED && counted) cache_missed();
     hop_cleanup_pop(&key);
     cache_key_free(&key);
+    return e;
+}
+
+/* Equal functions are one: its parameters may be called as those of another. */
+static void name_inputs(struct exe *init, const struct module *m, const struct fn *f,
+                        const struct once_split *split)
+{
+    for (uint32_t i = 0; i < split->n_inputs; i++)
+        init->header->values[i].name = copy_string(init->m, m, f->values[split->inputs[i]].name);
+}
+
+struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_options *options,
+                        struct compile_report *report)
+{
+    static const struct compile_options defaults;
+    const struct compile_options *o = options ? options : &defaults;
+    struct arena arena = { 0 };
+    struct once_split split;
+    if (report) memset(report, 0, sizeof *report);
+    hop_cleanup_push(arena_free, &arena);
+    bool keeps = once_split(&arena, m, fn, &o->constant, &split);
+    struct exe *e = compile_one(m, keeps ? split.main : fn, o, report);
+    if (keeps) {
+        struct compile_options plain = *o;
+        plain.over = NULL;
+        plain.keep_lp = false;
+        plain.keep_ir_text = false;
+        plain.keep_machine_text = false;
+        plain.passes.report = NULL;
+        hop_cleanup_push(exe_free, e);
+        struct exe *init = compile_one(m, split.init, &plain, NULL);
+        name_inputs(init, m, module_fn(m, fn), &split);
+        e->once = once_new(init, &split);
+        hop_cleanup_pop(e);
+    }
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
     return e;
 }
 

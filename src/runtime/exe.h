@@ -5,6 +5,7 @@
 #include "emit/backend.h"
 #include "ir/table.h"
 #include "loop/lp.h"
+#include "transform/once.h"
 #include "transform/simplify.h"
 
 struct compile_options {
@@ -15,6 +16,7 @@ struct compile_options {
     const uint32_t *over;          /* as lower_function takes it */
     bool no_cache;                 /* compile, whatever the cache holds, and keep nothing */
     const struct backend *backend; /* NULL: the default one */
+    struct once_marks constant;    /* parameters from which `once` regions may be computed */
 };
 /* What explain shows. */
 struct compile_report {
@@ -30,7 +32,10 @@ struct compile_report {
     char *ir_text, *machine_text; /* malloc'ed when asked for */
 };
 struct exe;
-/* Takes nothing from the module after it returns: the executable owns its copies of constants and types.
+/* Where the function has regions that are computed once, the executable has two programs: one makes what it
+ * keeps, at the first run and whenever a constant argument is another tensor or was written to; the other
+ * takes that as further arguments.
+ * Takes nothing from the module after it returns: the executable owns its copies of constants and types.
  * Where the thread has a watch (hop_watch_set), code is generated on a thread of its own, which a cancelled
  * call leaves behind. */
 struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_options *o,
@@ -57,12 +62,27 @@ struct exe_call {
     size_t workspace_bytes;
     void (*callback)(void *ctx, const char *name, struct tensor *const *args, uint32_t n);
     void *callback_ctx;
+    /* The caller's own tensors, of which some arguments may be copies: by these it is known whether a
+     * constant has changed. NULL: the arguments. */
+    struct tensor *const *given;
 };
 /* Bytes that temporaries need for arguments of these shapes; also makes the next run find all else it needs,
  * so that it allocates nothing. */
 size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *dims);
 void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, struct tensor **results,
              const struct exe_call *call);
+/* What is kept from constant arguments is made anew at the next run; from then on memory that is borrowed or
+ * lent counts as unchanged until the next call of this. */
+void exe_refresh(struct exe *e);
+/* What is kept at the moment. */
+struct exe_kept {
+    uint32_t values; /* that are kept once there has been a run */
+    uint64_t bytes;  /* of those that are there */
+    uint64_t runs;   /* how often they were made */
+};
+struct exe_kept exe_kept(struct exe *e);
+/* The program that makes what is kept, NULL: nothing is. */
+const struct fn *exe_init(const struct exe *e, const struct module **m);
 /* Is the default back end there? If not, hop_message() says why. */
 bool exe_available(void);
 /* Can it be loaded, as far as one sees without doing so? A program in the cache does not need it loaded. */

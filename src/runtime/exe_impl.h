@@ -22,6 +22,7 @@ struct bound_buffer { /* an argument or a result and the buffer it lies in */
 };
 struct run;
 struct code;
+struct keeper;
 struct exe {
     struct arena arena; /* everything below */
     struct module *m; /* holds the header's types and names, nothing else; never changes after compilation */
@@ -49,8 +50,20 @@ struct exe {
     uint32_t n_sites;
     struct lp_update *updates; /* results that may take an argument's memory */
     uint32_t n_updates;
+    struct keeper *once; /* what it keeps from run to run; NULL: nothing */
     struct run *_Atomic spare[SPARE_RUNS];
 };
+
+/* ---- what is kept (once.c) ---- */
+
+/* Takes over `init`, also when it throws. */
+struct keeper *once_new(struct exe *init, const struct once_split *split);
+void once_free(struct keeper *o); /* accepts NULL */
+uint32_t once_count(const struct keeper *o);
+/* Makes what is kept where it is not there or a constant has changed, and gives a reference to each; args are
+ * row-major or not. Safe from any thread. */
+void once_values(struct keeper *o, struct tensor *const *args, const struct exe_call *call,
+                 struct tensor **values);
 
 void run_free(struct run *r); /* accepts NULL */
 

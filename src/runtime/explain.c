@@ -110,6 +110,39 @@ static void cache_text(struct text *out, const struct explanation *e)
     else text_add(out, "cache: %s (%s)\n", found, where);
 }
 
+/* ---- what is computed once ---- */
+
+static const char *once_type(struct text *like, const struct module *m, const struct fn *f, type_id t)
+{
+    struct text out = { .arena = like->arena };
+    type_print(m, f->symbols, t, &out);
+    return out.data;
+}
+
+static const char *once_bytes(struct text *like, const struct module *m, const struct fn *f, type_id t)
+{
+    struct text out = { .arena = like->arena };
+    struct module *own = (struct module *)m; /* the executable's; nobody else has it yet */
+    dim bytes = dim_mul(own, type_elements(own, t), dtype_info[type_get(m, t).dtype].size);
+    dim_print(m, f->symbols, bytes, &out);
+    return out.data;
+}
+
+static void once_text(struct text *out, const struct explanation *e)
+{
+    const struct module *m;
+    const struct fn *f = exe_init(e->exe, &m);
+    if (!f) return;
+    text_add(out, "kept from run to run: %u\n", f->n_results);
+    for (uint32_t k = 0; k < f->n_results; k++) {
+        type_id t = value_type(f, f->results[k]);
+        text_add(out, "  %-16s %s bytes\n", once_type(out, m, f, t), once_bytes(out, m, f, t));
+    }
+    text_str(out, "  computed at the first run and when one of these changes:");
+    for (uint32_t p = 0; p < f->n_params; p++) text_add(out, "%s %%%s", p ? "," : "", fn_param_name(m, f, p));
+    text_str(out, "\n");
+}
+
 /* ---- text ---- */
 
 static void passes_text(struct text *out, const struct explanation *e)
@@ -257,6 +290,7 @@ static void explain_text(struct text *out, const struct explanation *e)
         kept_text(out, e->m, o->kept, 0);
         if (!o->kept->values.len && !o->kept->inside.len) text_str(out, "  nothing\n");
     }
+    once_text(out, e);
     passes_text(out, e);
     if (e->p) {
         text_add(out, "nests: %u\n", e->p->n_nests);
@@ -372,6 +406,22 @@ static void stored_json(struct text *out, const struct lp *p)
     text_str(out, "]");
 }
 
+static void once_json(struct text *out, const struct explanation *e)
+{
+    const struct module *m;
+    const struct fn *f = exe_init(e->exe, &m);
+    if (!f) return;
+    json_begin(out, "once");
+    for (uint32_t k = 0; k < f->n_results; k++) {
+        type_id t = value_type(f, f->results[k]);
+        json_begin_entry(out);
+        json_field(out, "type", once_type(out, m, f, t));
+        json_field(out, "bytes", once_bytes(out, m, f, t));
+        text_str(out, "}");
+    }
+    text_str(out, "]");
+}
+
 static void shared_json(struct text *out, const struct lp *p)
 {
     json_begin(out, "shared");
@@ -418,6 +468,7 @@ static void explain_json(struct text *out, const struct explanation *e)
         json_key(out, "kept");
         kept_json(out, e->m, e->o->kept);
     }
+    once_json(out, e);
     json_begin(out, "passes");
     for (uint32_t i = 0; i < e->passes.len; i++) {
         const struct pass_note *n = &e->passes.data[i];

@@ -30,6 +30,8 @@ struct run {
     bool sized;                      /* both hold, and all temporaries have their places */
     struct tensor **fresh;           /* per result: made by this run and not yet handed out */
     struct grown *grown;             /* per BUF_DYN */
+    struct tensor **args;            /* with what is kept behind the caller's arguments; NULL: nothing is */
+    uint32_t n_given;                /* how many of them are the caller's */
     void *block;                     /* the arena's, not aligned */
     int64_t block_bytes;
     bool borrowed; /* temporaries lie in a caller's workspace: their places must be found again */
@@ -222,6 +224,7 @@ static struct run *run_new(struct exe *e)
                   f->n_results * (sizeof(struct tensor *) + sizeof(struct shape_view)) +
                   e->n_dyn * sizeof(struct grown) +
                   ((size_t)f->n_params + f->n_results) * MAX_RANK * sizeof(int64_t);
+    if (e->once) size += f->n_params * sizeof(struct tensor *);
     struct run *r = hop_calloc(1, size);
     r->e = e;
     r->buffers = (void **)(r + 1);
@@ -235,6 +238,10 @@ static struct run *run_new(struct exe *e)
     for (uint32_t i = 0; i < f->n_params + f->n_results; i++) {
         r->views[i].dims = dims;
         dims += MAX_RANK;
+    }
+    if (e->once) {
+        r->args = (struct tensor **)dims;
+        r->n_given = f->n_params - once_count(e->once);
     }
     r->rt = (struct hop_rt){
         .asked = rt_asked,
@@ -275,6 +282,10 @@ static void run_return(void *run)
     for (uint32_t i = 0; i < e->header->n_results; i++) {
         tensor_free(r->fresh[i]);
         r->fresh[i] = NULL;
+    }
+    for (uint32_t i = r->n_given; r->args && i < e->header->n_params; i++) {
+        tensor_free(r->args[i]);
+        r->args[i] = NULL;
     }
     for (uint32_t i = 0; i < e->n_dyn; i++) {
         r->buffers[e->dyn[i].buffer] = NULL;
@@ -413,6 +424,7 @@ static void take_grown(struct run *r, struct tensor *const *results)
             continue;
         }
         r->fresh[k] = tensor_borrow((enum dtype)v->dtype, v->rank, v->dims, g->data, hop_free, g->block);
+        r->fresh[k]->own = true;
         *g = (struct grown){ 0 };
     }
 }
@@ -466,10 +478,21 @@ static void size_run(struct run *r, struct tensor *const *args, const int64_t *d
     for (uint32_t i = 0; i < e->n_results; i++) view_result(r, e->results[i].index);
 }
 
+/* The program's arguments: the caller's, and what is kept. */
+static struct tensor *const *all_arguments(struct run *r, struct tensor *const *args,
+                                           const struct exe_call *call)
+{
+    if (!r->args) return args;
+    if (r->n_given) memcpy(r->args, args, r->n_given * sizeof *args);
+    once_values(r->e->once, args, call, r->args + r->n_given);
+    return r->args;
+}
+
 size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *dims)
 {
     struct run *r = run_take(e);
     hop_cleanup_push(run_return, r);
+    args = all_arguments(r, args, NULL);
     size_run(r, args, dims);
     r->sized = false;
     size_t bytes = (size_t)place_slots(r) + ARENA_ALIGN;
@@ -483,6 +506,7 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
 {
     struct run *r = run_take(e);
     hop_cleanup_push(run_return, r);
+    args = all_arguments(r, args, call);
     size_run(r, args, dims);
     place_temporaries(r, call);
     r->sized = !dims;
