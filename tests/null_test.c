@@ -356,6 +356,12 @@ SPEC(hop_switch_spec, .index = values(), .branches = choose(4) ? branch_list : N
 SPEC(hop_call_spec, .body = bodies(), .in = value_list(), .n_in = counts(), .recompute = integers())
 SPEC(hop_region_spec, .kind = texts(), .attributes = texts(), .body = bodies(), .in = value_list(),
      .n_in = counts())
+static int leaves_body(void *user, const hop_attributes *attributes, const hop_fn *body, hop_fn **out)
+{
+    (void)user, (void)attributes;
+    *out = hop_fn_ref((hop_fn *)body);
+    return 0;
+}
 static hop_fn *functions(void) { return choose(2) ? now.f : NULL; }
 static const int operand_list[] = { 0, 1, 2, 7, -1, 3, 0, 0 };
 SPEC(hop_custom_spec, .body = functions(), .forward = functions(), .backward = functions(),
@@ -618,6 +624,15 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_call_at, (AT, RESULTS, COUNT, CALL_SPEC)) \
     CALL(STATUS, hop_call_fn_at, (AT, RESULTS, COUNT, FN, VALUES, COUNT)) \
     CALL(STATUS, hop_region_at, (AT, RESULTS, COUNT, REGION_SPEC)) \
+    CALL(STATUS, hop_region_register, \
+         (registered(TEXT), TEXT, CHOOSE((const hop_region_fn[]){ NULL, leaves_body }), NULL, NULL)) \
+    CALL(STATUS, hop_region_unregister, (TEXT)) \
+    CALL(INTEGER, hop_region_changes, ()) \
+    CALL(CHARS, hop_attributes_text, (NULL)) \
+    CALL(CHARS, hop_attribute, (NULL, TEXT)) \
+    CALL(INTEGER, hop_attribute_int, (NULL, TEXT, NULL)) \
+    CALL(INTEGER, hop_attribute_real, (NULL, TEXT, NULL)) \
+    CALL(CHARS, hop_attribute_string, (NULL, TEXT)) \
     CALL(STATUS, hop_custom_at, (AT, RESULTS, COUNT, CUSTOM_SPEC)) \
     CALL(MADE, hop_variable_at, (AT, VALUE)) \
     CALL(MADE, hop_assignable_at, (AT, VALUE)) \
@@ -819,7 +834,10 @@ static void end_round(void)
 {
     now.random = 0;
     hop_debug_track(0);
-    while (n_registered) hop_callback_unregister(names_registered[--n_registered]);
+    while (n_registered) {
+        hop_region_unregister(names_registered[n_registered - 1]);
+        hop_callback_unregister(names_registered[--n_registered]);
+    }
     hop_cache_directory("off");
     hop_cache_clear();
     for (int i = 0; i < 4; i++) hop_tensor_free(now.tensors[i]), now.tensors[i] = NULL;

@@ -270,6 +270,120 @@ static void test_hints(void)
     hop_fn_free(grad);
 }
 
+/* ---- rewritings ---- */
+
+struct scaling {
+    const hop_fn *body;
+    double by;
+    int calls, released;
+    const char *params; /* of what it gives; NULL: as many f64[] as the body has */
+    int fails;
+};
+
+static int scaled_body(void *env, const hop_val *in, hop_val *out)
+{
+    const struct scaling *s = env;
+    int n = hop_fn_results(s->body);
+    if (hop_call_fn(out, n, s->body, in, hop_fn_params(s->body))) return 1;
+    for (int k = 0; k < n; k++) out[k] = hop_mul(out[k], hop_scalar(s->by));
+    return 0;
+}
+
+/* What the body gives, times the attribute `by`. */
+static int scales(void *user, const hop_attributes *attributes, const hop_fn *body, hop_fn **out)
+{
+    struct scaling *s = user;
+    char params[256] = "";
+    s->calls++;
+    s->body = body;
+    if (s->fails) return hop_fail("it does not feel like it");
+    if (!hop_attribute_real(attributes, "by", &s->by)) {
+        *out = hop_fn_ref((hop_fn *)body);
+        return 0;
+    }
+    for (int i = 0; i < hop_fn_params(body); i++) {
+        size_t n = strlen(params);
+        snprintf(params + n, sizeof params - n, "%sp%d: f64[]", i ? ", " : "", i);
+    }
+    return hop_capture(out, s->params ? s->params : params, hop_fn_results(body), scaled_body, s);
+}
+
+static void was_released(void *user) { ((struct scaling *)user)->released++; }
+
+static double run_value(hop_fn *f, double x)
+{
+    hop_tensor *in = NULL, *out = NULL;
+    hop_exe *exe = NULL;
+    double found = NAN;
+    CLAIM(!hop_tensor_new(&in, "f64[]") && !hop_compile(&exe, f, NULL), "%s", hop_message());
+    memcpy(hop_data(in), &x, sizeof x);
+    CLAIM(!hop_run(exe, &in, 1, &out, 1), "%s", hop_message());
+    if (out) memcpy(&found, hop_data(out), sizeof found);
+    hop_exe_free(exe);
+    hop_tensor_free(in);
+    hop_tensor_free(out);
+    return found;
+}
+
+static void test_rewriting(void)
+{
+    struct scaling s = { 0 }, other = { 0 };
+    hop_fn *f = captured("scaled", "by = 10.0"), *plain = captured("scaled", NULL), *grad = NULL;
+    CLAIM(value_of(f, 2) == 8 && run_value(f, 2) == 8, "without a rewriting it is its body");
+    uint64_t before = hop_region_changes();
+    CLAIM(!hop_region_register("scaled", "1", scales, &s, was_released), "%s", hop_message());
+    CLAIM(hop_region_changes() != before, "whoever keeps programs sees that there is one");
+    CLAIM(!hop_grad(&grad, f, "x") && !s.calls, "it runs after the transforms: %s", hop_message());
+    CLAIM(value_of(f, 2) == 80 && run_value(f, 2) == 80, "interpreted and compiled: %g", value_of(f, 2));
+    CLAIM(value_of(grad, 2) == 120 && run_value(grad, 2) == 120, "the backward is rewritten as well: %g",
+          value_of(grad, 2));
+    CLAIM(value_of(plain, 2) == 8, "it may leave a body as it is");
+    CLAIM(strstr(hop_fn_text(f), "region {kind = \"scaled\", by = 10.0}"), "the text shows what was written");
+    CLAIM(!hop_region_register("scaled", "2", scales, &other, NULL) && s.released == 1,
+          "another one in its place");
+    CLAIM(run_value(f, 2) == 80 && other.calls > 0, "which is asked");
+    CLAIM(!hop_region_unregister("scaled"), "%s", hop_message());
+    CLAIM(hop_region_unregister("scaled") == HOP_INVALID && strstr(hop_message(), "no rewriting of 'scaled'"),
+          "%s", hop_message());
+    CLAIM(value_of(f, 2) == 8 && run_value(f, 2) == 8, "and without it the body again");
+    hop_fn_free(f);
+    hop_fn_free(plain);
+    hop_fn_free(grad);
+}
+
+static void test_wrong_rewriting(void)
+{
+    static const struct {
+        const char *params;
+        int fails;
+        const char *says;
+    } all[] = {
+        { NULL, 1, ": it does not feel like it" },
+        { "p0: f64[], p1: f64[]", 0, "gives a function of 2 parameters, expected 1, those of the body" },
+        { "p0: f32[]", 0, "whose parameter 0 has type f32[], expected f64[]" },
+        { "p0: f64[3]", 0, "failed: tests/region_test.c:" },
+        { "p0: nonsense", 0, "region: the rewriting of kind 'scaled' failed: " },
+    };
+    hop_fn *f = captured("scaled", "by = 2.0");
+    hop_tensor *x = NULL, *out = NULL;
+    hop_exe *exe = NULL;
+    CLAIM(!hop_tensor_new(&x, "f64[]"), "%s", hop_message());
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct scaling s = { .params = all[i].params, .fails = all[i].fails };
+        CLAIM(!hop_region_register("scaled", NULL, scales, &s, NULL), "%s", hop_message());
+        CLAIM(hop_compile(&exe, f, NULL) && strstr(hop_message(), all[i].says) &&
+                  strstr(hop_message(), "region_test.c:"),
+              "expected '%s', found '%s'", all[i].says, hop_message());
+        CLAIM(hop_interpret(f, &x, 1, &out, 1) && strstr(hop_message(), all[i].says), "%s", hop_message());
+        CLAIM(!hop_region_unregister("scaled"), "%s", hop_message());
+    }
+    CLAIM(hop_region_register(NULL, NULL, scales, NULL, NULL) == HOP_INVALID, "a kind has a name");
+    CLAIM(hop_region_register("scaled", NULL, NULL, NULL, NULL) == HOP_INVALID, "there is a function");
+    CLAIM(hop_region_unregister(NULL) == HOP_INVALID, "nothing is registered under nothing");
+    hop_tensor_free(x);
+    hop_fn_free(f);
+}
+
 /* ---- what cannot be ---- */
 
 static void test_wrong(void)
@@ -321,6 +435,8 @@ int main(void)
     test_named();
     test_numbers();
     test_hints();
+    test_rewriting();
+    test_wrong_rewriting();
     test_wrong();
     return tests_end();
 }

@@ -77,6 +77,10 @@ struct hop_exe {
 /* Runs body(args) at the edge of the library. */
 hop_status api_edge(void (*body)(void *args), void *args);
 
+/* The function with what the rewritings of its regions make of them (regions.c). versions: of those that were
+ * used. The module is locked. */
+uint32_t regions_rewritten(struct module *m, uint32_t fn, uint64_t *versions);
+
 /* Throws when there is no place for a result. */
 void check_place(const void *out, const char *what);
 /* All throw. The handle is NULL or a live one; a freed one is found in debug builds. */

@@ -94,7 +94,9 @@ static void do_interpret(void *args)
     module_lock(f->shared);
     hop_cleanup_push(unlock_module, f->shared);
     const struct hop_watch *before = watch_begin(&watch);
-    interp_run(&interp, f->fn, c.args, o ? o->dims : NULL, c.results);
+    uint64_t versions;
+    uint32_t fn = regions_rewritten(f->shared->m, f->fn, &versions);
+    interp_run(&interp, fn, c.args, o ? o->dims : NULL, c.results);
     own_results(&c);
     watch_end(before);
     hop_cleanup_pop(f->shared);

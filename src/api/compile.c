@@ -75,6 +75,7 @@ static uint32_t *wanted_memory(struct arena *a, struct hop_fn *f, const uint8_t 
 /* A request under way: the module is locked and may change, and somebody may end it. */
 struct compilation {
     struct hop_fn *f;
+    uint32_t fn; /* f with its regions rewritten */
     struct arena arena;     /* the lists of the options */
     const uint8_t *donated; /* per parameter; NULL: none */
     struct compile_options options;
@@ -106,6 +107,7 @@ static void begin_compilation(struct compilation *c, hop_fn *f, const char *what
             hop_throw(HOP_INVALID, "constant: the parameter '%.100s' is donated: each run has another tensor",
                       fn_param_name(c->f->shared->m, module_fn(c->f->shared->m, c->f->fn), p));
     c->options.over = wanted_memory(&c->arena, c->f, c->donated);
+    c->fn = regions_rewritten(c->f->shared->m, c->f->fn, &c->options.rewritings);
 }
 
 static void end_compilation(struct compilation *c)
@@ -163,7 +165,7 @@ static void do_compile(void *args)
     begin_compilation(&c, a->f, "compile", a->options);
     copy_map(&e->arena, &c.f->map, &e->map);
     if (c.donated) e->donated = arena_copy(&e->arena, c.donated, e->map.n_params);
-    e->e = exe_compile(c.f->shared->m, c.f->fn, &c.options, NULL);
+    e->e = exe_compile(c.f->shared->m, c.fn, &c.options, NULL);
     note_memory(e);
     end_compilation(&c);
     hop_cleanup_pop(e);
@@ -235,7 +237,7 @@ static void do_explain(void *args)
     begin_compilation(&c, a->f, "explain", a->options);
     fn_name(c.f);
     struct text out = { .arena = &c.arena };
-    explain_function(c.f->shared->m, c.f->fn,
+    explain_function(c.f->shared->m, c.fn,
                      &(struct explain_options){
                          .compile = c.options, .kept = c.f->kept, .saved = all, .json = json },
                      &out);
@@ -340,7 +342,7 @@ static void emit_c(struct compilation *c, const hop_emit_options *o, bool header
     if (o->capacity < 0 || o->capacity > INT32_MAX)
         hop_throw(HOP_INVALID, "emit: capacity: expected a number of elements, found %lld",
                   (long long)o->capacity);
-    c99_function(c->f->shared->m, c->f->fn, &c->options.passes, &options, o->header, header ? &other : out,
+    c99_function(c->f->shared->m, c->fn, &c->options.passes, &options, o->header, header ? &other : out,
                  header ? out : &other);
     free_constants(c, options.constants);
 }
@@ -348,7 +350,7 @@ static void emit_c(struct compilation *c, const hop_emit_options *o, bool header
 static void emit_loops(struct compilation *c, const hop_emit_options *o, struct text *out)
 {
     HOP_UNUSED(o);
-    struct lp *p = lower_and_plan(c->f->shared->m, c->f->fn, &c->options.passes);
+    struct lp *p = lower_and_plan(c->f->shared->m, c->fn, &c->options.passes);
     hop_cleanup_push(lp_free, p);
     lp_print(p, out);
     hop_cleanup_pop(p);
@@ -362,7 +364,7 @@ static void emit_native(struct compilation *c, bool machine, struct text *out)
     c->options.keep_ir_text = !machine;
     c->options.keep_machine_text = machine;
     hop_cleanup_push(free_texts, &report);
-    exe_free(exe_compile(c->f->shared->m, c->f->fn, &c->options, &report));
+    exe_free(exe_compile(c->f->shared->m, c->fn, &c->options, &report));
     const char *made = machine ? report.machine_text : report.ir_text;
     text_str(out, made ? made : "");
     hop_cleanup_pop(&report);

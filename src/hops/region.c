@@ -166,9 +166,8 @@ static const char *name_of(struct module *m, const struct attr *attrs)
 static void within(struct module *m, const struct fn *f, const struct node *n, void (*rule)(void *arg),
                    void *arg)
 {
-    const char *name = name_of(m, attrs_of(f, n));
     struct hop_catch caught;
-    if (!name) {
+    if (!named_value(m, attrs_of(f, n) + REGION_NAMED, "name")) {
         rule(arg);
         return;
     }
@@ -180,6 +179,8 @@ static void within(struct module *m, const struct fn *f, const struct node *n, v
     hop_status status = hop_caught();
     char found[2048];
     snprintf(found, sizeof found, "%s", hop_message());
+    const char *name = name_of(m, attrs_of(f, n));
+    if (!name) hop_rethrow(status);
     hop_throw(status, "%s\n  in the region '%s'", found, name);
 }
 

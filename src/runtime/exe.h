@@ -14,6 +14,7 @@ struct compile_options {
     bool keep_lp;               /* keep the loop program and the texts below for explain */
     bool keep_ir_text, keep_machine_text;
     const uint32_t *over;          /* as lower_function takes it */
+    uint64_t rewritings;           /* versions of what rewrote it before: a part of the cache's key */
     bool no_cache;                 /* compile, whatever the cache holds, and keep nothing */
     const struct backend *backend; /* NULL: the default one */
     struct once_marks constant;    /* parameters from which `once` regions may be computed */
