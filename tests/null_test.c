@@ -671,6 +671,7 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_grad, (FN_OUT, FN, TEXT)) \
     CALL(STATUS, hop_value_and_grad, (FN_OUT, FN, TEXT)) \
     CALL(STATUS, hop_vjp, (FN_OUT, FN, TEXT)) \
+    CALL(STATUS, hop_linear_transpose, (FN_OUT, FN, TEXT)) \
     CALL(STATUS, hop_jvp, (FN_OUT, FN, TEXT)) \
     CALL(STATUS, hop_vjp_halves, (FN_OUT, SECOND_OUT, FN, TEXT)) \
     CALL(STATUS, hop_jvp_halves, (FN_OUT, SECOND_OUT, FN, TEXT)) \

@@ -170,7 +170,8 @@ typedef struct hop_param {
     const char *type;    /* "f32[T, 3]", "mut f32[T]"; NULL: that of like */
     hop_val like;        /* a value of the capture around, or of one around that */
     const char *without; /* axes of it that are left out, "0"; NULL: none */
-    void *reserved[2];
+    const char *over;    /* the size of one more leading axis, "B"; NULL: there is none */
+    void *reserved[1];
 } hop_param;
 /* name: of the function, with sizes that it declares, "loss[T in 1..4096]"; NULL: none. The rest is
  * hop_capture's. */
@@ -872,7 +873,8 @@ int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *
  *   backward  (saved…, cotangent of each float result…) -> (cotangent of each input in `gives`…); cotangents
  *             that are zero come as zeros
  *   jvp       (inputs…, tangent of each float input…) -> (results…, tangent of each float result…)
- *   batch     (inputs, each with one more leading dim…) -> (results, each with that dim…)
+ *   batch     (inputs, each with one more leading dim…) -> (results, each with that dim…); the last n_closed
+ *             inputs come as they are
  * With a backward alone the jvp is its transpose (it must be linear in the cotangents), or, with
  * tangent_of_body, the derivative of the body. With a jvp alone the gradient is its transpose. */
 typedef struct hop_custom_spec {
@@ -882,9 +884,14 @@ typedef struct hop_custom_spec {
     const int *gives; /* numbers of float inputs, ascending; NULL: all of them */
     int n_gives;
     /* So many of the last inputs are what the body uses from outside, without rules of their own: where one
-     * of them is differentiated, the rules are wrong, and that is an error. */
+     * of them is differentiated, or differs from lane to lane, rules about that are wrong, and that is an
+     * error. */
     int n_closed;
     int tangent_of_body;
+    /* backward takes an i32[] between what is saved and the cotangents: bit k says whether there is a
+     * cotangent for float result k (of the first 31; those that are missing come as zeros). */
+    int asks;
+    int no_derivatives; /* to differentiate it is an error */
     void *reserved[4];
 } hop_custom_spec;
 #define hop_custom(...) hop_custom_at(HOP_HERE, __VA_ARGS__)
@@ -1050,6 +1057,9 @@ hop_status hop_vjp(hop_fn **out, hop_fn *f,
                    const char *wrt); /* (x…, cotangent of each float y…) -> (y…, cotangent of each wrt…) */
 hop_status hop_jvp(hop_fn **out, hop_fn *f,
                    const char *wrt); /* (x…, tangent of each wrt…) -> (y…, tangent of each float y…) */
+/* Of a function that is linear in wrt, which is checked: (x…, cotangent of each float y…) -> (cotangent of
+ * each wrt…). What is given for wrt itself is not read. */
+hop_status hop_linear_transpose(hop_fn **out, hop_fn *f, const char *wrt);
 /* Differentiated in two halves: forward (x…) -> (y…, residual…) runs f and gives what else the second half
  * reads (as little as a minimum cut finds; see hop_keep); backward (x…, y…, residual…, cotangent of each
  * float y…) -> (cotangent of each wrt…); linear (x…, y…, residual…, tangent of each wrt…) -> (tangent of each

@@ -2,23 +2,28 @@
 `custom`: the function's program, and those of its rules, which are captured with it. Outside of captures the
 function is called as it is."""
 
-__all__ = ["custom_gradient", "custom_jvp", "custom_vjp"]
+__all__ = [
+    "SymbolicZero", "custom_gradient", "custom_jvp", "custom_vjp", "custom_vmap", "linear_transpose",
+]  # fmt: skip
 
+import collections
 import functools
 import inspect
 import threading
 import types
 
-from . import _arguments, _core, _effects, tree
+from . import _arguments, _core, _dtypes, _effects, tree
 from ._arguments import place, twins
 from ._errors import InvalidError
 from ._objects import Ruled
-from ._ops import zeros_like
+from ._jax import ShapeDtypeStruct
+from ._ops import broadcast_to, zeros, zeros_like
+from ._sizes import parts_of_text
 from ._trace import (
-    array_leaf, arrays_of_results, called, check_constants, check_same_tree, function_name, given_leaves, label,
-    marked, raw_leaves, recorded, type_text,
+    apply, array_leaf, arrays_of_results, called, capture, check_constants, check_same_tree, function_name,
+    given_leaves, label, marked, raw_leaves, recorded, type_text,
 )  # fmt: skip
-from ._transforms import with_zero_numbers
+from ._transforms import by_argument, directions, for_leaf, with_zero_numbers
 
 
 # ---- functions with rules ----
@@ -81,8 +86,8 @@ def _positional(what, fun, args, named):
     bound.apply_defaults()
     if bound.kwargs:
         raise InvalidError(
-            f"{place()}{what}: {called('the function', fun)}: its argument {next(iter(bound.kwargs))!r} can be "
-            "given by name alone, and rules get arguments by position"
+            f"{place()}{what}: {called('the function', fun)}: its argument {next(iter(bound.kwargs))!r} can "
+            "be given by name alone, and rules get arguments by position"
         )
     return bound.args
 
@@ -119,24 +124,73 @@ class custom_vjp(_WithRules):
             raise _arguments.wrong("custom_vjp: tangent", '"transpose" or "body"', tangent)
         self._tangent = tangent
 
-    def defvjp(self, fwd, bwd):
+    def defvjp(self, fwd, bwd, symbolic_zeros=False, optimize_remat=False):
         """Gives the rules: fwd(*args) -> (result, needs), bwd(needs, cotangent) -> cotangents of the
-        arguments."""
-        self._rules["vjp"] = (
-            _arguments.function("defvjp: fwd", fwd), _arguments.function("defvjp: bwd", bwd),
-        )  # fmt: skip
+        arguments.
+
+        With symbolic_zeros bwd gets a hop.SymbolicZero for a result that nothing depends on, where there are
+        at most three results that are floats (else zeros, as without it); fwd gets objects with attributes
+        value and perturbed, which is True for every float, differentiated or not. optimize_remat changes
+        nothing: it is taken because JAX's programs give it."""
+        rules = _arguments.function("defvjp: fwd", fwd), _arguments.function("defvjp: bwd", bwd)
+        _arguments.flag("defvjp: optimize_remat", optimize_remat)
+        self._rules["vjp"] = *rules, _arguments.flag("defvjp: symbolic_zeros", symbolic_zeros)
 
     def _recorded(self, args):
-        fwd, bwd = self._rule("vjp", "defvjp")
+        fwd, bwd, symbolic = self._rule("vjp", "defvjp")
         static = _static_of(self._static, args)
+
+        def forward(*args):
+            return twins.of(fwd)(*[x if i in static else _primals(x) for i, x in enumerate(args)])
 
         def backward(needs, cotangent):
             return twins.of(bwd)(*[args[i] for i in static], needs, cotangent)
 
         return record(
-            "custom_vjp", self._fun, args, static, forward=fwd, backward=_named(backward, bwd),
+            "custom_vjp", self._fun, args, static, forward=_named(forward, fwd) if symbolic else fwd,
+            backward=_named(backward, bwd), missing=_symbolic_zero if symbolic else None,
             tangent=self._tangent, owner=self,
         )  # fmt: skip
+
+
+class SymbolicZero:
+    """What a rule given with symbolic_zeros gets for the cotangent of a result that nothing depends on: a
+    zero with a shape and a dtype. A rule may give one, too, as it may give None.
+
+    >>> hop.SymbolicZero((2, 3), hop.float32).shape
+    (2, 3)
+    """
+
+    __slots__ = ("shape", "dtype")
+    __module__ = "hop"
+
+    def __init__(self, shape, dtype):
+        self.shape, self.dtype = shape, dtype
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    def __repr__(self):
+        return f"SymbolicZero(shape={self.shape}, dtype={self.dtype})"
+
+
+def _symbolic_zero(x):
+    return SymbolicZero(x.shape, x.dtype)
+
+
+class _Primal:
+    """An argument of a forward with symbolic_zeros."""
+
+    __slots__ = ("value", "perturbed")
+
+    def __init__(self, value):
+        self.value = value
+        self.perturbed = isinstance(value, _core.ArrayBase) and _is_float(value)
+
+
+def _primals(x):
+    return tree.map(_Primal, x)
 
 
 class custom_jvp(_WithRules):
@@ -174,7 +228,9 @@ class custom_jvp(_WithRules):
         """Gives a rule for each argument: jvp(tangent, result, *primals) -> the part of the tangent that
         comes of this argument; None: there is none."""
         if self._static:
-            raise InvalidError(f"{place()}defjvps: the function has nondiff_argnums: give one rule with defjvp")
+            raise InvalidError(
+                f"{place()}defjvps: the function has nondiff_argnums: give one rule with defjvp"
+            )
         for jvp in jvps:
             if jvp is not None:
                 _arguments.function("defjvps: jvps", jvp)
@@ -209,6 +265,38 @@ def _added(a, b):
     return tree.map(lambda x, y: x + y, a, b)
 
 
+class custom_vmap(_WithRules):
+    """fun with a rule for hop.vmap: f = hop.custom_vmap(fun), then f.def_vmap(rule).
+
+    rule(axis_size, in_batched, *args) gets the arguments with the axis of vmap in front and gives (result,
+    out_batched), where out_batched says for each part of the result whether it has that axis in front. The
+    rule is captured once for all calls: axis_size is a hop.Size, arguments that all lanes share are repeated,
+    and in_batched is True for every array. Derivatives are those of fun, and of the rule behind vmap.
+
+    >>> @hop.custom_vmap
+    ... def total(x):
+    ...     return hop.sum(x)
+    >>> @total.def_vmap
+    ... def rule(axis_size, in_batched, xs):
+    ...     return hop.sum(xs, axis=1), True
+    >>> hop.vmap(total)(hop.ones((2, 3)))
+    Array([3., 3.], dtype=float32)
+    """
+
+    __module__ = "hop"
+
+    def __init__(self, fun):
+        super().__init__(fun)
+
+    def def_vmap(self, vmap_rule):
+        """Gives the rule: vmap_rule(axis_size, in_batched, *args) -> (result, out_batched)."""
+        self._rules["vmap"] = _arguments.function("def_vmap: vmap_rule", vmap_rule)
+        return vmap_rule
+
+    def _recorded(self, args):
+        return record("custom_vmap", self._fun, args, batch=self._rule("vmap", "def_vmap"), owner=self)
+
+
 def custom_gradient(fun):
     """A function with a gradient of its own: fun(*args) gives (result, gradient), and gradient(cotangent)
     gives the cotangents of the arguments: a tuple, or the one of the only argument. What it uses of fun is
@@ -226,8 +314,8 @@ def custom_gradient(fun):
         given = twins.of(fun)(*args, **(named or {})) if _core.tracing() else fun(*args, **named)
         if not isinstance(given, (tuple, list)) or len(given) != 2 or not callable(given[1]):
             raise InvalidError(
-                f"{place()}custom_gradient: {_whose('the function', fun)} must give a pair (result, gradient), a "
-                f"function of the cotangent, it gives {_shown(given)}"
+                f"{place()}custom_gradient: {_whose('the function', fun)} must give a pair (result, gradient), "
+                f"a function of the cotangent, it gives {_shown(given)}"
             )
         return given
 
@@ -250,6 +338,56 @@ def custom_gradient(fun):
     return _core.entry(with_gradient)
 
 
+def linear_transpose(fun, *primals):
+    """The transpose of a linear function: a function of a cotangent of fun's result that gives a tuple of
+    cotangents, one for each argument. primals: arrays, or hop.ShapeDtypeStruct, whose types alone matter. A
+    function that is not linear in all of them together is an error.
+
+    >>> transposed = hop.linear_transpose(lambda x: 3 * hop.roll(x, 1), hop.ones(3))
+    >>> transposed(hop.asarray([1.0, 2.0, 3.0]))
+    (Array([6., 9., 3.], dtype=float32),)
+    """
+    _arguments.function("linear_transpose: fun", fun)
+    structs = lambda x: isinstance(x, ShapeDtypeStruct)
+    primals = tree.map(lambda x: zeros(x.shape, dtype=x.dtype) if structs(x) else x, primals, is_leaf=structs)
+    t = capture(fun, primals)
+    for path, x in zip(tree.leaf_paths(t.in_tree.children[0]), t.leaves):
+        if not _is_float(x):
+            raise InvalidError(
+                f"{place()}linear_transpose: {tree.path_text(path[1:], f'argument {path[0]}')} has dtype "
+                f"{x.dtype}: a linear function takes floats; close over what is no float"
+            )
+    function = t.transform("linear_transpose", ", ".join(t.names))
+    operands = [*[zeros_like(x) for x in t.leaves], *t.hidden]
+    types = t.function.results
+
+    def transposed(cotangent):
+        given = directions(
+            t.out_tree, cotangent, "linear_transpose", "cotangent", "the cotangent has", "the result"
+        )
+        wanted = []
+        for i, (x, expected) in enumerate(zip(given, types)):
+            text, sizes = expected[:-1].split("[", 1)
+            dtype = _BY_TEXT[text]
+            if dtype.kind != "f":
+                continue
+            x = zeros(tuple(map(int, parts_of_text(sizes))), dtype=dtype) if x is None else x
+            x = x.astype(dtype) if x._weak else x
+            if x._type != expected:
+                path = tree.path_text(tree.leaf_paths(t.out_tree)[i], "cotangent")
+                raise InvalidError(
+                    f"{place()}linear_transpose: {path} is {x._type}, the result is {expected}"
+                )
+            wanted.append(x)
+        found = [for_leaf(t, i, x) for i, x in enumerate(apply(function, [*operands, *wanted]))]
+        return by_argument(t.in_tree, tuple(range(len(primals))), found, tuple(range(len(primals))))
+
+    return _core.entry(transposed)
+
+
+_BY_TEXT = {dtype.text: dtype for dtype in _dtypes.ALL}
+
+
 def _static_of(positions, args):
     """The positions of arguments without derivatives in a call of so many."""
     n = len(args)
@@ -267,27 +405,41 @@ def _named(rule, fun):
 
 
 def record(
-    what, fun, args, static=(), *, forward=None, backward=None, jvp=None, tangent="transpose", owner=None
+    what, fun, args, static=(), *, forward=None, backward=None, jvp=None, batch=None, missing=None,
+    tangent="transpose", owner=None,
 ):  # fmt: skip
     """A call fun(*args) with these rules, in the capture at work. It is what every function with rules comes
     to; rules are functions of the arguments as they stand in args, whose trees hold arrays and anything else.
 
     what: who calls, for messages. static: positions of arguments without derivatives.
-    forward(*args) -> (what fun gives, needs); backward(needs, cotangent) -> a tuple or list with the cotangent
-    of each argument that is not static, None where it is zero. It is called while forward is captured: values
-    of that which it uses are what is saved, however it gets them. Without forward it is
+    forward(*args) -> (what fun gives, needs); backward(needs, cotangent) -> a tuple or list with the
+    cotangent of each argument that is not static, None where it is zero. It is called while forward is
+    captured: values of that which it uses are what is saved, however it gets them. Without forward it is
     backward((args, what fun gives), cotangent), and what fun gives has these rules, too: they count for
     derivatives of every order.
     jvp(primals, tangents) -> (what fun gives, its tangent), of the arguments that are not static.
+    batch(axis_size, in_batched, *args) -> (what fun gives, which parts of that have the axis in front), of
+    arguments that all have one more axis in front, but for static ones.
+    missing(result): what backward gets in the place of the cotangent of a result, an array, that nothing
+    depends on; None: zeros. There is a backward for each set of cotangents then, so it is called several
+    times; with more than _MOST_ASKED results that are floats all are zeros.
     tangent: "transpose" or "body". owner: the function whose rules these are, should they call it."""
-    return recorded(lambda: _Call(what, fun, args, static, owner).recorded(forward, backward, jvp, tangent))
+    rules = _Rules(forward, backward, jvp, batch, missing, tangent)
+    return recorded(lambda: _Call(what, fun, args, static, owner).recorded(rules))
+
+
+_Rules = collections.namedtuple("_Rules", "forward backward jvp batch missing tangent")
 
 
 class _Rule:
     """A captured function: its program, what it uses from outside, the structure and the types of what it
     gives."""
 
-    __slots__ = ("function", "hidden", "out_tree", "weak_out", "types")
+    __slots__ = ("function", "hidden", "out_tree", "weak_out", "types", "leaves")
+
+
+# A program, numbers of the leaves that it gives cotangents for, whether it asks which cotangents there are.
+_Backward = collections.namedtuple("_Backward", "program gives asks")
 
 
 class _AtWork(threading.local):
@@ -298,8 +450,8 @@ class _AtWork(threading.local):
 
 
 _at_work = _AtWork()
-# How deep the calls of a function in its own rules have rules.
-_MOST_INSIDE = 3
+# How deep the calls of a function in its own rules have rules; how many results may be asked for cotangents.
+_MOST_INSIDE, _MOST_ASKED = 3, 3
 
 
 class _Call:
@@ -320,36 +472,44 @@ class _Call:
         given = iter(self.given(values))
         return [x if i in self.static else next(given) for i, x in enumerate(self.args)]
 
-    def recorded(self, forward, backward, jvp, tangent):
-        inside = sum([o is self.owner for o in _at_work.owners]) if self.owner is not None else 0
+    def recorded(self, rules):
+        body, inside = self._captured_body(), 0
+        if self.owner is not None:
+            inside = sum([o is self.owner for o in _at_work.owners])
         if inside >= _MOST_INSIDE:
-            return twins.of(self.fun)(*self.args)
-        body = self._captured_body()
-        fwd = bwd = push = gives = None
+            derived = rules.backward is not None or rules.jvp is not None
+            out = self._emitted(body, None, None, None, None, "none" if derived else "body", False)
+            return tree.unflatten(body.out_tree, marked(out, body.weak_out, False))
+        fwd = push = over = None
+        back = _Backward(None, None, False)
         _at_work.owners.append(self.owner)
         try:
-            if forward is not None:
-                fwd, bwd, gives = self._gradient(body, forward, backward)
-            elif backward is not None:
-                bwd, gives = self._gradient_of_call(body, backward)
-            if jvp is not None:
-                push = self._pushforward(body, jvp)
+            if rules.forward is not None:
+                fwd, back = self._gradient(body, rules)
+            elif rules.backward is not None:
+                whole, gives = self._gradient_of_call(body, rules)
+                back = _Backward(whole, gives, False)
+            if rules.jvp is not None:
+                push = self._pushforward(body, rules.jvp)
+            if rules.batch is not None and self.leaves:
+                over = self._over_lanes(body, rules.batch)
         finally:
             _at_work.owners.pop()
-        out = self._emitted(body, fwd, bwd, push, gives, tangent)
+        out = self._emitted(body, fwd, push, over, back.gives, rules.tangent, back.asks, back.program)
         return tree.unflatten(body.out_tree, marked(out, body.weak_out, False))
 
-    def _emitted(self, body, fwd, bwd, push, gives, tangent):
+    def _emitted(self, body, fwd, push, over, gives, tangent, asks, bwd=None):
         """The operator. What any of its functions uses from outside are further operands of all of them."""
         n, at, whole = len(self.leaves), {}, bwd if fwd is None else None
-        parts = [r for r in (body, fwd, push, whole) if r is not None]
+        parts = [r for r in (body, fwd, push, over, whole) if r is not None]
         outside = [x for r in parts for x in r.hidden]
         operands = [*self.leaves, *outside]
         for r in parts:
             at[r] = n + sum([len(other.hidden) for other in at]), len(r.hidden)
 
-        def wide(rule, more=()):
-            """A rule as a function of all operands; more: its further parameters, which come last."""
+        def wide(rule, more=(), leaves=None):
+            """A rule as a function of all operands; more: its further parameters, which come last; leaves:
+            the types of the first ones."""
             if rule is None or not outside:
                 return rule and rule.function
             first, count = at[rule]
@@ -358,15 +518,15 @@ class _Call:
                 rest = values[len(operands) :]
                 return rule.function.call([*values[:n], *rest, *values[first : first + count]])
 
-            return _function(rule.function.name, call, [*operands, *more])
+            return _function(rule.function.name, call, [*(leaves or self.leaves), *outside, *more])
 
         moved = [x for x in self.leaves if _is_float(x)]
         if whole is not None and outside:
             bwd = self._with_results(body, operands, lambda results, _: wide(whole, _with_floats(results)))
         elif whole is not None:
             bwd = whole.function
-        rules = wide(fwd), bwd, wide(push, moved), None
-        return _core.custom(wide(body), operands, rules, gives, len(outside), tangent == "body")
+        rules = wide(fwd), bwd, wide(push, moved), wide(over, leaves=over and over.leaves)
+        return _core.custom(wide(body), operands, rules, gives, len(outside), tangent, asks)
 
     def _captured_body(self):
         def flat(*values):
@@ -376,10 +536,10 @@ class _Call:
 
         return _captured(self.fun, flat, self.leaves)
 
-    def _gradient(self, body, forward, backward):
-        """(what forward gives behind the results is what backward takes before the cotangents, the program
-        of backward, numbers of the leaves that it gives cotangents for)"""
-        made = []
+    def _gradient(self, body, rules):
+        """(forward, _Backward): what forward gives behind the results is what backward takes before the
+        cotangents."""
+        made, forward = [], rules.forward
 
         def flat(*values):
             given = twins.of(forward)(*self.arguments(values))
@@ -393,20 +553,14 @@ class _Call:
             found, _ = given_leaves(found)
             self._check_result(body, out_tree, found, _whose("forward", forward))
             found = [array_leaf(x, lambda: ((), "result")) for x in found]
-            bwd, gives = self._backward(backward, lambda: needs, out_tree, found)
-            floats = [x for x in found if _is_float(x)]
-            program = bwd.function
-            if bwd.hidden:
-                n = len(bwd.hidden)
-                saved = [*bwd.hidden, *floats]
-                program = _function("backward", lambda *v: bwd.function.call([*v[n:], *v[:n]]), saved)
-            made.append((program, gives))
-            return [*found, *bwd.hidden], None
+            back, saved = self._backwards(rules, needs, out_tree, found)
+            made.append(back)
+            return [*found, *saved], None
 
         fwd = _captured(forward, flat, self.leaves)
-        return fwd, *made[-1]
+        return fwd, made[-1]
 
-    def _gradient_of_call(self, body, backward):
+    def _gradient_of_call(self, body, rules):
         """(backward as a function of the leaves, the results, then the cotangents; numbers of the leaves that
         it gives cotangents for), where there is no forward"""
         n = len(self.leaves)
@@ -416,7 +570,7 @@ class _Call:
             return tuple(self.arguments(values[:n])), out
 
         def made(results, values):
-            bwd, gives = self._backward(backward, needs, body.out_tree, results, [*values, *results])
+            bwd, gives = self._backward(rules, needs, body.out_tree, results, saved=[*values, *results])
             bwd.hidden = [x if x._origin is None else x._origin for x in bwd.hidden]
             return bwd, gives
 
@@ -433,21 +587,97 @@ class _Call:
         _captured(self.fun, flat, operands)
         return out[-1]
 
-    def _backward(self, backward, needs, out_tree, results, saved=()):
+    def _backwards(self, rules, needs, out_tree, results):
+        """(_Backward, the values that it saves)"""
+        floats = [x for x in results if _is_float(x)]
+        if rules.missing is None or not 1 < len(floats) <= _MOST_ASKED:
+            bwd, gives = self._backward(rules, lambda: needs, out_tree, results)
+            n, saved, program = len(bwd.hidden), bwd.hidden, bwd.function
+            if saved:
+                program = _function(
+                    "backward", lambda *v: bwd.function.call([*v[n:], *v[:n]]), [*saved, *floats]
+                )
+            return _Backward(program, gives, False), saved
+        # one for each set of cotangents that there are, of which the operator's question chooses
+        sets = range(1, 1 << len(floats))
+        every = [self._backward(rules, lambda: needs, out_tree, results, there)[0] for there in sets]
+        saved = [x for bwd in every for x in bwd.hidden]
+
+        def branch(there, bwd, first):
+            def call(*values):
+                cotangents = [x for k, x in enumerate(values[len(saved) :]) if there >> k & 1]
+                return bwd.function.call([*cotangents, *values[first : first + len(bwd.hidden)]])
+
+            return call
+
+        def chosen(*values):
+            n, first, branches = len(saved), 0, []
+            for there, bwd in zip(sets, every):
+                branches.append(branch(there, bwd, first))
+                first += len(bwd.hidden)
+            return _core.switch(values[n] - 1, tuple(branches), [*values[:n], *values[n + 1 :]])
+
+        gives = [i for i, x in enumerate(self.leaves) if _is_float(x)]
+        return _Backward(_function("backward", chosen, [*saved, "i32[]", *floats]), gives, True), saved
+
+    def _backward(self, rules, needs, out_tree, results, there=None, saved=()):
         """(backward as a function of values like these that are saved, of which needs gives its first
-        argument, and of the cotangents; numbers of the leaves that it gives cotangents for)"""
-        gives, n = [], len(saved)
+        argument, and of the cotangents; numbers of the leaves that it gives cotangents for). there: which
+        cotangents there are, a bit for each float, where it is one of several; these give those of all."""
+        gives, n, backward = [], len(saved), rules.backward
+        floats = [x for x in results if _is_float(x)]
+        every = (1 << len(floats)) - 1 if there is None else there
+        present = [x for k, x in enumerate(floats) if every >> k & 1]
 
         def flat(*values):
-            rest = iter(values[n:])
-            cotangents = [next(rest) if _is_float(x) else zeros_like(x) for x in results]
+            rest, bits = iter(values[n:]), iter([every >> k & 1 for k in range(len(floats))])
+            cotangents = []
+            for x in results:
+                if not _is_float(x):
+                    cotangents.append(zeros_like(x))
+                else:
+                    cotangents.append(next(rest) if next(bits) else rules.missing(x))
             given = twins.of(backward)(needs(*values[:n]), tree.unflatten(out_tree, cotangents))
             found = self._cotangents(backward, given)
+            if there is not None:
+                found = [
+                    zeros_like(x) if d is None and _is_float(x) else d for d, x in zip(found, self.leaves)
+                ]
             gives[:] = [i for i, x in enumerate(found) if x is not None]
             return [x for x in found if x is not None], None
 
-        bwd = _captured(backward, flat, [*saved, *[x for x in results if _is_float(x)]])
-        return bwd, gives
+        return _captured(backward, flat, [*saved, *present]), gives
+
+    def _over_lanes(self, body, batch):
+        """The rule for vmap, captured for arguments that all have the axis."""
+        whose = _whose("the rule", batch)
+        lanes = f"lanes{len(_at_work.owners)}"
+
+        def flat(*values):
+            size = values[0].shape[0]
+            batched = iter(_with_constants(self.treedef, False, [True] * len(values)))
+            batched = [False if i in self.static else next(batched) for i in range(len(self.args))]
+            given = twins.of(batch)(size, batched, *self.arguments(values))
+            if not isinstance(given, (tuple, list)) or len(given) != 2:
+                raise InvalidError(
+                    f"{place()}{self.what}: {whose} must give a pair (result, which parts of it have the "
+                    f"axis in front), it gives {_shown(given)}"
+                )
+            found, out_tree = arrays_of_results(given[0])
+            found, _ = given_leaves(found)
+            what = f"{self.what}: {called('the function', self.fun)}"
+            check_same_tree(what, body.out_tree, out_tree, whose, "result")
+            has = tree.prefix_leaves(given[1], out_tree, f"{place()}{self.what}: {whose}: out_batched")
+            found = [array_leaf(x, lambda: ((), "result")) for x in found]
+            if any(self.weak):  # which the axis has made arrays of: results have the dtypes of the function's
+                dtypes = [_BY_TEXT[text.partition("[")[0]] for text in body.types]
+                found = [x.astype(dtype, copy=False) for x, dtype in zip(found, dtypes)]
+            return [x if b else broadcast_to(x, (size, *x.shape)) for x, b in zip(found, has)], None
+
+        types = [(x, lanes) for x in self.leaves]
+        over = _captured(batch, flat, types)
+        over.leaves = types
+        return over
 
     def _pushforward(self, body, jvp):
         n, floats = len(self.leaves), [_is_float(x) for x in self.leaves]
@@ -501,7 +731,8 @@ class _Call:
         parts = self.treedef.children
         if not isinstance(given, (tuple, list)):
             raise InvalidError(
-                f"{what}{whose} must give a tuple with the cotangent of each argument, it gives {_shown(given)}"
+                f"{what}{whose} must give a tuple with the cotangent of each argument, it gives "
+                f"{_shown(given)}"
             )
         if len(given) != len(parts):
             raise InvalidError(
@@ -551,7 +782,7 @@ def _shown(x):
 def _matched(t, x, root, whose, path=()):
     """An array for each leaf of a structure, of a tree that has it; None for a zero: for a leaf, or a whole
     part. Where the structure has a constant, anything may stand."""
-    if x is None:
+    if x is None or isinstance(x, SymbolicZero):
         return [None] * t.num_leaves
     if t.kind is tree.CONSTANT:
         return []
@@ -571,6 +802,21 @@ def _matched(t, x, root, whose, path=()):
     for key, part, child in zip(node[3], t.children, node[2]):
         out += _matched(part, child, root, whose, (*path, key))
     return out
+
+
+def _with_constants(t, constant, leaves):
+    """A tree of this structure with something else in the place of its constants."""
+    rest = iter(leaves)
+
+    def made(t):
+        if t.kind is None:
+            return next(rest)
+        if t.kind is tree.CONSTANT:
+            return constant
+        parts = [made(c) for c in t.children]
+        return tree.unflatten(tree.TreeDef(t.kind, t.rest, (tree.structure(0),) * len(parts)), parts)
+
+    return made(t)
 
 
 def _captured(fun, flat, types):

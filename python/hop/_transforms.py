@@ -135,7 +135,7 @@ def _with_zeros(t, numbers, found, axes=()):
     for i in numbers:
         x = t.leaves[i]
         out.append(
-            _for_leaf(t, i, next(rest) if x.dtype.kind == "f" else zeros((*axes, *x.shape), dtype=x.dtype))
+            for_leaf(t, i, next(rest) if x.dtype.kind == "f" else zeros((*axes, *x.shape), dtype=x.dtype))
         )
     return out
 
@@ -159,7 +159,7 @@ def _value_and_more(t, has_aux, name):
     return t.out_tree.children[0]
 
 
-def _for_leaf(t, i, x):
+def for_leaf(t, i, x):
     """What belongs to a leaf of the arguments, as that is: weak, and of the dtype of real numbers, where
     it was a Python number."""
     if not t.weak[i]:
@@ -167,7 +167,7 @@ def _for_leaf(t, i, x):
     return (x if x.dtype.kind != "f" else astype(x, float32, copy=False))._marked(False)
 
 
-def _by_argument(in_tree, positions, leaves, argnums):
+def by_argument(in_tree, positions, leaves, argnums):
     """Leaves in the order of the arguments, as trees of these arguments in the order of argnums. Where an
     argument has something that is no array, its derivative has it, too."""
     parts, at = {}, 0
@@ -257,7 +257,7 @@ class _Gradient(_calls.Transform):
         else:
             function = t.transform("value_and_grad", ", ".join(wrt)) if wrt else t.function
             out = apply(function, [*leaves, *hidden])
-        gradients = _by_argument(t.in_tree, positions, _with_zeros(t, numbers, out[n:]), self.argnums)
+        gradients = by_argument(t.in_tree, positions, _with_zeros(t, numbers, out[n:]), self.argnums)
         value = tree.unflatten(t.out_tree, marked(out[:n], t.weak_out, False))
         if name == "value_and_grad":
             return value, gradients
@@ -426,7 +426,7 @@ class Pullback(_Derivative):
 
     def _directed(self, cotangent):
         rule, values = self._rule, self._values
-        given = _directions(rule.value_tree, cotangent, "vjp", "cotangent", "the cotangent has", "the result")
+        given = directions(rule.value_tree, cotangent, "vjp", "cotangent", "the cotangent has", "the result")
         given += [None] * (len(values) - len(given))  # of what has_aux adds
         wanted = []
         for i, (c, v) in enumerate(zip(given, values)):
@@ -441,7 +441,7 @@ class Pullback(_Derivative):
         found = dict(zip(rule.active, self._along(wanted)))
         leaves = self._operands[: rule.in_tree.num_leaves]
         cotangents = [found[i] if i in found else zeros_like(x) for i, x in enumerate(leaves)]
-        cotangents = iter([_for_leaf(rule, i, x) for i, x in enumerate(cotangents)])
+        cotangents = iter([for_leaf(rule, i, x) for i, x in enumerate(cotangents)])
         return with_zero_numbers(rule.in_tree, cotangents)
 
 
@@ -571,7 +571,7 @@ def _not_real(arguments, n):
     return [i < n and number and not isinstance(x, float) for i, (x, number) in enumerate(found)]
 
 
-def _directions(treedef, given, name, root, they_have, others):
+def directions(treedef, given, name, root, they_have, others):
     """An array for each leaf of a structure, None for a zero: where None is given for a leaf or for a whole
     part, and for JAX's zeros of what is no float. Where the structure has a constant, it may stand again."""
     out = []
@@ -609,7 +609,7 @@ def _stands_for(x, t):
 
 def _tangents(in_tree, active, leaves, tangents, name):
     """Tangents for the leaves of the arguments that are floats."""
-    given = _directions(in_tree, tangents, name, "tangents", "the tangents have", "the arguments")
+    given = directions(in_tree, tangents, name, "tangents", "the tangents have", "the arguments")
     out = []
     for i in active:
         x, v = leaves[i], given[i]
@@ -660,10 +660,10 @@ class _Along(_calls.Transform):
     def parts(self, given):
         in_tree = given.in_tree.children[0]
         return lambda: _cut.Tangents(
-            _active, lambda leaves: self._directions(given, in_tree, _active(leaves), leaves, given.more)
+            _active, lambda leaves: self.directions(given, in_tree, _active(leaves), leaves, given.more)
         )
 
-    def _directions(self, given, in_tree, active, leaves, more):
+    def directions(self, given, in_tree, active, leaves, more):
         tangents = tree.unflatten(given.more_tree, marked(more, given.more_weak, False))
         return _tangents(in_tree, active, leaves, tangents, "jvp")
 
@@ -673,7 +673,7 @@ class _Along(_calls.Transform):
             values = t.parts.run(t.function, t.operands())
             out = [*values, *(t.parts.of(x) for x, f in zip(values, rule.floats) if f)]
         else:
-            directions = self._directions(given, rule.in_tree, rule.active, leaves, more)
+            directions = self.directions(given, rule.in_tree, rule.active, leaves, more)
             program = rule.program("whole") if rule.active else rule.function
             out = apply(program, [*leaves, *hidden, *directions])
         value = tree.unflatten(t.out_tree, marked(out[:n], t.weak_out, False))
@@ -733,7 +733,7 @@ class _Jacobian(_calls.Transform):
         for i in range(n):
             axes = values[i].shape if values else ()
             row = _with_zeros(t, numbers, out[i * len(wrt) : (i + 1) * len(wrt)], axes)
-            rows.append(_by_argument(t.in_tree, positions, row, self.argnums))
+            rows.append(by_argument(t.in_tree, positions, row, self.argnums))
         jacobians = tree.unflatten(value_tree, rows)
         if not has_aux:
             return jacobians

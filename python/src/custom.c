@@ -28,7 +28,8 @@ static int read_numbers(PyObject *o, int **list, int *n)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* custom(body, operands, (forward, backward, jvp, batch), gives, closed, tangent of the body) */
+/* custom(body, operands, (forward, backward, jvp, batch), gives, closed, tangent, asks); tangent:
+ * "transpose", "body", "none" */
 static PyObject *custom(PyObject *self, PyObject *args)
 {
     PyObject *body, *in, *rules[4], *gives;
@@ -37,11 +38,14 @@ static PyObject *custom(PyObject *self, PyObject *args)
     struct operation o;
     PyObject *r = NULL;
     int *numbers = NULL;
+    const char *tangent;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO(OOOO)Oip", &body, &in, &rules[0], &rules[1], &rules[2], &rules[3], &gives,
-                          &s.n_closed, &s.tangent_of_body) ||
+    if (!PyArg_ParseTuple(args, "OO(OOOO)Oisp", &body, &in, &rules[0], &rules[1], &rules[2], &rules[3],
+                          &gives, &s.n_closed, &tangent, &s.asks) ||
         operation_begin(&o))
         return NULL;
+    s.tangent_of_body = !strcmp(tangent, "body");
+    s.no_derivatives = !strcmp(tangent, "none");
     hop_fn **places[] = { &s.forward, &s.backward, &s.jvp, &s.batch };
     int failed = function_called(body, &s.body);
     for (int i = 0; i < 4 && !failed; i++) failed = read_rule(rules[i], places[i]);
@@ -61,7 +65,7 @@ static PyObject *custom(PyObject *self, PyObject *args)
 
 static PyMethodDef functions[] = {
     { "custom", custom, METH_VARARGS,
-      "custom(body, operands, (forward, backward, jvp, batch), gives, closed, tangent_of_body)" },
+      "custom(body, operands, (forward, backward, jvp, batch), gives, closed, tangent, asks)" },
     { NULL, NULL, 0, NULL },
 };
 

@@ -181,8 +181,9 @@ static void parameters_drop(struct parameters *p)
     PyMem_Free(p->kept);
 }
 
-/* The type of a concrete array, without an axis (-1: with all), as a text. */
-static PyObject *concrete_type(array_object *a, long without)
+/* The type of a concrete array, without an axis (-1: with all), or with one more of this size (NULL: none),
+ * as a text. */
+static PyObject *concrete_type(array_object *a, long without, PyObject *over)
 {
     int64_t dims[MAX_RANK];
     int rank = array_dims(a, dims);
@@ -195,18 +196,21 @@ static PyObject *concrete_type(array_object *a, long without)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", comma, (long long)dims[i]);
     }
     snprintf(text + n, sizeof text - (size_t)n, "]");
-    return PyUnicode_FromString(text);
+    if (!over) return PyUnicode_FromString(text);
+    const char *name = dtype_rows[a->dtype].name;
+    return PyUnicode_FromFormat("%s[%U%s%s", name, over, rank ? ", " : "", text + strlen(name) + 1);
 }
 
 /* What says the type of a parameter: a text, an array that has it, or such an array and an axis that is left
- * out. */
+ * out, or the size of one more leading axis, a text. */
 static int read_parameter(PyObject *given, hop_param *p, PyObject **kept, hop_place at)
 {
-    PyObject *like = given;
+    PyObject *like = given, *over = NULL;
     long axis = -1;
     if (PyTuple_Check(given) && PyTuple_Size(given) == 2) {
         like = PyTuple_GetItem(given, 0);
-        axis = PyLong_AsLong(PyTuple_GetItem(given, 1));
+        over = PyUnicode_Check(PyTuple_GetItem(given, 1)) ? PyTuple_GetItem(given, 1) : NULL;
+        axis = over ? -1 : PyLong_AsLong(PyTuple_GetItem(given, 1));
         if (axis == -1 && PyErr_Occurred()) return -1;
     }
     if (PyUnicode_Check(like)) {
@@ -220,11 +224,15 @@ static int read_parameter(PyObject *given, hop_param *p, PyObject **kept, hop_pl
     }
     array_object *a = as_array(like);
     if (!a->capture) {
-        *kept = concrete_type(a, axis);
+        *kept = concrete_type(a, axis, over);
         return *kept && (p->type = PyUnicode_AsUTF8AndSize(*kept, NULL)) ? 0 : -1;
     }
     if (check_alive(a, at)) return -1;
     if (array_now(a, at, &p->like)) return -1;
+    if (over) {
+        *kept = Py_NewRef(over);
+        return (p->over = PyUnicode_AsUTF8AndSize(over, NULL)) ? 0 : -1;
+    }
     if (axis < 0) return 0;
     *kept = PyUnicode_FromFormat("%ld", axis);
     return *kept && (p->without = PyUnicode_AsUTF8AndSize(*kept, NULL)) ? 0 : -1;
@@ -288,10 +296,10 @@ static PyObject *captured(struct frame *f, hop_fn *fn, int status)
 
 /* capture(fun, name, names, types, hints=None, written=None, cut=None): fun on traced values of these types
  * -> (Function, arrays it uses from outside, which are further arguments, texts about the sizes that it was
- * made for). types: lists of texts, of arrays whose types they are, of (array, axis that is left out). hints:
- * a dict, sizes of symbols of the parameters in the call at hand. written: a list of concrete arrays from
- * outside that fun may write to: what they become are results behind the others. cut: see struct frame; types
- * are the operands then. */
+ * made for). types: lists of texts, of arrays whose types they are, of (array, axis that is left out, or the
+ * size of one more as a text). hints: a dict, sizes of symbols of the parameters in the call at hand.
+ * written: a list of concrete arrays from outside that fun may write to: what they become are results behind
+ * the others. cut: see struct frame; types are the operands then. */
 PyObject *function_capture(PyObject *self, PyObject *args)
 {
     const char *name;
@@ -455,9 +463,13 @@ static PyObject *function_transform(PyObject *self, PyObject *args)
     static const struct {
         const char *name;
         hop_status (*make)(hop_fn **, hop_fn *, const char *);
-    } transforms[] = { { "grad", hop_grad },      { "value_and_grad", hop_value_and_grad },
-                       { "vjp", hop_vjp },        { "jvp", hop_jvp },
-                       { "jacfwd", hop_jacfwd },  { "jacrev", hop_jacrev },
+    } transforms[] = { { "grad", hop_grad },
+                       { "value_and_grad", hop_value_and_grad },
+                       { "vjp", hop_vjp },
+                       { "jvp", hop_jvp },
+                       { "linear_transpose", hop_linear_transpose },
+                       { "jacfwd", hop_jacfwd },
+                       { "jacrev", hop_jacrev },
                        { "hessian", hop_hessian } };
     const char *name, *text = NULL, *text2 = NULL;
     hop_fn *fn = ((function_object *)self)->fn, *made = NULL;

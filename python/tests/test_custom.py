@@ -337,6 +337,8 @@ class Jvp(Case):
         for order in range(1, 4):
             g = hop.grad(g)
             self.close(g(asarray(0.5)), 2**order * math.exp(0.5), 1e-12)
+        with self.assertRaisesRegex(hop.InvalidError, r"test_custom\.py:\d+: .*of so high an order"):
+            hop.grad(g)(asarray(0.5))
 
     def test_a_rule_for_each_argument(self):
         f = hop.custom_jvp(lambda x, y: x * y)
@@ -403,6 +405,181 @@ class Gradient(Case):
             hop.custom_gradient(lambda x: x)(1.0)
         with self.assertRaisesRegex(hop.InvalidError, "gives 1 cotangents|gives a traced value"):
             hop.grad(hop.custom_gradient(lambda x, y: (x * y, lambda g: g)))(1.0, 2.0)
+
+
+class Lanes(Case):
+    def setUp(self):
+        @hop.custom_vmap
+        def f(x, y):
+            return hop.sin(x) * y
+
+        @f.def_vmap
+        def rule(axis_size, in_batched, xs, ys):
+            self.assertEqual(in_batched, [True, True])
+            return 1000 * hop.sin(xs) * ys, True
+
+        self.f = f
+
+    def test_vmap_takes_the_rule(self):
+        xs, y = asarray([0.1, 0.2, 0.3]), asarray(2.0)
+        sines = [math.sin(x) * 2 for x in (0.1, 0.2, 0.3)]
+        self.close(hop.jit(self.f)(xs[0], y), sines[0], 1e-12)
+        over = hop.vmap(self.f, in_axes=(0, None))
+        self.close(over(xs, y), [1000 * s for s in sines], 1e-12)
+        self.close(hop.jit(over)(xs, y), [1000 * s for s in sines], 1e-12)
+        twice = hop.vmap(over)(hop.stack([xs, xs]), hop.stack([y, y]))
+        self.close(twice, [[1000 * s for s in sines]] * 2, 1e-12)
+
+    def test_derivatives_are_those_of_the_body_and_of_the_rule(self):
+        xs, y = asarray([0.1, 0.2, 0.3]), asarray(2.0)
+        slopes = [math.cos(x) * 2 for x in (0.1, 0.2, 0.3)]
+        self.close(hop.grad(self.f)(xs[0], y), slopes[0], 1e-12)
+        self.close(hop.vmap(hop.grad(self.f), in_axes=(0, None))(xs, y), slopes, 1e-12)
+        total = lambda xs: hop.sum(hop.vmap(self.f, in_axes=(0, None))(xs, y))
+        self.close(hop.grad(total)(xs), [1000 * s for s in slopes], 1e-12)
+
+    def test_trees_and_what_has_no_axis(self):
+        @hop.custom_vmap
+        def f(p, n):
+            return {"a": p["x"] + n, "b": hop.asarray(3.0)}
+
+        def rule(axis_size, in_batched, p, n):
+            self.assertEqual(in_batched, [{"x": True}, False])
+            return {"a": p["x"] + n + hop.arange(axis_size), "b": hop.asarray(3.0)}, {"a": True, "b": False}
+
+        f.def_vmap(rule)
+        over = hop.jit(hop.vmap(lambda p: f(p, 1)))
+        for n in (1, 2, 4):
+            out = over({"x": hop.ones(n)})
+            self.close(out["a"], [2.0 + i for i in range(n)])
+            self.close(out["b"], [3.0] * n)
+
+    def test_what_is_used_from_outside(self):
+        def outer(w, x):
+            f = hop.custom_vmap(lambda x: x * w)
+            f.def_vmap(lambda n, batched, xs: (100 * xs * w, True))
+            return f(x)
+
+        x, xs = hop.asarray(5.0), hop.asarray([1.0, 2.0])
+        self.close(hop.vmap(outer, in_axes=(None, 0))(x, xs), [500.0, 1000.0])
+        self.close(hop.grad(outer)(x, x), 5.0)
+        with self.assertRaisesRegex(hop.InvalidError, r"test_custom\.py:\d+: .*lane to lane.*an argument"):
+            hop.vmap(outer)(xs, xs)
+
+    def test_mistakes(self):
+        def wrong(message, rule):
+            f = hop.custom_vmap(lambda x: 2 * x)
+            f.def_vmap(rule)
+            with self.assertRaisesRegex((hop.InvalidError, ValueError), r"test_custom\.py:\d+: .*" + message):
+                hop.vmap(f)(hop.ones(3))
+
+        wrong("must give a pair", lambda n, batched, xs: xs)
+        wrong("has the structure", lambda n, batched, xs: ({"a": xs}, True))
+        wrong(r"result 0 has type f32\[2, lanes", lambda n, batched, xs: (hop.stack([xs, xs]), True))
+        wrong("out_batched", lambda n, batched, xs: (xs, [True, False]))
+        with self.assertRaisesRegex(hop.InvalidError, "no rule: give it one with def_vmap"):
+            hop.vmap(hop.custom_vmap(lambda x: x))(hop.ones(3))
+
+
+class Missing(Case):
+    """Cotangents of results that nothing depends on."""
+
+    def setUp(self):
+        @hop.custom_vjp
+        def f(x):
+            return {"sine": hop.sin(x), "name": "f", "cosine": hop.cos(x), "count": 3}
+
+        def forward(x):
+            self.assertTrue(x.perturbed)
+            return f(x.value), x.value
+
+        def backward(x, cotangent):
+            out, missing = 0 * x, 0
+            for bit, name, scale in ((1, "sine", 10), (2, "cosine", 100)):
+                g = cotangent[name]
+                if isinstance(g, hop.SymbolicZero):
+                    self.assertEqual((g.shape, g.dtype), (x.shape, x.dtype))
+                    missing += bit
+                else:
+                    out = out + scale * g
+            return (out + 1000 * missing,) if missing else (out,)
+
+        f.defvjp(forward, backward, symbolic_zeros=True)
+        self.f = f
+
+    def test_they_are_handed_over_as_missing(self):
+        f, x = self.f, hop.asarray(0.5)
+        for transform in (lambda g: g, hop.jit):
+            self.close(transform(hop.grad(lambda x: f(x)["sine"]))(x), 2010.0)
+            self.close(transform(hop.grad(lambda x: f(x)["cosine"]))(x), 1100.0)
+        both = lambda x: (lambda out: out["sine"] + out["cosine"])(f(x))
+        self.close(hop.grad(both)(x), 110.0)
+        self.close(hop.vmap(hop.grad(lambda x: f(x)["sine"]))(hop.ones(2)), [2010.0] * 2)
+        over = lambda xs: hop.sum(hop.vmap(lambda x: f(x)["sine"])(xs))
+        self.close(hop.grad(over)(hop.ones(2)), [2010.0] * 2)
+
+    def test_forward_mode_has_all_of_them(self):
+        both = lambda x: (lambda out: (out["sine"], out["cosine"]))(self.f(x))
+        self.close([t.item() for t in hop.jvp(both, (hop.asarray(0.5),), (1.0,))[1]], [10.0, 100.0])
+
+    def test_without_it_they_are_zeros(self):
+        f = hop.custom_vjp(lambda x: (x, 2 * x))
+        f.defvjp(lambda x: (f(x), None), lambda _, g: (10 * g[0] + 100 * g[1],))
+        self.close(hop.grad(lambda x: f(x)[0])(1.0), 10.0)
+        self.close(hop.grad(lambda x: f(x)[1])(1.0), 100.0)
+
+    def test_rules_may_give_them(self):
+        f = hop.custom_vjp(lambda x, y: (x * y, x))
+        zero = hop.SymbolicZero((), hop.float32)
+        given = lambda _, g: (zero, zero if isinstance(g[0], hop.SymbolicZero) else 5 * g[0])
+        f.defvjp(lambda x, y: (f(x.value, y.value), None), given, symbolic_zeros=True)
+        self.close([g.item() for g in hop.grad(lambda x, y: sum(f(x, y)), (0, 1))(2.0, 3.0)], [0.0, 5.0])
+
+
+class Transpose(Case):
+    def test_linear_functions(self):
+        two = hop.ShapeDtypeStruct((2,), hop.float32)
+        transposed = hop.linear_transpose(lambda x, y: {"a": 2 * x + hop.sum(y), "b": y[::-1] * 3}, 1.0, two)
+        x, y = transposed({"a": 1.0, "b": None})
+        self.close(x, 2.0)
+        self.close(y, [1.0, 1.0])
+        self.close(transposed({"a": 0.0, "b": hop.asarray([1.0, 2.0])})[1], [6.0, 3.0])
+        within = hop.jit(lambda w, g: hop.linear_transpose(lambda x: x * w, hop.asarray(1.0))(g)[0])
+        self.close(within(4.0, hop.asarray(3.0)), 12.0)
+        # <A x, g> = <x, A' g>
+        a, x = asarray([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), asarray([0.5, -1.0])
+        g = asarray([1.0, 2.0, -3.0])
+        self.close(hop.linear_transpose(lambda x: a @ x, x)(g)[0], a.T @ g, 1e-12)
+
+    def test_loops_and_branches(self):
+        x = hop.asarray(1.0)
+        scan = lambda g: hop.scan(lambda c, _: (3 * c + g, None), g, None, length=2)[0]
+        self.close(hop.linear_transpose(scan, x)(1.0)[0], 13.0)
+        branch = lambda g: hop.cond(True, lambda g: 2 * g, lambda g: g, g)
+        self.close(hop.linear_transpose(branch, x)(1.0)[0], 2.0)
+
+    def test_others(self):
+        x = hop.asarray(1.0)
+        wrong = {
+            "square": lambda g: g * g,
+            "floor": lambda g: hop.floor(g),
+            "in a branch": lambda g: hop.cond(True, lambda g: hop.floor(g), lambda g: g, g),
+            "in a loop": lambda g: hop.fori_loop(0, 2, lambda i, c: hop.round(c), g),
+            "behind a carry": lambda g: hop.scan(
+                lambda c, _: ((c[0], hop.floor(c[0])), None), (g, 0.0), None, length=2
+            )[0][1],
+            "in a test": lambda g: hop.while_loop(lambda c: c < 3, lambda c: c * 2, g),
+            "over slices": lambda g: hop.sum(hop.map(hop.round, hop.stack([g, g]))),
+        }
+        for name, f in wrong.items():
+            with self.subTest(name), self.assertRaisesRegex(
+                hop.InvalidError, r"test_custom\.py:\d+: linear_transpose: .*not linear"
+            ):
+                hop.linear_transpose(f, x)
+        with self.assertRaisesRegex(hop.InvalidError, "argument 0 has dtype int"):
+            hop.linear_transpose(lambda x: x, hop.asarray(1))
+        with self.assertRaisesRegex(hop.InvalidError, r"cotangent is f32\[2\], the result is f32\[\]"):
+            hop.linear_transpose(lambda x: x, x)(hop.ones(2))
 
 
 class Mistakes(Case):

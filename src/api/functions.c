@@ -382,14 +382,17 @@ static void rule_custom(struct emission *e)
         rules[r] = (struct called_fn){ HOP_NONE, NULL, 0 };
         if (all[r].fn) rules[r] = imported(e, all[r].fn, all[r].what);
     }
-    struct attr gives = A_NONE;
+    struct attr attrs[CUSTOM_ATTRS] = { 0 };
     if (s->gives) {
         uint32_t *list = ARENA_NEW(&e->b->arena, uint32_t, (uint32_t)s->n_gives);
         for (int i = 0; i < s->n_gives; i++) list[i] = (uint32_t)s->gives[i];
-        gives = A_INTS(list, (uint32_t)s->n_gives);
+        attrs[CUSTOM_GIVES] = A_INTS(list, (uint32_t)s->n_gives);
     }
-    emit_custom(e, imported(e, s->body, "custom: body"), rules, &gives, (uint32_t)s->n_closed,
-                s->tangent_of_body != 0);
+    if (s->n_closed) attrs[CUSTOM_CLOSED] = A_INT(s->n_closed);
+    if (s->tangent_of_body) attrs[CUSTOM_TANGENT] = A_WORD(TANGENT_BODY);
+    if (s->no_derivatives) attrs[CUSTOM_TANGENT] = A_WORD(TANGENT_NONE);
+    attrs[CUSTOM_ASKS] = A_FLAG(s->asks != 0);
+    emit_custom(e, imported(e, s->body, "custom: body"), rules, attrs);
 }
 
 int hop_custom_at(hop_place at, hop_val *results, int n_results, const hop_custom_spec *spec)

@@ -160,6 +160,21 @@ hop_status hop_jvp(hop_fn **out, hop_fn *f, const char *wrt)
     return api_edge(do_transform, &a);
 }
 
+static void make_transpose(struct transform_args *a, struct hop_fn *f, struct arena *arena)
+{
+    struct module *m = f->shared->m;
+    uint32_t fn = visible_function(m, f->fn);
+    *a->out = fn_new(f->shared, transpose_function(m, fn, wrt_mask(a, m, module_fn(m, fn), arena),
+                                                   "linear_transpose: the function", "transpose"));
+}
+hop_status hop_linear_transpose(hop_fn **out, hop_fn *f, const char *wrt)
+{
+    struct transform_args a = {
+        .out = out, .f = f, .wrt = wrt, .name = "linear_transpose", .make = make_transpose
+    };
+    return api_edge(do_transform, &a);
+}
+
 /* ---- in two halves ---- */
 
 static void free_fn(void *f) { hop_fn_free(f); }

@@ -469,9 +469,10 @@ struct called_fn {
     uint32_t n_around;
 };
 void emit_call(struct emission *e, struct called_fn f);
-/* A call with rules, in the order of the attributes of `custom`: forward, backward, jvp, batch. */
+/* A call with rules, in the order of the attributes of `custom`: forward, backward, jvp, batch. attrs: its
+ * others, as far as there are any; the rest is filled in. */
 enum { CUSTOM_RULES = 4 };
 void emit_custom(struct emission *e, struct called_fn body, const struct called_fn rules[CUSTOM_RULES],
-                 const struct attr *gives, uint32_t n_closed, bool tangent_of_body);
+                 struct attr *attrs);
 
 #endif

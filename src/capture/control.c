@@ -644,10 +644,9 @@ static void emit_called(struct emission *e, struct called_fn c, enum op op, cons
 void emit_call(struct emission *e, struct called_fn f) { emit_called(e, f, OP_invoke_subgraph, NULL); }
 
 void emit_custom(struct emission *e, struct called_fn body, const struct called_fn rules[CUSTOM_RULES],
-                 const struct attr *gives, uint32_t n_closed, bool tangent_of_body)
+                 struct attr *attrs)
 {
     struct module *m = e->b->m;
-    struct attr attrs[CUSTOM_ATTRS] = { 0 };
     vec(dim) sizes = { 0 };
     for (uint32_t r = 0; r < CUSTOM_RULES; r++) {
         if (rules[r].fn == HOP_NONE) continue;
@@ -662,10 +661,7 @@ void emit_custom(struct emission *e, struct called_fn body, const struct called_
             vec_push(&e->b->arena, &sizes, dims[k]);
         }
     }
-    attrs[CUSTOM_GIVES] = *gives;
-    if (n_closed) attrs[CUSTOM_CLOSED] = A_INT(n_closed);
     if (sizes.len) attrs[CUSTOM_SIZES] = A_DIMS(sizes.data, sizes.len);
-    if (tangent_of_body) attrs[CUSTOM_TANGENT] = A_WORD(TANGENT_BODY);
     emit_called(e, body, OP_custom, attrs);
 }
 

@@ -126,15 +126,22 @@ static void read_front(struct scope *s, const char *text, struct header *h)
     cursor_end(&c);
 }
 
-/* The type of a value, without those of its axes that the parameter leaves out. */
+/* The type of a value, without those of its axes that the parameter leaves out, with the one that it adds. */
 static type_id like_type(struct scope *s, const hop_param *p)
 {
     struct module *m = s->capture->m;
     struct type t = type_get(m, resolve_type(s, p->like));
     uint32_t left_out = p->without ? parse_axes(p->without, t.rank, false) : 0, rank = 0;
-    dim dims[MAX_RANK];
+    dim dims[MAX_RANK + 1];
+    if (p->over) {
+        struct cursor c = cursor_over(p->over, "the axis", s, m);
+        c.declare = declare_symbol;
+        dims[rank++] = parse_dim(&c);
+        cursor_end(&c);
+    }
     for (uint32_t d = 0; d < t.rank; d++)
         if (!(left_out >> d & 1)) dims[rank++] = t.dims[d];
+    if (rank > MAX_RANK) capture_throw("an array has at most %d axes", MAX_RANK);
     return type_intern(m, (enum dtype)t.dtype, rank, dims);
 }
 

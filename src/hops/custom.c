@@ -3,17 +3,17 @@
  *   forward   (operands…) -> (results…, saved…), in place of the body where a gradient is taken; without one
  *             the operands are saved, and the results too where backward takes them; the call stays
  *             itself then, so that its rules count for derivatives of any order
- *   backward  (saved…, cotangent of each float result…) -> (cotangent of each operand in `gives`…)
+ *   backward  (saved…, cotangent of each float result…) -> (cotangent of each operand in `gives`…); where it
+ *             `asks`, an i32[] stands before the cotangents: bit k says whether float result k has one
  *   jvp       (operands…, tangent of each float operand…) -> (results…, tangent of each float result…)
  *   batch     (operands, each with one more leading dim…) -> (results, each with that dim…)
- * `closed` of the last operands are what the body uses from outside: they cannot be differentiated, and have
- * no tangents and no cotangents above. `sizes`
- * are the sizes that rules take which no parameter of theirs tells, in the order of the rules.
- * Whichever are given, every transform works: a backward is linear in the cotangents, so its transpose is the
- * jvp; a jvp is linear in the tangents, so its transpose is the backward; rules are batched like bodies; what
- * the rules do is differentiated again like anything else. */
+ * `closed` of the last operands are what the body uses from outside, of which rules say nothing: they have no
+ * tangents, no cotangents and no more dims above, and where they would have, that is an error. `sizes` are
+ * the sizes that rules take which no parameter of theirs tells, in the order of the rules. Whichever are
+ * given, every transform works: a backward is linear in the cotangents, so its transpose is the jvp; a jvp is
+ * linear in the tangents, so its transpose is the backward; rules are batched like bodies; what the rules do
+ * is differentiated again like anything else. */
 #include "hops/hops.h"
-#include "transform/simplify.h"
 
 static uint32_t rule_of(const struct attr *attrs, uint32_t which)
 {
@@ -52,6 +52,8 @@ static uint32_t n_open(const struct attr *attrs, uint32_t n_operands)
     return n_operands - (attrs[CUSTOM_CLOSED].kind == ATTR_ABSENT ? 0 : (uint32_t)attrs[CUSTOM_CLOSED].i);
 }
 
+static uint32_t n_asks(const struct attr *attrs) { return attrs[CUSTOM_ASKS].kind != ATTR_ABSENT; }
+
 /* Does backward give a cotangent for this operand? Without the attribute it does for every float. */
 static bool gives(const struct module *m, const struct attr *attrs, const struct fn *body, uint32_t p)
 {
@@ -64,9 +66,10 @@ static bool gives(const struct module *m, const struct attr *attrs, const struct
 
 /* How much backward takes before the cotangents where there is no forward: the operands, or these and the
  * results. */
-static uint32_t n_saved_of_call(const struct module *m, const struct fn *body, const struct fn *backward)
+static uint32_t n_saved_of_call(const struct module *m, const struct attr *attrs, const struct fn *body,
+                                const struct fn *backward)
 {
-    uint32_t n_ct = count_float_results(m, body, body->n_results);
+    uint32_t n_ct = count_float_results(m, body, body->n_results) + n_asks(attrs);
     uint32_t all = body->n_params + body->n_results;
     return body->n_results && backward->n_params == all + n_ct ? all : body->n_params;
 }
@@ -125,18 +128,26 @@ static void check_backward(const struct rule_check *c, const struct attr *attrs)
     const struct fn *f = c->rule, *body = c->body;
     uint32_t forward = rule_of(attrs, CUSTOM_FORWARD);
     const struct fn *saver = forward == HOP_NONE ? NULL : module_fn(m, forward);
-    uint32_t n_saved = saver ? saver->n_results - body->n_results : n_saved_of_call(m, body, f);
+    uint32_t n_saved = saver ? saver->n_results - body->n_results : n_saved_of_call(m, attrs, body, f);
     uint32_t n_ct = count_float_results(m, body, body->n_results), n = 0;
-    check_count(c, "parameter", f->n_params, n_saved + n_ct,
-                saver ? "what is saved, then the cotangent of each float result"
-                      : "the operands, the results or none of them, then the cotangent of each float result");
+    uint32_t first = n_saved + n_asks(attrs);
+    const char *because = saver ? "what is saved, then the cotangent of each float result"
+                                : "the operands, the results or none of them, then the cotangent of each "
+                                  "float result";
+    if (first > n_saved)
+        because = "what is saved, which cotangents there are, then the cotangent of each float result";
+    check_count(c, "parameter", f->n_params, first + n_ct, because);
+    if (first > n_saved && value_type(f, n_saved) != type_intern(m, DT_I32, 0, NULL))
+        infer_error(c->in,
+                    "its backward: parameter %u has type %s, expected i32[]: which cotangents there are",
+                    n_saved, type_text(m, f->symbols, value_type(f, n_saved)));
     for (uint32_t i = 0; i < n_saved; i++) {
         type_id saved;
         if (saver) saved = value_type(saver, saver->results[body->n_results + i]);
         else saved = value_type(body, i < body->n_params ? i : body->results[i - body->n_params]);
         check_type(c, "parameter", i, value_type(f, i), saver ? saver : body, saved, "as it is saved");
     }
-    for (uint32_t k = 0, at = n_saved; k < body->n_results; k++)
+    for (uint32_t k = 0, at = first; k < body->n_results; k++)
         if (result_is_float(m, body, k)) {
             check_type(c, "parameter", at, value_type(f, at), body, value_type(body, body->results[k]),
                        "a cotangent has its result's type");
@@ -187,6 +198,10 @@ static void check_batch(const struct rule_check *c)
     check_count(c, "result", f->n_results, body->n_results, "those of the body");
     for (uint32_t p = 0; p < body->n_params; p++) {
         struct type t = type_get(m, value_type(f, p));
+        if (p >= n_open(c->in->attrs, body->n_params)) {
+            check_type(c, "parameter", p, value_type(f, p), body, value_type(body, p), "as that of the body");
+            continue;
+        }
         if (!t.rank || !can_be_same(m, type_prepend(m, value_type(body, p), t.dims[0]), value_type(f, p)))
             infer_error(c->in,
                         "its batch: parameter %u has type %s, expected that of the body, %s, with one "
@@ -237,6 +252,7 @@ static void custom_infer(struct infer *in)
         infer_error(in, "it has a forward but no backward");
     if (!backward && in->attrs[CUSTOM_GIVES].kind != ATTR_ABSENT)
         infer_error(in, "gives says what its backward gives, but there is none");
+    if (!backward && n_asks(in->attrs)) infer_error(in, "asks is about its backward, but there is none");
     check_gives(in, c.body);
     if (in->attrs[CUSTOM_CLOSED].kind != ATTR_ABSENT &&
         (in->attrs[CUSTOM_CLOSED].i < 0 || in->attrs[CUSTOM_CLOSED].i > c.body->n_params))
@@ -309,114 +325,30 @@ static val or_zeros(struct builder *b, val v, val like) { return v != VAL_NONE ?
 
 /* ---- what is linear ---- */
 
-static _Noreturn void not_linear(struct module *m, const struct fn *f, const struct node *n, const char *rule,
-                                 const char *other, const char *why)
-{
-    hop_throw(HOP_INVALID, "%scustom: its %s is not linear in what it is given (%s: %s), so there is no %s",
-              place_text(m, n ? n->place : f->place), rule, n ? node_row(n)->name : "the result", why, other);
-}
-
-/* Nodes through which a linear parameter goes but no derivative does. */
-static void check_linear_nodes(struct module *m, const struct fn *f, uint32_t first, const char *rule,
-                               const char *other)
-{
-    struct arena arena = { 0 };
-    hop_cleanup_push(arena_free, &arena);
-    bool *depends = ARENA_ZNEW(&arena, bool, f->n_values);
-    for (uint32_t p = first; p < f->n_params; p++) depends[p] = true;
-    for (uint32_t i = 0; i < f->n_nodes; i++) {
-        const struct node *n = fn_node(f, i);
-        bool any = false;
-        for (uint32_t k = 0; k < n->n_operands; k++) any |= depends[node_operands(f, n)[k]];
-        if (!any) continue;
-        if (!node_row(n)->vjp && n->n_results)
-            not_linear(m, f, n, rule, other, "no derivative goes through it");
-        for (uint32_t k = 0; k < n->n_results; k++) depends[n->results + k] = true;
-    }
-    hop_cleanup_pop(&arena);
-    arena_free(&arena);
-}
-
-static const bool *dependent_results(struct module *m, uint32_t fn, const bool *params);
-
-/* A call or a choice, whose regions get their own operands alone. */
-static bool is_call(const struct node *n)
-{
-    bool all = n->n_regions > 0;
-    for (uint32_t r = 0; r < n->n_regions; r++) all &= !sig_region(node_row(n), r)->feeds;
-    return all;
-}
-
-/* Which results of a node depend on values that do: those of a call that do in the function it calls. Others
- * may be there because another call of that function needs them. */
-static void dependent_of_node(struct module *m, struct arena *arena, const struct fn *f, const struct node *n,
-                              bool *depends)
-{
-    bool any = false, groups = false;
-    uint32_t n_groups = n->n_operands;
-    for (uint32_t r = 0; r < n->n_regions; r++) n_groups -= node_region(f, n, r)->n_operands;
-    for (uint32_t k = 0; k < n->n_operands; k++) {
-        any |= depends[node_operands(f, n)[k]];
-        if (k < n_groups) groups |= depends[node_operands(f, n)[k]];
-    }
-    bool whole = any && (groups || !is_call(n));
-    for (uint32_t k = 0; k < n->n_results; k++) depends[n->results + k] = whole;
-    for (uint32_t r = 0; r < n->n_regions && any && !whole; r++) {
-        bool *given = ARENA_NEW(arena, bool, node_region(f, n, r)->n_operands);
-        for (uint32_t k = 0; k < node_region(f, n, r)->n_operands; k++)
-            given[k] = depends[node_region_operands(f, n, r)[k]];
-        const bool *found = dependent_results(m, node_region(f, n, r)->fn, given);
-        for (uint32_t k = 0; k < n->n_results; k++) depends[n->results + k] |= found[k];
-    }
-}
-
-/* Which results depend on these parameters? */
-static const bool *dependent_results(struct module *m, uint32_t fn, const bool *params)
-{
-    const struct fn *f = module_fn(m, fn);
-    bool *out = transform_recall(m, MEMO_DEPENDS, fn, 0, params, f->n_params);
-    if (out) return out;
-    hop_check_stack();
-    struct arena arena = { 0 };
-    hop_cleanup_push(arena_free, &arena);
-    out = ARENA_ZNEW(&m->arena, bool, f->n_results);
-    bool *depends = ARENA_ZNEW(&arena, bool, f->n_values);
-    for (uint32_t p = 0; p < f->n_params; p++) depends[p] = params[p];
-    for (uint32_t i = 0; i < f->n_nodes; i++) dependent_of_node(m, &arena, f, fn_node(f, i), depends);
-    for (uint32_t k = 0; k < f->n_results; k++) out[k] = depends[f->results[k]];
-    hop_cleanup_pop(&arena);
-    arena_free(&arena);
-    transform_remember(m, MEMO_DEPENDS, fn, 0, params, f->n_params, out);
-    return out;
-}
-
-/* The rule's pullback for its parameters from `first` on: (its parameters…, ct of each float result…) ->
- * (ct of each such parameter…). The pullback of what is linear does not read where it is taken. */
+/* The pullback of a rule for its parameters from `first` on, in which it is linear: (its parameters…, ct of
+ * each float result…) -> (ct of each such parameter…). */
 static uint32_t pullback_of(struct module *m, uint32_t rule, uint32_t first, const char *name,
                             const char *other)
 {
     const struct fn *f = module_fn(m, rule);
-    check_linear_nodes(m, f, first, name, other);
-    bool *wrt = ARENA_ZNEW(&m->arena, bool, f->n_params);
-    for (uint32_t p = first; p < f->n_params; p++) wrt[p] = true;
-    uint32_t n_params = f->n_params, n_results = f->n_results;
-    const struct fn *whole = module_fn(m, vjp_function(m, rule, wrt));
-    bool *keep = ARENA_ZNEW(&m->arena, bool, whole->n_results);
-    for (uint32_t k = n_results; k < whole->n_results; k++) keep[k] = true;
-    const struct fn *made = module_fn(m, prune_function(m, whole->id, keep));
-    bool *linear = ARENA_ZNEW(&m->arena, bool, made->n_params);
-    for (uint32_t p = first; p < n_params; p++) linear[p] = true;
-    const bool *depends = dependent_results(m, made->id, linear);
-    for (uint32_t k = 0; k < made->n_results; k++)
-        if (depends[k])
-            not_linear(m, module_fn(m, rule), NULL, name, other, "its derivative reads what it is given");
-    return made->id;
+    bool *linear = ARENA_ZNEW(&m->arena, bool, f->n_params);
+    for (uint32_t p = first; p < f->n_params; p++) linear[p] = true;
+    return transpose_function(m, rule, linear, name, other);
 }
 
 /* What a body uses from outside of it has no part in the rules. differentiated: per operand. */
 static void check_closed(struct builder *b, const struct attr *attrs, const struct node *n,
                          const bool *differentiated)
 {
+    bool refused = attrs[CUSTOM_TANGENT].kind != ATTR_ABSENT && attrs[CUSTOM_TANGENT].i == TANGENT_NONE;
+    for (uint32_t p = 0; p < n->n_operands; p++)
+        if (refused && differentiated[p])
+            hop_throw(
+                HOP_INVALID,
+                "%scustom: derivatives of so high an order are taken of a function that is called in "
+                "its own rule that there is no rule for them: let the rule compute what it needs itself",
+                place_text(b->m, n->place));
+    if (rule_of(attrs, CUSTOM_BACKWARD) == HOP_NONE && rule_of(attrs, CUSTOM_JVP) == HOP_NONE) return;
     for (uint32_t p = n_open(attrs, n->n_operands); p < n->n_operands; p++)
         if (differentiated[p])
             hop_throw(
@@ -445,7 +377,7 @@ static void forward_by_jvp(struct vjp_forward *v, const struct node_in *in, uint
     const struct fn *f = module_fn(b->m, jvp);
     const struct region_in *r = &in->regions[0];
     uint32_t n = v->n->n_operands, n_y = v->n->n_results;
-    pullback_of(b->m, jvp, n, "jvp", "gradient"); /* which says whether it is linear */
+    pullback_of(b->m, jvp, n, "custom: its jvp", "gradient"); /* which says whether it is linear */
     bool *active = ARENA_ZNEW(&b->arena, bool, f->n_params);
     bool *wanted = ARENA_ZNEW(&b->arena, bool, f->n_results);
     val *operands = ARENA_NEW(&b->arena, val, f->n_params);
@@ -487,7 +419,7 @@ static void forward_by_rule(struct vjp_forward *v, const struct node_in *in, str
         val first = builder_node(b, in);
         for (uint32_t k = 0; k < n_y; k++) v->results[k] = first + k;
         const struct fn *backward = module_fn(b->m, rule_of(in->attrs, CUSTOM_BACKWARD));
-        saved->n_saved = n_saved_of_call(b->m, module_fn(b->m, r->fn), backward);
+        saved->n_saved = n_saved_of_call(b->m, in->attrs, module_fn(b->m, r->fn), backward);
         val *kept = ARENA_NEW(&b->arena, val, saved->n_saved);
         for (uint32_t i = 0; i < saved->n_saved; i++)
             kept[i] = i < r->n_operands ? r->operands[i] : first + (i - r->n_operands);
@@ -543,6 +475,10 @@ static void vjp_by_jvp(struct vjp *v, const struct custom_saved *saved)
     }
 }
 
+/* Which of the float results have cotangents, for a backward that asks. */
+enum { MOST_ASKED = 31 };
+static val which_there(struct builder *b, uint32_t bits) { return emit_full(b, DT_I32, bits, 0, NULL); }
+
 static void custom_vjp(struct vjp *v)
 {
     struct builder *b = v->b;
@@ -555,9 +491,13 @@ static void custom_vjp(struct vjp *v)
         vjp_by_jvp(v, saved);
         return;
     }
-    uint32_t n = saved->n_saved;
-    val *operands = ARENA_NEW(&b->arena, val, n + v->n->n_results);
+    uint32_t n = saved->n_saved, there = 0, bit = 0;
+    val *operands = ARENA_NEW(&b->arena, val, n + v->n->n_results + 1);
     if (n) memcpy(operands, saved->saved, n * sizeof *operands);
+    for (uint32_t k = 0; k < v->n->n_results; k++)
+        if (is_float(b->m, builder_type(b, v->results[k])) && bit++ < MOST_ASKED)
+            there |= (uint32_t)(v->ct[k] != VAL_NONE) << (bit - 1);
+    if (n_asks(v->attrs)) operands[n++] = which_there(b, there);
     for (uint32_t k = 0; k < v->n->n_results; k++)
         if (is_float(b->m, builder_type(b, v->results[k])))
             operands[n++] = or_zeros(b, v->ct[k], v->results[k]);
@@ -595,9 +535,9 @@ static void jvp_by_transpose(struct jvp *j, const struct node_in *in)
     const struct region_in *r = &in->regions[0];
     uint32_t forward = rule_of(in->attrs, CUSTOM_FORWARD), backward = rule_of(in->attrs, CUSTOM_BACKWARD);
     uint32_t n_y = j->n->n_results, body = r->fn, n = 0;
-    uint32_t n_saved = module_fn(b->m, backward)->n_params -
-                       count_float_results(b->m, module_fn(b->m, body), n_y);
-    uint32_t pullback = pullback_of(b->m, backward, n_saved, "backward", "tangent");
+    uint32_t n_ct = count_float_results(b->m, module_fn(b->m, body), n_y), asks = n_asks(in->attrs);
+    uint32_t n_saved = module_fn(b->m, backward)->n_params - n_ct - asks;
+    uint32_t pullback = pullback_of(b->m, backward, n_saved + asks, "custom: its backward", "tangent");
     val *operands = ARENA_NEW(&b->arena, val, module_fn(b->m, pullback)->n_params);
     val first = forward == HOP_NONE ? builder_node(b, in)
                                     : call_rule(b, in->attrs, CUSTOM_FORWARD, r->operands, r->n_operands);
@@ -606,6 +546,7 @@ static void jvp_by_transpose(struct jvp *j, const struct node_in *in)
         if (forward != HOP_NONE) operands[n] = first + n_y + n;
         else operands[n] = n < r->n_operands ? r->operands[n] : first + (n - r->n_operands);
     }
+    if (asks) operands[n++] = which_there(b, (1u << HOP_MIN(n_ct, MOST_ASKED)) - 1);
     for (uint32_t k = 0; k < n_y; k++)
         if (is_float(b->m, builder_type(b, first + k))) operands[n++] = zeros_like(b, first + k);
     for (uint32_t p = 0; p < r->n_operands; p++)
@@ -694,7 +635,8 @@ static uint32_t batched_backward(const struct batch *v, uint32_t backward, const
     bool *found = ARENA_ZNEW(&v->b->arena, bool, f->n_results);
     bool *sums = ARENA_ZNEW(&v->b->arena, bool, f->n_results);
     uint32_t n = 0;
-    for (uint32_t p = 0; p < f->n_params; p++) batched[p] = p < n_saved ? saved[p] : true;
+    for (uint32_t p = 0; p < f->n_params; p++)
+        batched[p] = p < n_saved ? saved[p] : p >= n_saved + n_asks(v->attrs);
     for (uint32_t p = 0; p < body->n_params; p++) {
         if (!gives(m, v->attrs, body, p)) continue;
         force[n] = true; /* of a value that is the same in all lanes the sum counts each */
@@ -717,9 +659,17 @@ static uint32_t batched_backward(const struct batch *v, uint32_t backward, const
 static void batch_by_rule(struct batch *v, const struct region_in *r)
 {
     struct builder *b = v->b;
+    uint32_t open = n_open(v->attrs, r->n_operands);
     val *operands = ARENA_NEW(&b->arena, val, r->n_operands);
-    for (uint32_t p = 0; p < r->n_operands; p++)
-        operands[p] = v->batched[p] ? r->operands[p] : emit_broadcast_front(b, r->operands[p], v->size);
+    for (uint32_t p = 0; p < r->n_operands; p++) {
+        bool as_it_is = v->batched[p] || p >= open;
+        if (p >= open && v->batched[p])
+            hop_throw(HOP_INVALID,
+                      "%scustom: a value that its function uses from outside differs from lane to lane, and "
+                      "its batch says nothing about that: make it an argument",
+                      place_text(b->m, v->n->place));
+        operands[p] = as_it_is ? r->operands[p] : emit_broadcast_front(b, r->operands[p], v->size);
+    }
     val first = call_rule(b, v->attrs, CUSTOM_BATCH, operands, r->n_operands);
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
 }
@@ -782,7 +732,7 @@ static void custom_batch(struct batch *v)
     uint32_t backward = rule_of(attrs, CUSTOM_BACKWARD), body = r->fn, open = n_open(attrs, n);
     for (uint32_t p = 0; p < n + n_y; p++) saved[p] = p >= n || v->batched[p];
     if (forward == HOP_NONE && backward != HOP_NONE)
-        n_saved = n_saved_of_call(b->m, module_fn(b->m, body), module_fn(b->m, backward));
+        n_saved = n_saved_of_call(b->m, attrs, module_fn(b->m, body), module_fn(b->m, backward));
     if (forward != HOP_NONE) {
         n_saved = module_fn(b->m, forward)->n_results - n_y;
         attrs[CUSTOM_FORWARD] = A_FN(batched_rule(v, forward, v->batched, n_y, &found, masked, masked));
@@ -882,7 +832,9 @@ static const struct op_sample custom_samples[] = {
       NULL },
 };
 
-static const char *const tangents[] = { [TANGENT_TRANSPOSE] = "transpose", [TANGENT_BODY] = "body", NULL };
+static const char *const tangents[] = {
+    [TANGENT_TRANSPOSE] = "transpose", [TANGENT_BODY] = "body", [TANGENT_NONE] = "none", NULL
+};
 static const struct attr_spec custom_attrs[CUSTOM_ATTRS] = {
     [CUSTOM_FORWARD] = { "forward", ATTR_FN, false, NULL },
     [CUSTOM_BACKWARD] = { "backward", ATTR_FN, false, NULL },
@@ -892,6 +844,7 @@ static const struct attr_spec custom_attrs[CUSTOM_ATTRS] = {
     [CUSTOM_CLOSED] = { "closed", ATTR_INT, false, NULL },
     [CUSTOM_SIZES] = { "sizes", ATTR_DIMS, false, NULL },
     [CUSTOM_TANGENT] = { "tangent", ATTR_WORD, false, tangents },
+    [CUSTOM_ASKS] = { "asks", ATTR_FLAG, false, NULL },
 };
 
 const struct op_row row_custom = {

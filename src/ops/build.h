@@ -101,9 +101,11 @@ enum {
     CUSTOM_CLOSED,
     CUSTOM_SIZES,
     CUSTOM_TANGENT,
+    CUSTOM_ASKS,
     CUSTOM_ATTRS
 };
-enum { TANGENT_TRANSPOSE, TANGENT_BODY }; /* where the jvp of a custom with a backward alone comes from */
+/* Where the jvp of a custom with a backward alone comes from; none: it must not be differentiated. */
+enum { TANGENT_TRANSPOSE, TANGENT_BODY, TANGENT_NONE };
 enum { REGION_KIND, REGION_NAMED, REGION_ATTRS }; /* the last: all that its user gives it (ir/named.h) */
 enum { INVOKE_RECOMPUTE }; /* the gradient keeps the operands only and runs the function again */
 enum { SWITCH_RECOMPUTE, SWITCH_ATTRS }; /* the same for the branch taken */

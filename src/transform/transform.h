@@ -83,6 +83,11 @@ const struct saved_list *saved_last(
 /* (x…, tangent of each active x…) -> (y…, tangent of each y with result_active…). `result_active` is filled.
  * Float parameters only. */
 uint32_t jvp_function(struct module *m, uint32_t fn, const bool *active, bool *result_active);
+/* Of a function that is linear in some of its parameters: (parameters…, ct of each float result…) -> (ct of
+ * each of those parameters…), which does not read them. One that is not linear is an error: "what is not
+ * linear …, so there is no other". */
+uint32_t transpose_function(struct module *m, uint32_t fn, const bool *linear, const char *what,
+                            const char *other);
 
 /* ---- batching ---- */
 

@@ -1,0 +1,156 @@
+/* The transpose of a function that is linear in some of its parameters: the pullback for them, which does not
+ * read where it is taken. A function that is not linear in them is an error that says where it is not: at a
+ * node through which they go but no derivative does, or because its derivative still reads them. */
+#include "transform/transform.h"
+
+#include <string.h>
+
+struct linearity {
+    struct module *m;
+    struct arena arena;
+    const char *what, *other; /* whose it is, and what there is not when it is not linear, for messages */
+};
+
+static _Noreturn void not_linear(const struct linearity *l, const struct fn *f, const struct node *n,
+                                 const char *why)
+{
+    hop_throw(HOP_INVALID, "%s%s is not linear in what it is given (%s: %s), so there is no %s",
+              place_text(l->m, n ? n->place : f->place), l->what, n ? node_row(n)->name : "the result", why,
+              l->other);
+}
+
+static void check_nodes(struct linearity *l, const struct fn *f, const bool *params, bool *results);
+
+/* Which parameters of a region depend, as operands feed them. */
+static void region_params(const struct fn *f, const struct node *n, uint32_t r, const bool *depends,
+                          bool *params)
+{
+    const struct op_row *row = node_row(n);
+    uint32_t count = 0;
+    for (uint32_t g = 0; g < row->sig.n_groups; g++) {
+        const val *group = node_group(f, n, g, NULL);
+        uint32_t times = sig_region(row, r)->feeds >> g & 1 ? sig_group_feeds(row, g) : 0;
+        for (uint32_t t = 0; t < times; t++)
+            for (uint32_t k = 0; k < node_group_size(f, n, g); k++) params[count++] = depends[group[k]];
+    }
+    const val *own = node_region_operands(f, n, r);
+    for (uint32_t k = 0; k < node_region(f, n, r)->n_operands; k++) params[count++] = depends[own[k]];
+}
+
+/* Region r of a node, until what it carries on depends no more than its parameters do. */
+static void check_region(struct linearity *l, const struct fn *f, const struct node *n, uint32_t r,
+                         const bool *depends)
+{
+    const struct fn *g = module_fn(l->m, node_region(f, n, r)->fn);
+    const char *first = sig_region(node_row(n), r)->results[0];
+    bool *params = ARENA_ZNEW(&l->arena, bool, g->n_params), changed = true;
+    bool *results = ARENA_ZNEW(&l->arena, bool, g->n_results);
+    region_params(f, n, r, depends, params);
+    while (changed) {
+        changed = false;
+        check_nodes(l, g, params, results);
+        uint32_t n_next = first && !strcmp(first, "next") ? node_group_size(f, n, 0) : 0;
+        for (uint32_t k = 0; k < n_next && k < g->n_results; k++) {
+            changed |= results[k] && !params[k];
+            params[k] |= results[k];
+        }
+    }
+}
+
+/* Nodes through which a linear parameter goes but no derivative does; which results depend on one. */
+static void check_nodes(struct linearity *l, const struct fn *f, const bool *params, bool *results)
+{
+    bool *depends = ARENA_ZNEW(&l->arena, bool, f->n_values);
+    if (f->n_params) memcpy(depends, params, f->n_params * sizeof *depends);
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        bool any = false;
+        for (uint32_t k = 0; k < n->n_operands; k++) any |= depends[node_operands(f, n)[k]];
+        if (!any) continue;
+        if (!node_row(n)->vjp && n->n_results) not_linear(l, f, n, "no derivative goes through it");
+        for (uint32_t r = 0; r < n->n_regions; r++) check_region(l, f, n, r, depends);
+        for (uint32_t k = 0; k < n->n_results; k++) depends[n->results + k] = true;
+    }
+    for (uint32_t k = 0; k < f->n_results; k++) results[k] = depends[f->results[k]];
+}
+
+/* ---- what the derivative reads ---- */
+
+static const bool *dependent_results(struct module *m, uint32_t fn, const bool *params);
+
+/* A call or a choice, whose regions get their own operands alone. */
+static bool is_call(const struct node *n)
+{
+    bool all = n->n_regions > 0;
+    for (uint32_t r = 0; r < n->n_regions; r++) all &= !sig_region(node_row(n), r)->feeds;
+    return all;
+}
+
+/* Which results of a node depend on values that do: those of a call that do in the function it calls. Others
+ * may be there because another call of that function needs them. */
+static void dependent_of_node(struct module *m, struct arena *arena, const struct fn *f, const struct node *n,
+                              bool *depends)
+{
+    bool any = false, groups = false;
+    uint32_t n_groups = n->n_operands;
+    for (uint32_t r = 0; r < n->n_regions; r++) n_groups -= node_region(f, n, r)->n_operands;
+    for (uint32_t k = 0; k < n->n_operands; k++) {
+        any |= depends[node_operands(f, n)[k]];
+        if (k < n_groups) groups |= depends[node_operands(f, n)[k]];
+    }
+    bool whole = any && (groups || !is_call(n));
+    for (uint32_t k = 0; k < n->n_results; k++) depends[n->results + k] = whole;
+    for (uint32_t r = 0; r < n->n_regions && any && !whole; r++) {
+        bool *given = ARENA_NEW(arena, bool, node_region(f, n, r)->n_operands);
+        for (uint32_t k = 0; k < node_region(f, n, r)->n_operands; k++)
+            given[k] = depends[node_region_operands(f, n, r)[k]];
+        const bool *found = dependent_results(m, node_region(f, n, r)->fn, given);
+        for (uint32_t k = 0; k < n->n_results; k++) depends[n->results + k] |= found[k];
+    }
+}
+
+/* Which results depend on these parameters? */
+static const bool *dependent_results(struct module *m, uint32_t fn, const bool *params)
+{
+    const struct fn *f = module_fn(m, fn);
+    bool *out = transform_recall(m, MEMO_DEPENDS, fn, 0, params, f->n_params);
+    if (out) return out;
+    hop_check_stack();
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    out = ARENA_ZNEW(&m->arena, bool, f->n_results);
+    bool *depends = ARENA_ZNEW(&arena, bool, f->n_values);
+    for (uint32_t p = 0; p < f->n_params; p++) depends[p] = params[p];
+    for (uint32_t i = 0; i < f->n_nodes; i++) dependent_of_node(m, &arena, f, fn_node(f, i), depends);
+    for (uint32_t k = 0; k < f->n_results; k++) out[k] = depends[f->results[k]];
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    transform_remember(m, MEMO_DEPENDS, fn, 0, params, f->n_params, out);
+    return out;
+}
+
+/* ---- the transpose ---- */
+
+static void linearity_free(void *l) { arena_free(&((struct linearity *)l)->arena); }
+
+uint32_t transpose_function(struct module *m, uint32_t fn, const bool *linear, const char *what,
+                            const char *other)
+{
+    struct linearity l = { .m = m, .what = what, .other = other };
+    hop_cleanup_push(linearity_free, &l);
+    const struct fn *f = module_fn(m, fn);
+    uint32_t n_params = f->n_params, n_results = f->n_results;
+    check_nodes(&l, f, linear, ARENA_ZNEW(&l.arena, bool, f->n_results));
+    const struct fn *whole = module_fn(m, vjp_function(m, fn, linear));
+    bool *keep = ARENA_ZNEW(&l.arena, bool, whole->n_results);
+    for (uint32_t k = n_results; k < whole->n_results; k++) keep[k] = true;
+    const struct fn *made = module_fn(m, prune_function(m, whole->id, keep));
+    bool *read = ARENA_ZNEW(&l.arena, bool, made->n_params);
+    if (n_params) memcpy(read, linear, n_params * sizeof *read);
+    const bool *depends = dependent_results(m, made->id, read);
+    for (uint32_t k = 0; k < made->n_results; k++)
+        if (depends[k]) not_linear(&l, module_fn(m, fn), NULL, "its derivative reads what it is given");
+    hop_cleanup_pop(&l);
+    linearity_free(&l);
+    return made->id;
+}
