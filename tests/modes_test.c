@@ -4,7 +4,9 @@
  * that do not nest, and the column `autocast` of every row of the table on its samples. */
 #include "check.h"
 #include "hop/hop.h"
+#include "ir/text.h"
 #include "ops/build.h"
+#include "transform/simplify.h"
 
 #include <math.h>
 
@@ -180,6 +182,48 @@ static void check_texts(void)
                         HOP_AUTOCAST_BF16);
     CLAIM(strstr(sum, "-> (f32[2, 4])") || strstr(sum, "-> (bf16[2, 4])"), "an einsum of three: %s", sum);
     free(sum);
+}
+
+/* What is run has one cast of a weight, in front of the loop, and nothing for derivatives. */
+static hop_val weight;
+BODY(weighted) { return UNUSED, out[0] = hop_matmul(in[0], weight), 0; }
+BODY(uses_a_weight)
+{
+    UNUSED;
+    weight = in[1];
+    hop_scan(out, 1, &(hop_scan_spec){ .step = weighted, .carry = in, .n_carry = 1, .length = "5" });
+    out[0] = hop_add(hop_matmul(out[0], weight), hop_matmul(in[0], weight));
+    return 0;
+}
+
+struct simplified {
+    const char *text;
+    char *run;
+};
+static void simplify_text(void *ctx)
+{
+    struct simplified *s = ctx;
+    const char *text = s->text;
+    struct module *m = text_read("text", text, strlen(text));
+    struct text out = { .arena = &m->arena };
+    text_print(m, simplify(m, module_find(m, "f"), &(struct pass_options){ 0 }), 0, &out);
+    s->run = strdup(out.data);
+    module_free(m);
+}
+
+static void check_run(void)
+{
+    char *text = text_of("f(x: f32[4, 3], w: f32[3, 3])", 1, uses_a_weight, NULL,
+                         HOP_AUTOCAST_BF16 | HOP_NO_GRAD);
+    struct simplified s = { .text = text };
+    CLAIM(!attempt(simplify_text, &s), "%s", hop_message());
+    char *run = s.run;
+    const char *cast = run ? strstr(run, "cast {dtype = bf16} (%w)") : NULL;
+    CLAIM(cast, "no cast of the weight: %s", run);
+    CLAIM(cast && !strstr(cast + 1, "cast {dtype = bf16} (%w)") && strstr(cast, "scan"), "one cast: %s", run);
+    CLAIM(strstr(text, "stop_gradient") && run && !strstr(run, "stop_gradient"), "stopped: %s", run);
+    free(text);
+    free(run);
 }
 
 /* ---- which derivatives pass ---- */
@@ -589,6 +633,7 @@ static void check_table(void)
 int main(void)
 {
     check_texts();
+    check_run();
     check_flows();
     check_gradient_inside();
     check_errors();

@@ -57,6 +57,7 @@ from ._names import lookup as _lookup, public_names as _public_names  # noqa: E4
 from ._jax import *  # noqa: E402, F403
 from ._jit import *  # noqa: E402, F403
 from ._lax import *  # noqa: E402, F403
+from ._modes import *  # noqa: E402, F403
 from ._printing import *  # noqa: E402, F403
 from ._region import *  # noqa: E402, F403
 from ._sets import *  # noqa: E402, F403
@@ -77,7 +78,7 @@ __all__ = [
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
     *_callback.__all__, *_calls.__all__, *_check.__all__, *_control.__all__, *_custom.__all__,  # noqa: F405
     *_files.__all__, *_function.__all__, *_gradients.__all__, *_jit.__all__, *_printing.__all__,  # noqa: F405
-    *_region.__all__, *_sets.__all__,  # noqa: F405
+    *_modes.__all__, *_region.__all__, *_sets.__all__,  # noqa: F405
     *_show.__all__, *_sources.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
     "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError",

@@ -14,7 +14,7 @@ import functools
 import types
 import weakref
 
-from . import _core, _effects, _reuse, tree
+from . import _core, _effects, _modes, _reuse, tree
 from ._bytecode import writes
 from ._dtypes import is_number
 from ._guards import TELLING, Watch
@@ -245,7 +245,7 @@ class Transform:
         return table(self.what, fun)
 
     def capture(self, fun, given):
-        with _effects.operator(self.what[0]):
+        with _effects.operator(self.what[0]), _modes.fresh():
             return given.capture(fun, self.parts(given))
 
 

@@ -6,7 +6,7 @@ __all__ = ["cond", "switch", "while_loop", "fori_loop", "scan", "associative_sca
 import builtins
 import functools
 
-from . import _arguments, _calls, _core, _dtypes, _effects, _plain, _shapes, tree
+from . import _arguments, _calls, _core, _dtypes, _effects, _modes, _plain, _shapes, tree
 from ._arguments import place, twins
 from ._errors import InvalidError, TracerError
 from ._ops import asarray, astype, ceil, concat, maximum, moveaxis
@@ -170,6 +170,7 @@ def _fits(kind, other):
         kind[1]
         or other[0] is kind[0]
         or (other[1] and _dtypes.result_type(kind[0], _sample(other)) is kind[0])
+        or _modes.brings(kind[0], other[0])
     )
 
 
@@ -217,11 +218,13 @@ def _joined_results(what, names, seen):
 
 
 def _chosen(what, names, k, funs, operands):
-    """Branch k, at once. Where it gives weak leaves the others are captured for their types alone: what
-    they give decides the dtype, as in a captured program."""
+    """Branch k, at once. Where it gives weak leaves, or floats under autocast, the others are captured for
+    their types alone: what they give decides the dtype, as in a captured program."""
     given = funs[k](*_own(operands))
     found, out_tree = arrays_of_results(given)
-    if not builtins.any(is_weak(x) for x in found):
+    arrays = [x for x in found if isinstance(x, _core.ArrayBase)]
+    cast = builtins.any(_modes.brings(x.dtype, x.dtype) for x in arrays)
+    if not cast and not builtins.any(is_weak(x) for x in found):
         return given
     leaves, weak, treedef = raw_leaves(operands, "operand", constants=True)
     seen = [(k, out_tree, found)]

@@ -12,7 +12,7 @@ import inspect
 import threading
 import types
 
-from . import _arguments, _core, _dtypes, _effects, tree
+from . import _arguments, _core, _dtypes, _effects, _modes, tree
 from ._arguments import place, twins
 from ._errors import InvalidError
 from ._objects import Ruled
@@ -707,7 +707,10 @@ class _Call:
             y = array_leaf(y, lambda: ((), "result"))
             if not _is_float(y):
                 continue
-            t = zeros_like(y) if t is None else t.astype(y.dtype) if t._weak else t
+            if t is None:
+                t = zeros_like(y)
+            elif t._weak or _modes.brings(y.dtype, t.dtype):
+                t = t.astype(y.dtype)
             if t._type != y._type:
                 where = tree.path_text(tree.leaf_paths(out_tree)[i], "the result")
                 raise InvalidError(
@@ -747,7 +750,7 @@ class _Call:
             if x is None or not _is_float(leaf):
                 found[i] = None
                 continue
-            if x._weak or self.weak[i]:
+            if x._weak or self.weak[i] or _modes.brings(leaf.dtype, x.dtype):
                 x = x.astype(leaf.dtype)
             if x._type != leaf._type:
                 path = tree.leaf_paths(self.treedef)[i]
@@ -831,12 +834,14 @@ def _captured(fun, flat, types):
         return found
 
     names = [f"x{i}" for i in range(len(types))]
-    rule.function, rule.hidden, _ = _core.capture(body, function_name(fun), names, list(types))
+    with _modes.fresh():
+        rule.function, rule.hidden, _ = _core.capture(body, function_name(fun), names, list(types))
     rule.out_tree, rule.weak_out, rule.types = seen[-1]
     return rule
 
 
 def _function(name, flat, types):
     """A function of values that calls others."""
-    return _core.capture(flat, name, [f"x{i}" for i in range(len(types))], list(types))[0]
+    with _modes.fresh():
+        return _core.capture(flat, name, [f"x{i}" for i in range(len(types))], list(types))[0]
 

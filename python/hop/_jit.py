@@ -9,7 +9,7 @@ import sys
 import time
 import types
 
-from . import _arguments, _core, _export, _guards, _mut, _reuse, _sizes, tree
+from . import _arguments, _core, _export, _guards, _modes, _mut, _reuse, _sizes, tree
 from ._errors import InvalidError, WriteError
 from ._function import Function
 from ._index import write
@@ -513,7 +513,8 @@ class Compiled(_core.JitBase):
         except WriteError as error:  # an array of the program around
             _core.known(error)
             return self._put_in_place(fun, leaves, weak, treedef)
-        out = t.function.call(t.operands())
+        with _modes.fresh():  # what it was captured under is in it
+            out = t.function.call(t.operands())
         return tree.unflatten(t.out_tree, marked(out, t.weak_out, False))
 
     def _body_key(self, static, named_static, kinds):
@@ -568,6 +569,7 @@ class Compiled(_core.JitBase):
             kinds = tuple([(x.dtype.text, x.ndim if self._dynamic else x.shape) for x in leaves])
             key = (
                 self._identity, treedef.key, kinds, tuple(weak), value_key(static), value_key(named_static),
+                _core.modes(),
             )  # fmt: skip
             known = [*self._shared.get(key, ()), *self._own.get(key, ())]
         except TypeError as error:
@@ -615,7 +617,7 @@ class Compiled(_core.JitBase):
         latest = self._latest if self._latest in known else known[-1] if known else None
         if latest is None:
             if self._latest is None or self._latest.types == types:
-                return "" if self._latest is None else "other static arguments, or another structure"
+                return "" if self._latest is None else "other static arguments, modes, or another structure"
             return f"types ({', '.join(types)}), before ({', '.join(self._latest.types)})"
         said = latest.fit.refuses(shapes, self._sizes[key].names)
         if said:

@@ -143,7 +143,6 @@ _INSTEAD = {
     "leaky_relu": "use hop.where(x > 0, x, slope * x)",
     "log_sigmoid": "use -hop.softplus(-x)",
     "ndarray": "use hop.Array",
-    "no_grad": "nothing is differentiated unless hop.grad asks; hop.stop_gradient makes a constant",
     "numpy": "its functions stand in hop itself: hop.sum, hop.where, …",
     "pmap": "use hop.vmap or jit(…, threads=n)",
     "pure_callback": "hop.debug_callback calls Python, but gives nothing back",

@@ -71,7 +71,7 @@ def _shape(x):
 def kinds(types, weak, treedef):
     """What a body is captured for besides static arguments."""
     found = [((x[0] if isinstance(x, tuple) else x).dtype.text, _shape(x)) for x in types]
-    return (treedef.key, tuple(found), tuple(weak))
+    return (treedef.key, tuple(found), tuple(weak), _core.modes())
 
 
 def traced(

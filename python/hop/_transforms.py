@@ -10,7 +10,7 @@ import functools
 import re
 import types
 
-from . import _arguments, _calls, _core, _cut, _reuse, _shapes, tree
+from . import _arguments, _calls, _core, _cut, _modes, _reuse, _shapes, tree
 from ._arguments import place
 from ._dtypes import float32, is_number
 from ._errors import InvalidError, WriteError
@@ -1049,8 +1049,11 @@ def in_program(fun, what, static, invoke):
         whole = partly if fixed else fun
         t = _kept_body(bodies, what, fun, whole, fixed, dynamic, named, leaves, weak, treedef)
         if t is not None:
-            whole = named_body(lambda *values: t.function.call(values), fun)
-            out = invoke(whole, t.operands())
+            def kept(*values):
+                with _modes.fresh():  # what it was captured under is in it
+                    return t.function.call(values)
+
+            out = invoke(named_body(kept, fun), t.operands())
             return tree.unflatten(t.out_tree, out)
         seen = []
 

@@ -313,7 +313,9 @@ static bool static_name(const jit_object *j, PyObject *name)
 static bool flatten_call(const jit_object *j, struct flat *f, PyObject *args, PyObject *named)
 {
     Py_ssize_t n = PyTuple_Size(args);
-    bool good = flat_head(f, '(', n);
+    /* a program is one of the modes that it was captured under */
+    int32_t head[2] = { '(' | (int32_t)(hop_modes() << 8), (int32_t)n };
+    bool good = flat_add(f, head, sizeof head);
     for (Py_ssize_t i = 0; good && i < n; i++) {
         PyObject *x = PyTuple_GetItem(args, i);
         good = static_position(j, i, n) ? flatten_static(f, x) : flatten(f, x);
@@ -593,6 +595,20 @@ static PyObject *jit_disabled(PyObject *self, PyObject *unused)
     return PyBool_FromLong(is_plain());
 }
 
+static PyObject *modes(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    return PyLong_FromLong((long)hop_modes());
+}
+static PyObject *set_modes(PyObject *self, PyObject *now)
+{
+    long wanted = PyLong_AsLong(now);
+    (void)self;
+    if (PyErr_Occurred()) return NULL;
+    return PyLong_FromLong((long)hop_modes_set((unsigned)wanted));
+}
+
 /* What is not quick goes to a method of the class, or to the function itself. */
 static PyObject *call_attribute(PyObject *self, const char *name, PyObject *args, PyObject *named)
 {
@@ -846,6 +862,8 @@ static PyMethodDef functions[] = {
       "as "
       "everywhere; gives how it was" },
     { "disable_jit_everywhere", disable_jit_everywhere, METH_NOARGS, "functions run as plain Python" },
+    { "modes", modes, METH_NOARGS, "the modes of this thread, a number: bits of enum hop_mode" },
+    { "set_modes", set_modes, METH_O, "set_modes(modes): those before" },
     { "jit_disabled", jit_disabled, METH_NOARGS, "whether functions run as plain Python on this thread" },
     { NULL, NULL, 0, NULL },
 };

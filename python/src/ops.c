@@ -654,7 +654,9 @@ static int bring_numbers(struct eager *e)
 static void eager_key(struct eager *e, struct key *k)
 {
     const struct call *c = e->c;
+    uint64_t casts = hop_modes() & HOP_AUTOCAST;
     key_add(k, &c->row, sizeof c->row);
+    key_add(k, &casts, sizeof casts);
     key_add(k, &c->i, sizeof c->i);
     key_add(k, &c->j, sizeof c->j);
     if (c->row->kind != X && c->row->kind != XX) {
@@ -715,7 +717,10 @@ static struct program *make_program(struct eager *e, const struct key *k, uint64
     snprintf(params + n, room - n, ")");
     *p = (struct program){ .hash = hash, .length = k->n, .n_out = e->n_out };
     memcpy(p->key, k->data, k->n <= sizeof k->data ? k->n : 0);
+    unsigned modes = hop_modes();
+    hop_modes_set(modes & HOP_AUTOCAST); /* nobody differentiates it */
     int status = hop_capture_at(user_place(), &p->fn, params, e->n_out, eager_body, e);
+    hop_modes_set(modes);
     PyMem_Free(params);
     if (!status) return p;
     free(p);

@@ -53,6 +53,7 @@ struct modes_mark {
     uint8_t modes;
     uint32_t depth;
 };
+typedef vec(val) val_list;
 /* The modes at work in a scope. */
 struct scope_modes {
     uint8_t now;      /* enum hop_mode, of the call at work */
@@ -62,7 +63,8 @@ struct scope_modes {
     bool enabled;     /* a body under no_grad: something in it was made under enable_grad */
     bool inside;      /* so it was in a body of the operator that is made next */
     vec(uint8_t) is;  /* enum gradient of each value, as far as it is known */
-    vec(val) stopped; /* per value: the same as a constant, VAL_NONE: not made yet */
+    val_list stopped; /* per value: the same as a constant, VAL_NONE: not made yet */
+    val_list raised;  /* per value: the same in f32 */
 };
 
 struct scope {

@@ -100,19 +100,38 @@ static bool is_float(const struct builder *b, val v)
     return dtype_is_float((enum dtype)type_get(b->m, builder_type(b, v)).dtype);
 }
 
-/* The value as a constant. What was noted of a call that failed may speak of another value by now. */
+/* What an operator makes of a value, VAL_NONE: it has not been made. What was noted of a call that failed may
+ * speak of another value by now. */
+static val made_of(const struct builder *b, const val_list *list, val v, enum op op)
+{
+    val known = v < list->len ? list->data[v] : VAL_NONE;
+    if (known >= b->values.len || b->values.data[known].node == NODE_NONE) return VAL_NONE;
+    const struct node *n = &b->nodes.data[b->values.data[known].node];
+    return n->op == op && b->pool.data[n->operands] == v ? known : VAL_NONE;
+}
+
+static val remember(struct builder *b, val_list *list, val v, val made)
+{
+    while (list->len <= v) vec_push(&b->arena, list, VAL_NONE);
+    return list->data[v] = made;
+}
+
+/* The value as a constant. */
 static val stopped(struct builder *b, struct scope_modes *m, val v)
 {
     if (gradient_of(m, v) != WAITING) return v;
-    val known = v < m->stopped.len ? m->stopped.data[v] : VAL_NONE;
-    if (known < b->values.len && b->values.data[known].node != NODE_NONE) {
-        const struct node *n = &b->nodes.data[b->values.data[known].node];
-        if (n->op == OP_stop_gradient && b->pool.data[n->operands] == v) return known;
-    }
-    val constant = emit1(b, OP_stop_gradient, v);
-    while (m->stopped.len <= v) vec_push(&b->arena, &m->stopped, VAL_NONE);
-    m->stopped.data[v] = constant;
-    return constant;
+    val known = made_of(b, &m->stopped, v, OP_stop_gradient);
+    return known != VAL_NONE ? known : remember(b, &m->stopped, v, emit1(b, OP_stop_gradient, v));
+}
+
+/* The value in another dtype. In f32 it is one value for all who use it, so that their cotangents are added
+ * in f32; in a lower dtype each has its own, for the same reason. cse makes one of those that are left. */
+static val cast_to(struct builder *b, struct scope_modes *m, val v, enum dtype t)
+{
+    if (t != DT_F32) return emit_cast(b, v, t);
+    val known = made_of(b, &m->raised, v, OP_cast);
+    bool same = known != VAL_NONE && emit_type(b, known).dtype == DT_F32;
+    return same ? known : remember(b, &m->raised, v, emit_cast(b, v, t));
 }
 
 static const val *all_stopped(struct builder *b, struct scope_modes *m, const val *values, uint32_t n)
@@ -163,7 +182,7 @@ static void cast_operands(struct builder *b, struct node_in *in)
     val *out = ARENA_NEW(&b->arena, val, in->n_operands);
     for (uint32_t i = 0; i < in->n_operands; i++) {
         enum dtype t = (enum dtype)emit_type(b, in->operands[i]).dtype;
-        out[i] = emit_cast(b, in->operands[i], modes_dtype(b, (enum op)in->op, t));
+        out[i] = cast_to(b, b->hooks_of, in->operands[i], modes_dtype(b, (enum op)in->op, t));
     }
     in->operands = out;
 }

@@ -470,6 +470,8 @@ static const struct op_lower lower_pass = {
     .kind = LOWER_POINTWISE, .access = ACCESS_SAME, .cost = COST_FREE, .elem = elem_pass
 };
 
+static val fold_stop_gradient(const struct fold *w) { return w->last ? w->x[0] : VAL_NONE; }
+
 /* No rules on purpose: nothing flows back and no tangent comes out, the result does not count as depending on
  * its operand. */
 static const struct op_sample stop_gradient_samples[] = {
@@ -488,6 +490,7 @@ const struct op_row row_stop_gradient = {
     .lower = &lower_pass,
     .no_gradient = "opaque without a rule",
     .range = range_of_operand,
+    .fold = fold_stop_gradient,
     .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(stop_gradient_samples),
 };

@@ -14,6 +14,7 @@ struct fold {
     const val *x;         /* its operands, in b */
     const struct attr *attrs;
     type_id type; /* of its result, in b */
+    bool last;    /* nobody will differentiate what comes out */
 };
 
 /* The node that makes v if it is such an operator's, else NULL. */

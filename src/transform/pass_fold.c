@@ -311,7 +311,8 @@ static bool fold_node(struct simplifier *s, struct copier *c, const struct node 
                       .n = n,
                       .x = in.operands,
                       .attrs = in.attrs,
-                      .type = copier_type(c, value_type(c->f, n->results)) };
+                      .type = copier_type(c, value_type(c->f, n->results)),
+                      .last = !s->o->differentiable };
     val v = row->fold ? row->fold(&w) : VAL_NONE;
     if (v == VAL_NONE && constants) v = fold_constants(&w);
     if (v == VAL_NONE || builder_type(c->b, v) != w.type) return false;
