@@ -211,6 +211,7 @@ test-peers: wheel
 	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check numpy 'jax[cpu]' || { echo "test-peers compares hop with JAX, which could not be installed: pip install numpy 'jax[cpu]' says why above" >&2; exit 1; }
 	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(BUILD)/dist/hop-$(VERSION)-*.whl
 	$(PEERS_VENV)/bin/python python/peers/compare.py $(PEERS)
+	$(PEERS_VENV)/bin/python python/peers/rules.py
 	$(PEERS_VENV)/bin/python python/peers/timings.py
 
 # Calls with changed state and changed sizes in hop, JAX and torch.compile, as a table of docs/python/peers.md. PyTorch takes some GB of disk.
