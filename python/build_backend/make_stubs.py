@@ -589,6 +589,7 @@ def stubs():
         "checkpoint",
         "remat",
         "region",
+        "region_rewriting",
         "check_grads",
         *[d.name for d in hop._dtypes.ALL],
         *hop._custom.__all__,
@@ -614,6 +615,10 @@ def stubs():
     check = (
         "args: Sequence[Any], order: int = ..., modes: str | Sequence[str] = ..., "
         "atol: float | None = ..., rtol: float | None = ..., eps: float | None = ..."
+    )
+    out.append(
+        "def region_rewriting(kind: str, fun: Callable[[dict[str, Any], Function], Callable[..., Any]] | None "
+        "= ..., *, version: Any = ...) -> Any: ...\n"
     )
     out.append("def region(kind: str, /, **attributes: Any) -> Callable[[F], F]: ...\n")
     out.append(f"def check_grads(f: Callable[..., Any], {check}) -> None: ...\n")

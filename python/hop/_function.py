@@ -202,11 +202,12 @@ class Function:
         return _core.entry(compiled)
 
     def _executable(self, *options):
-        if options not in self._exes:
+        key = (*options, _core.region_changes())
+        if key not in self._exes:
             strict, threads, portable = options
             exe = self._program.compile(strict=strict, threads=threads, portable=portable)
-            self._exes[options] = exe.run
-        return self._exes[options]
+            self._exes[key] = exe.run
+        return self._exes[key]
 
     def _what(self):
         return f"@{self.__name__}"

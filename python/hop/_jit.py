@@ -8,6 +8,7 @@ import os
 import sys
 import time
 import types
+import weakref
 
 from . import _arguments, _core, _export, _guards, _modes, _mut, _reuse, _sizes, tree
 from ._errors import InvalidError, WriteError
@@ -34,6 +35,7 @@ from ._trace import (
 # programs unless they hold on to something of a function's own
 _SHARED = {}
 _MOST_SHARED, _MOST_PROGRAMS, _MOST_TRIES = 512, 256, 8
+_every = weakref.WeakSet()  # of Compiled
 
 
 def jit(
@@ -401,8 +403,10 @@ class Compiled(_core.JitBase):
         self._identity = (
             self._static, self._static_names, self._donate, self._donate_names, tuple(options.items()),
             self._dynamic, self._declared and self._declared.key, control, self._mut.key,
+            _core.region_changes(),
         )  # fmt: skip
         self._own, self._latest, self._changes = {}, None, {}
+        _every.add(self)
         if type(fun) is types.FunctionType:  # another jit of the same function finds them there
             self._own = fun.__dict__.setdefault("__hop_programs__", _Programs())
 

@@ -367,29 +367,6 @@ static PyObject *invoke(PyObject *self, PyObject *args)
     return r;
 }
 
-/* region(body, in, kind, attributes): a body under a regime */
-static PyObject *region(PyObject *self, PyObject *args)
-{
-    PyObject *in;
-    struct body b = { .n_out = -1 };
-    hop_region_spec s = { .body = run_body, .env = &b };
-    struct values x = { 0 };
-    struct operation o;
-    PyObject *r = NULL;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOss", &b.fun, &in, &s.kind, &s.attributes) || operation_begin(&o))
-        return NULL;
-    if (!read_values(in, o.at, &x) && operation_ready(&o, HOP_ANY)) {
-        b.n_in = x.n;
-        s.in = x.data;
-        s.n_in = x.n;
-        s.name = body_name(b.fun);
-        r = operation_end(&o, hop_region_at(o.at, NULL, HOP_ANY, &s));
-    }
-    PyMem_Free(x.data);
-    return r;
-}
-
 static PyMethodDef functions[] = {
     { "scan", scan, METH_VARARGS, "scan(step, carry, xs, length, reverse, schedule)" },
     { "map", map, METH_VARARGS, "map(body, xs, length, sequential)" },
@@ -398,7 +375,6 @@ static PyMethodDef functions[] = {
     { "associative_scan", associative_scan, METH_VARARGS, "associative_scan(combine, xs, axis, reverse)" },
     { "switch", switch_branches, METH_VARARGS, "switch(index, bodies, in)" },
     { "invoke", invoke, METH_VARARGS, "invoke(body, in, recompute)" },
-    { "region", region, METH_VARARGS, "region(body, in, kind, attributes)" },
     { NULL, NULL, 0, NULL },
 };
 

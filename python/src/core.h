@@ -226,6 +226,7 @@ int function_called(PyObject *o, hop_fn **out);
 int function_init(PyObject *module);
 int bodies_init(PyObject *module);
 int custom_init(PyObject *module);
+int region_init(PyObject *module);
 int callback_init(PyObject *module);
 
 /* ---- cuts (cut.c): elements of traced values ---- */
