@@ -617,8 +617,8 @@ def stubs():
         "atol: float | None = ..., rtol: float | None = ..., eps: float | None = ..."
     )
     out.append(
-        "def region_rewriting(kind: str, fun: Callable[[dict[str, Any], Function], Callable[..., Any]] | None "
-        "= ..., *, version: Any = ...) -> Any: ...\n"
+        "def region_rewriting(kind: str, fun: Callable[[dict[str, Any], Function], Callable[..., Any]] "
+        "| None = ..., *, version: Any = ...) -> Any: ...\n"
     )
     out.append("def region(kind: str, /, **attributes: Any) -> Callable[[F], F]: ...\n")
     out.append(f"def check_grads(f: Callable[..., Any], {check}) -> None: ...\n")
