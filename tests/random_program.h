@@ -666,8 +666,16 @@ static const struct region_kind {
     { "wrap", NULL },
     { "wrap", "inline = true" },
     { "named", "name = \"part\"" },
+    { "numbers", "mode = \"strict\"" },
+    { "hints", "unroll = 3" },
+    { "hints", "vector = \"off\", threads = 1" },
+    { "hints", "inline = \"no\", of_another = [1, 2]" },
     { "mine", "bits = 8, levels = [0.5, -1.0, 2], mode = \"even\"" },
     { "theirs", NULL },
+    /* the last three: their loops are run again */
+    { "hints", "schedule = \"recompute\"" },
+    { "hints", "schedule = \"every 2\"" },
+    { "hints", "schedule = \"binomial 2\"" },
 };
 
 static void step_region(struct scope *s)
@@ -675,7 +683,7 @@ static void step_region(struct scope *s)
     struct gen *g = s->g;
     struct drawn d;
     draw_function(s, &d);
-    const struct region_kind *k = &region_kinds[below(g, HOP_COUNT(region_kinds))];
+    const struct region_kind *k = &region_kinds[below(g, HOP_COUNT(region_kinds) - (g->loud ? 3 : 0))];
     struct attr attrs[REGION_ATTRS] = {
         [REGION_KIND] = A_STRING(module_string(g->m, k->kind, strlen(k->kind))),
         [REGION_NAMED] = named_parse(g->m, "region", k->attributes, &s->b.arena),

@@ -1,6 +1,7 @@
 /* The transpose of a function that is linear in some of its parameters: the pullback for them, which does not
  * read where it is taken. A function that is not linear in them is an error that says where it is not: at a
  * node through which they go but no derivative does, or because its derivative still reads them. */
+#include "ir/loop.h"
 #include "transform/transform.h"
 
 #include <string.h>
@@ -86,17 +87,49 @@ static bool is_call(const struct node *n)
     return all;
 }
 
+/* Those of a loop: carries that a step makes depend, do. */
+static void dependent_of_loop(struct module *m, struct arena *arena, const struct loop *l, bool *depends)
+{
+    uint32_t n = l->body->n_params;
+    bool *given = ARENA_NEW(arena, bool, n), *test = ARENA_NEW(arena, bool, l->n_carry + l->n_cond_with);
+    bool *out = depends + l->n->results;
+    bool trips = l->kind == LOOP_COUNTED && (depends[l->from] || depends[l->to]);
+    const bool *found = NULL;
+    for (uint32_t p = 0; p < n; p++) given[p] = depends[loop_operand(l, p)];
+    for (bool grown = true; grown;) {
+        grown = false;
+        found = dependent_results(m, l->body->id, given);
+        for (uint32_t k = 0; k < l->n_carry; k++) {
+            grown |= found[k] && !given[k];
+            given[k] |= found[k];
+        }
+    }
+    if (l->cond) {
+        for (uint32_t k = 0; k < l->n_carry; k++) test[k] = given[k];
+        for (uint32_t k = 0; k < l->n_cond_with; k++) test[l->n_carry + k] = depends[l->cond_with[k]];
+        trips |= dependent_results(m, l->cond->id, test)[0];
+    }
+    for (uint32_t k = 0; k < l->n->n_results; k++) out[k] = trips;
+    for (uint32_t k = 0; k < l->body->n_results; k++)
+        out[loop_result_of(l, k)] |= found[k] || (k < l->n_carry && given[k]);
+}
+
 /* Which results of a node depend on values that do: those of a call that do in the function it calls. Others
  * may be there because another call of that function needs them. */
 static void dependent_of_node(struct module *m, struct arena *arena, const struct fn *f, const struct node *n,
                               bool *depends)
 {
+    struct loop l;
     bool any = false, groups = false;
     uint32_t n_groups = n->n_operands;
     for (uint32_t r = 0; r < n->n_regions; r++) n_groups -= node_region(f, n, r)->n_operands;
     for (uint32_t k = 0; k < n->n_operands; k++) {
         any |= depends[node_operands(f, n)[k]];
         if (k < n_groups) groups |= depends[node_operands(f, n)[k]];
+    }
+    if (any && loop_of_node(m, f, n, &l)) {
+        dependent_of_loop(m, arena, &l, depends);
+        return;
     }
     bool whole = any && (groups || !is_call(n));
     for (uint32_t k = 0; k < n->n_results; k++) depends[n->results + k] = whole;
