@@ -1,11 +1,12 @@
 """Random functions f(c, w) of two numbers that call functions with rules of their own in loops, branches,
 regions and modes, and what must come of them under any order of transforms. What test_custom_random.py runs.
 
-The answer comes from an interpreter that has nothing of hop: numbers that carry a tangent, numbers on a tape and
-numbers per lane, each of a level of its own, so that transforms nest. Each rule is scaled by a number of its
-own, so that the answer tells which of them ran: the body, forward, backward (one number for each operand), the
-values and the tangents of a jvp."""
+The answer comes from an interpreter that has nothing of hop: numbers that carry a tangent, numbers on a tape
+and numbers per lane, each of a level of its own, so that transforms nest. Each rule is scaled by a number of
+its own, so that the answer tells which of them ran: the body, forward, backward (one number for each
+operand), the values and the tangents of a jvp, the rule over lanes."""
 
+import itertools
 import math
 import random
 
@@ -26,10 +27,13 @@ class Dual(Traced):
 
 
 class Taped(Traced):
-    """parents: (Taped, what its part of the cotangent is, given that of this)."""
+    """parents: (Taped, what its part of the cotangent is, given that of this), with smaller numbers."""
+
+    numbers = itertools.count()
 
     def __init__(self, level, value, parents):
         super().__init__(level)
+        self.number = next(Taped.numbers)
         self.value, self.parents = value, parents
 
 
@@ -126,22 +130,17 @@ def grad(f):
 
 
 def _pulled(end, start, cotangent):
-    order, seen = [], set()
-
-    def visit(node):
-        if id(node) not in seen:
-            seen.add(id(node))
-            for parent, _ in node.parents:
-                visit(parent)
-            order.append(node)
-
-    visit(end)
-    given = {id(end): cotangent}
-    for node in reversed(order):
-        ct = given.get(id(node), 0.0)
-        for parent, pull in node.parents:
-            given[id(parent)] = add(given.get(id(parent), 0.0), pull(ct))
-    return given.get(id(start), 0.0)
+    made, waiting = {}, [end]
+    while waiting:
+        node = waiting.pop()
+        if node.number not in made:
+            made[node.number] = node
+            waiting += [parent for parent, _ in node.parents]
+    given = {end.number: cotangent}
+    for number in sorted(made, reverse=True):
+        for parent, pull in made[number].parents:
+            given[parent.number] = add(given.get(parent.number, 0.0), pull(given.get(number, 0.0)))
+    return given.get(start.number, 0.0)
 
 
 def tangent(f):
@@ -175,8 +174,8 @@ LANES = ((0.1, 1.0), (-0.2, 0.5), (0.3, -0.75))
 
 
 class Rules:
-    """The function b sin(c) w with rules; has: which of "vjp", "jvp", "batch" are given. loud: values of forward
-    and of the jvp too are scaled otherwise than the body."""
+    """The function b sin(c) w with rules; has: which of "vjp", "jvp", "batch" are given. loud: values of
+    forward and of the jvp too are scaled otherwise than the body."""
 
     def __init__(self, draw, has, loud):
         numbers = [0.5 + 0.125 * k for k in range(12)]
@@ -244,8 +243,8 @@ AGAIN = {"associative", "checkpoint"}  # run again for their gradients, with rul
 
 
 class Program:
-    """steps: of c, each (kind, what it needs, steps inside). around, inside: kinds that must be there, the one in
-    a body of the other; "rules" is one."""
+    """steps: of c, each (kind, what it needs, steps inside). around, inside: kinds that must be there, the
+    one in a body of the other; "rules" is one."""
 
     def __init__(self, seed, kinds, around=None, inside=None):
         self._random, self._kinds = random.Random(seed), kinds
@@ -280,7 +279,7 @@ class Program:
     def _step(self, kind, depth):
         draw = self._random
         if kind == "rules":
-            given = draw.choice([("vjp",), ("jvp",), ("vjp",), ("jvp",)])
+            given = draw.choice((("vjp",), ("jvp",), ("vjp",), ("jvp",), ("batch",))[: 5 if self._loud else 4])
             return kind, Rules(draw, given, self._loud), []
         if kind == "region":
             which = draw.choice(REGIONS)

@@ -1,9 +1,9 @@
-"""Random programs that call functions with rules of their own in loops, branches, regions and modes, and every
-ordered pair of these (custom_programs.py): under every order of transforms they give what an interpreter without
-hop gives, with the rule that has to run there.
+"""Random programs that call functions with rules of their own in loops, branches, regions and modes, and
+every ordered pair of these (custom_programs.py): under every order of transforms they give what an
+interpreter without hop gives, with the rule that has to run there.
 
-HOP_TEST_SEED=N runs the program of that seed alone, HOP_TEST_SEEDS=N that many, HOP_TEST_FIRST=N from that one
-on."""
+HOP_TEST_SEED=N runs the program of that seed alone, HOP_TEST_SEEDS=N that many, HOP_TEST_FIRST=N from that
+one on."""
 
 import os
 import random
@@ -17,7 +17,7 @@ from support import Case
 SOAK = bool(os.environ.get("HOP_TEST_SOAK"))
 SEEDS = int(os.environ.get("HOP_TEST_SEEDS", "1000" if SOAK else "20"))
 FIRST = int(os.environ.get("HOP_TEST_FIRST", "0"))
-MODES = tuple(kind for kind, name in (("no_grad", "no_grad"), ("grad in no_grad", "no_grad")) if hasattr(hop, name))
+MODES = ("no_grad", "grad in no_grad") if hasattr(hop, "no_grad") else ()
 KINDS = (*LOOPS, "region", "grad", *MODES)
 
 # ---- the program in hop ----
@@ -41,6 +41,18 @@ def with_rules(rules):
             return rules.by_c * hop.cos(c) * w * ct, rules.by_w * hop.sin(c) * ct
 
         f.defvjp(forward, backward)
+        return f
+
+    if rules.has == ("batch",):
+
+        @hop.custom_vmap
+        def f(c, w):
+            return scaled(rules.body, c, w)
+
+        @f.def_vmap
+        def over_lanes(axis_size, in_batched, c, w):
+            return scaled(rules.batch, c, w), True
+
         return f
 
     @hop.custom_jvp
@@ -67,7 +79,8 @@ def in_hop(steps, c, w):
         elif kind == "scan":
             c = hop.scan(lambda c, x: (body(c + x), None), c, times)[0]
         elif kind == "while":
-            c = hop.while_loop(lambda s: s[1] < needs, lambda s: (body(s[0]), s[1] + 1), (c, hop.asarray(0)))[0]
+            start = c, hop.asarray(0)
+            c = hop.while_loop(lambda s: s[1] < needs, lambda s: (body(s[0]), s[1] + 1), start)[0]
         elif kind == "fori":
             c = hop.fori_loop(0, needs, lambda i, c: body(c), c)
         elif kind == "map":
@@ -145,7 +158,9 @@ class CustomRandom(Case):
                               f"{x!r}, expected {expected!r}\n{shown(program.steps)}")  # fmt: skip
 
     def test_random(self):
-        seeds = [int(os.environ["HOP_TEST_SEED"])] if "HOP_TEST_SEED" in os.environ else range(FIRST, FIRST + SEEDS)
+        seeds = range(FIRST, FIRST + SEEDS)
+        if "HOP_TEST_SEED" in os.environ:
+            seeds = [int(os.environ["HOP_TEST_SEED"])]
         for seed in seeds:
             orders = ORDERS if SOAK else [ORDERS[(seed + k) % len(ORDERS)] for k in (0, 5)]
             self.held(Program(seed, KINDS), seed, orders, f"seed {seed}")

@@ -154,7 +154,8 @@ enum memo_tag {
     MEMO_BATCH,
     MEMO_READ,
     MEMO_TRIM,
-    MEMO_DEPENDS
+    MEMO_DEPENDS,
+    MEMO_LINEAR
 };
 void *transform_recall(const struct module *m, enum memo_tag tag, uint32_t fn, uint64_t word,
                        const bool *mask, uint32_t n); /* NULL: none */

@@ -20,62 +20,7 @@ static _Noreturn void not_linear(const struct linearity *l, const struct fn *f, 
               l->other);
 }
 
-static void check_nodes(struct linearity *l, const struct fn *f, const bool *params, bool *results);
-
-/* Which parameters of a region depend, as operands feed them. */
-static void region_params(const struct fn *f, const struct node *n, uint32_t r, const bool *depends,
-                          bool *params)
-{
-    const struct op_row *row = node_row(n);
-    uint32_t count = 0;
-    for (uint32_t g = 0; g < row->sig.n_groups; g++) {
-        const val *group = node_group(f, n, g, NULL);
-        uint32_t times = sig_region(row, r)->feeds >> g & 1 ? sig_group_feeds(row, g) : 0;
-        for (uint32_t t = 0; t < times; t++)
-            for (uint32_t k = 0; k < node_group_size(f, n, g); k++) params[count++] = depends[group[k]];
-    }
-    const val *own = node_region_operands(f, n, r);
-    for (uint32_t k = 0; k < node_region(f, n, r)->n_operands; k++) params[count++] = depends[own[k]];
-}
-
-/* Region r of a node, until what it carries on depends no more than its parameters do. */
-static void check_region(struct linearity *l, const struct fn *f, const struct node *n, uint32_t r,
-                         const bool *depends)
-{
-    const struct fn *g = module_fn(l->m, node_region(f, n, r)->fn);
-    const char *first = sig_region(node_row(n), r)->results[0];
-    bool *params = ARENA_ZNEW(&l->arena, bool, g->n_params), changed = true;
-    bool *results = ARENA_ZNEW(&l->arena, bool, g->n_results);
-    region_params(f, n, r, depends, params);
-    while (changed) {
-        changed = false;
-        check_nodes(l, g, params, results);
-        uint32_t n_next = first && !strcmp(first, "next") ? node_group_size(f, n, 0) : 0;
-        for (uint32_t k = 0; k < n_next && k < g->n_results; k++) {
-            changed |= results[k] && !params[k];
-            params[k] |= results[k];
-        }
-    }
-}
-
-/* Nodes through which a linear parameter goes but no derivative does; which results depend on one. */
-static void check_nodes(struct linearity *l, const struct fn *f, const bool *params, bool *results)
-{
-    bool *depends = ARENA_ZNEW(&l->arena, bool, f->n_values);
-    if (f->n_params) memcpy(depends, params, f->n_params * sizeof *depends);
-    for (uint32_t i = 0; i < f->n_nodes; i++) {
-        const struct node *n = fn_node(f, i);
-        bool any = false;
-        for (uint32_t k = 0; k < n->n_operands; k++) any |= depends[node_operands(f, n)[k]];
-        if (!any) continue;
-        if (!node_row(n)->vjp && n->n_results) not_linear(l, f, n, "no derivative goes through it");
-        for (uint32_t r = 0; r < n->n_regions; r++) check_region(l, f, n, r, depends);
-        for (uint32_t k = 0; k < n->n_results; k++) depends[n->results + k] = true;
-    }
-    for (uint32_t k = 0; k < f->n_results; k++) results[k] = depends[f->results[k]];
-}
-
-/* ---- what the derivative reads ---- */
+/* ---- what depends on what is given ---- */
 
 static const bool *dependent_results(struct module *m, uint32_t fn, const bool *params);
 
@@ -114,6 +59,28 @@ static void dependent_of_loop(struct module *m, struct arena *arena, const struc
         out[loop_result_of(l, k)] |= found[k] || (k < l->n_carry && given[k]);
 }
 
+/* Those of running totals, whose parameters are left…, right…, own…. */
+static void dependent_of_totals(struct module *m, struct arena *arena, const struct fn *f,
+                                const struct node *n, bool *depends)
+{
+    const struct region *r = node_region(f, n, 0);
+    uint32_t n_leaves = node_group_size(f, n, 0);
+    bool *given = ARENA_NEW(arena, bool, 2 * n_leaves + r->n_operands);
+    for (uint32_t k = 0; k < n_leaves; k++) given[k] = given[n_leaves + k] = depends[node_operands(f, n)[k]];
+    for (uint32_t k = 0; k < r->n_operands; k++)
+        given[2 * n_leaves + k] = depends[node_region_operands(f, n, 0)[k]];
+    for (bool grown = true; grown;) {
+        const bool *found = dependent_results(m, r->fn, given);
+        grown = false;
+        for (uint32_t k = 0; k < n_leaves; k++) {
+            grown |= found[k] && !given[k];
+            given[k] |= found[k];
+            given[n_leaves + k] |= found[k];
+        }
+    }
+    for (uint32_t k = 0; k < n->n_results; k++) depends[n->results + k] = given[k];
+}
+
 /* Which results of a node depend on values that do: those of a call that do in the function it calls. Others
  * may be there because another call of that function needs them. */
 static void dependent_of_node(struct module *m, struct arena *arena, const struct fn *f, const struct node *n,
@@ -129,6 +96,10 @@ static void dependent_of_node(struct module *m, struct arena *arena, const struc
     }
     if (any && loop_of_node(m, f, n, &l)) {
         dependent_of_loop(m, arena, &l, depends);
+        return;
+    }
+    if (any && node_row(n)->control == CONTROL_TOTALS) {
+        dependent_of_totals(m, arena, f, n, depends);
         return;
     }
     bool whole = any && (groups || !is_call(n));
@@ -162,6 +133,59 @@ static const bool *dependent_results(struct module *m, uint32_t fn, const bool *
     return out;
 }
 
+/* ---- nodes that are not linear ---- */
+
+/* Which parameters of a region depend, as operands feed them. */
+static void region_params(const struct fn *f, const struct node *n, uint32_t r, const bool *depends,
+                          bool *params)
+{
+    const struct op_row *row = node_row(n);
+    uint32_t count = 0;
+    for (uint32_t g = 0; g < row->sig.n_groups; g++) {
+        const val *group = node_group(f, n, g, NULL);
+        uint32_t times = sig_region(row, r)->feeds >> g & 1 ? sig_group_feeds(row, g) : 0;
+        for (uint32_t t = 0; t < times; t++)
+            for (uint32_t k = 0; k < node_group_size(f, n, g); k++) params[count++] = depends[group[k]];
+    }
+    const val *own = node_region_operands(f, n, r);
+    for (uint32_t k = 0; k < node_region(f, n, r)->n_operands; k++) params[count++] = depends[own[k]];
+}
+
+/* Nodes through which a linear parameter goes but no derivative does, in the function and in its regions.
+ * Each function is looked at once for the same parameters. */
+static void check_nodes(struct linearity *l, const struct fn *f, const bool *params)
+{
+    static char seen;
+    if (transform_recall(l->m, MEMO_LINEAR, f->id, 0, params, f->n_params)) return;
+    hop_check_stack();
+    bool *depends = ARENA_ZNEW(&l->arena, bool, f->n_values);
+    if (f->n_params) memcpy(depends, params, f->n_params * sizeof *depends);
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        bool any = false;
+        for (uint32_t k = 0; k < n->n_operands; k++) any |= depends[node_operands(f, n)[k]];
+        if (any && !node_row(n)->vjp && n->n_results) not_linear(l, f, n, "no derivative goes through it");
+        for (uint32_t r = 0; any && r < n->n_regions; r++) {
+            const struct fn *g = module_fn(l->m, node_region(f, n, r)->fn);
+            const char *first = sig_region(node_row(n), r)->results[0];
+            uint32_t n_next = first && !strcmp(first, "next") ? node_group_size(f, n, 0) : 0;
+            bool *given = ARENA_ZNEW(&l->arena, bool, g->n_params), grown = n_next > 0;
+            region_params(f, n, r, depends, given);
+            while (grown) { /* until what is carried on depends no more than the parameters do */
+                const bool *results = dependent_results(l->m, g->id, given);
+                grown = false;
+                for (uint32_t k = 0; k < n_next && k < g->n_results; k++) {
+                    grown |= results[k] && !given[k];
+                    given[k] |= results[k];
+                }
+            }
+            check_nodes(l, g, given);
+        }
+        dependent_of_node(l->m, &l->arena, f, n, depends);
+    }
+    transform_remember(l->m, MEMO_LINEAR, f->id, 0, params, f->n_params, &seen);
+}
+
 /* ---- the transpose ---- */
 
 static void linearity_free(void *l) { arena_free(&((struct linearity *)l)->arena); }
@@ -173,7 +197,7 @@ uint32_t transpose_function(struct module *m, uint32_t fn, const bool *linear, c
     hop_cleanup_push(linearity_free, &l);
     const struct fn *f = module_fn(m, fn);
     uint32_t n_params = f->n_params, n_results = f->n_results;
-    check_nodes(&l, f, linear, ARENA_ZNEW(&l.arena, bool, f->n_results));
+    check_nodes(&l, module_fn(m, prune_function(m, fn, NULL)), linear);
     const struct fn *whole = module_fn(m, vjp_function(m, fn, linear));
     bool *keep = ARENA_ZNEW(&l.arena, bool, whole->n_results);
     for (uint32_t k = n_results; k < whole->n_results; k++) keep[k] = true;
