@@ -915,16 +915,16 @@ typedef struct hop_region_spec {
 #define hop_region(...) hop_region_at(HOP_HERE, __VA_ARGS__)
 int hop_region_at(hop_place at, hop_val *results, int n_results, const hop_region_spec *spec);
 
-/* A rewriting of the regions of a kind: gives another function for a body, of the same parameters and results.
- * It is called when a program is compiled, explained, emitted or interpreted, after all transforms: a body may
- * be a derivative or over lanes. body is valid during the call, *out is taken over (hop_fn_ref(body) leaves it
- * as it is). Returns 0; anything else ends the call that asked (hop_fail("…") gives a message). Regions in
- * bodies are rewritten before; what it gives is not rewritten again. */
+/* A rewriting of the regions of a kind: gives another function for a body, of the same parameters and
+ * results. It is called when a program is compiled, explained, emitted or interpreted, after all transforms:
+ * a body may be a derivative or over lanes. body is valid during the call, *out is taken over
+ * (hop_fn_ref(body) leaves it as it is). Returns 0; anything else ends the call that asked (hop_fail("…")
+ * gives a message). Regions in bodies are rewritten before; what it gives is not rewritten again. */
 typedef struct hop_attributes hop_attributes;
 typedef int (*hop_region_fn)(void *user, const hop_attributes *attributes, const hop_fn *body, hop_fn **out);
-/* Makes it known to the whole process, in place of one of the same kind. version (may be NULL) is a part of the
- * key under which compiled programs are kept: change it with what the function does. release (may be NULL)
- * gets user when the function was replaced or removed and is not at work any more. */
+/* Makes it known to the whole process, in place of one of the same kind. version (may be NULL) is a part of
+ * the key under which compiled programs are kept: change it with what the function does. release (may be
+ * NULL) gets user when the function was replaced or removed and is not at work any more. */
 hop_status hop_region_register(const char *kind, const char *version, hop_region_fn f, void *user,
                                void (*release)(void *user));
 hop_status hop_region_unregister(const char *kind);

@@ -75,7 +75,7 @@ static uint32_t *wanted_memory(struct arena *a, struct hop_fn *f, const uint8_t 
 /* A request under way: the module is locked and may change, and somebody may end it. */
 struct compilation {
     struct hop_fn *f;
-    uint32_t fn; /* f with its regions rewritten */
+    uint32_t fn;            /* f with its regions rewritten */
     struct arena arena;     /* the lists of the options */
     const uint8_t *donated; /* per parameter; NULL: none */
     struct compile_options options;

@@ -189,8 +189,7 @@ static void vjp_forward_rule(void *arg)
 {
     struct vjp_forward *v = arg;
     struct node_in in = copier_node_in(v->copy, v->n);
-    call_vjp_forward(v, scheduled_body(v->copy->b->m, v->f, v->n), false,
-                     once_derived(v->copy->b, in.attrs));
+    call_vjp_forward(v, scheduled_body(v->copy->b->m, v->f, v->n), false, once_derived(v->copy->b, in.attrs));
 }
 static void vjp_rule(void *arg)
 {

@@ -19,7 +19,7 @@ void text_print(const struct module *m, uint32_t fn, unsigned flags, struct text
 /* A number of an f32, f64 or other dtype as the text form writes it; at `data`. */
 void text_print_element(enum dtype dtype, const void *data, struct text *out);
 void text_quoted(struct text *out, const char *s); /* as the text form writes a string */
-void text_real(struct text *out, uint64_t f64);    /* a real, from its bits: it does not look like an integer */
+void text_real(struct text *out, uint64_t f64); /* a real, from its bits: it does not look like an integer */
 void json_string(struct text *out, const char *s); /* in quotes; what is not UTF-8 becomes U+FFFD */
 
 /* Checks a finished function (and not what it calls): operands defined before use, signatures, types equal to

@@ -30,7 +30,8 @@ static double size_of(struct lower *L, val v, const uint32_t *dims, uint32_t n)
 bool product_is_gemm(struct lower *L, const struct node *n)
 {
     struct dot_dims d;
-    if (L->S->p->regime.strict || !choice_on(L->S->passes, CHOICE_blas) || !product_of(L, n, &d)) return false;
+    if (L->S->p->regime.strict || !choice_on(L->S->passes, CHOICE_blas) || !product_of(L, n, &d))
+        return false;
     const val *o = node_operands(L->f, n);
     enum dtype t = (enum dtype)type_get(L->S->m, value_type(L->f, o[0])).dtype;
     if (t != DT_F32 && t != DT_F64) return false;
