@@ -236,6 +236,18 @@ static const struct {
       "jvp = @r", "grad x", "its jvp is not linear in what it is given" },
     { ONE("r", "%x: f64[], %ct: f64[]", "", "  return\n"), "backward = @r, closed = 1", "grad x",
       "a value that its function uses from outside is differentiated" },
+    { ONE("r", "%x: f64[]", "f64[]", "  return %x\n"), "batch = @r, closed = 1", NULL,
+      "its batch: result 0 has type f64[], expected that of the body, f64[], with one more leading dim" },
+    { "", "asks", NULL, "asks is about its backward, but there is none" },
+    { ONE("r", "%x: f64[], %ct: f64[]", "f64[]", "  return %ct\n"), "backward = @r, asks", NULL,
+      "its backward has 2 parameters, expected 3: what is saved, which cotangents there are" },
+    { ONE("r", "%x: f64[], %k: i64[], %ct: f64[]", "f64[]", "  return %ct\n"), "backward = @r, asks", NULL,
+      "its backward: parameter 1 has type i64[], expected i32[]: which cotangents there are" },
+    { "", "tangent = none", "grad x", "called in its own rule" },
+    { "", "tangent = none", "jvp x", "called in its own rule" },
+    { ONE("inner", "%a: f64[]", "f64[]", "  %s = floor(%a)\n  return %s\n")
+          ONE("r", "%x: f64[], %ct: f64[]", "f64[]", "  %s = invoke_subgraph @inner(%ct)\n  return %s\n"),
+      "backward = @r", "jvp x", "(floor: no derivative goes through it)" },
 };
 
 static void test_wrong(void)
@@ -296,11 +308,46 @@ static void test_capture(void)
     hop_fn_free(b.back);
 }
 
+/* ---- transposes ---- */
+
+static void test_transpose(void)
+{
+    static const char text[] =
+        "hop 1\nfn @inner(%a: f64[]) -> (f64[]) {\n  %s = floor(%a)\n  return %s\n}\n"
+        "fn @linear(%w: f64[], %x: f64[3]) -> (f64[]) {\n  %v = broadcast {dims = [3], at = []} (%w)\n"
+        "  %p = mul(%v, %x)\n  %r = sum {dims = [0]} (%p)\n  return %r\n}\n"
+        "fn @square(%x: f64[]) -> (f64[]) {\n  %r = mul(%x, %x)\n  return %r\n}\n"
+        "fn @steps(%x: f64[]) -> (f64[]) {\n  %r = invoke_subgraph @inner(%x)\n  return %r\n}\n";
+    hop_fn *f = NULL, *t = NULL;
+    CLAIM(!hop_fn_read(&f, text, "linear") && !hop_linear_transpose(&t, f, "x"), "%s", hop_message());
+    double w = 5, x[] = { 7, 8, 9 }, ct = 2; /* what x is does not matter */
+    hop_tensor *in[] = { vector(&w, -1), vector(x, 3), vector(&ct, -1) }, *out = NULL;
+    CLAIM(hop_fn_params(t) == 3 && hop_fn_results(t) == 1 && !hop_interpret(t, in, 3, &out, 1), "%s",
+          hop_message());
+    for (int i = 0; out && i < 3; i++) CLAIM(((double *)hop_data(out))[i] == 10, "w ct in every place");
+    for (int i = 0; i < 3; i++) hop_tensor_free(in[i]);
+    hop_tensor_free(out);
+    hop_fn_free(t);
+    t = NULL;
+    CLAIM(hop_linear_transpose(&t, f, "w, x") == HOP_INVALID && strstr(hop_message(), "is not linear"),
+          "a product of both: %s", hop_message());
+    hop_fn_free(f);
+    static const char *const others[][2] = { { "square", "its derivative reads what it is given" },
+                                             { "steps", "floor: no derivative goes through it" } };
+    for (int k = 0; k < 2; k++) {
+        CLAIM(!hop_fn_read(&f, text, others[k][0]), "%s", hop_message());
+        CLAIM(hop_linear_transpose(&t, f, NULL) == HOP_INVALID && strstr(hop_message(), others[k][1]),
+              "%s: %s", others[k][0], hop_message());
+        hop_fn_free(f);
+    }
+}
+
 int main(void)
 {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) check_expected(&all[i]);
     test_operands();
     test_wrong();
     test_capture();
+    test_transpose();
     return tests_end();
 }

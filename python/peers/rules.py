@@ -3,12 +3,11 @@
     python rules.py [NAME…]
 
 Programs are written in JAX's spelling; for hop `jnp.`, `lax.` and `jax.` become `hop.`, nothing else. Each
-defines f(x, y) of two vectors, with a scalar result; its rules are scaled by numbers of their own, so that the
-results tell which rule ran. Both libraries compute with float64. JAX has no forward mode for custom_vjp and no
-reverse mode for custom_vmap: those claims are left out there. Inside of loops a second derivative in JAX takes
-that of the function itself for calls of it in its own rule, in hop that of the rule, as both do outside of
-loops: no program here has such a call in a loop. Disagreements are printed, and the exit code is 1. The last
-line is a JSON object.
+defines f(x, y) of two vectors, with a scalar result; its rules are scaled by numbers of their own, so that
+the results tell which rule ran. Both libraries compute with float64. JAX has no forward mode for custom_vjp
+and no reverse mode for custom_vmap: those claims are left out there. A rule that calls its own function
+counts for second derivatives in hop, and in JAX outside of loops; no program here has such a call in a loop.
+Disagreements are printed, and the exit code is 1. The last line is a JSON object.
 """
 
 import json
@@ -128,7 +127,10 @@ def f(x, y):
 @jax.custom_jvp
 def leak(x):
     return jnp.tanh(x)
-leak.defjvps(lambda t, out, x: 2.0 * t * (1.0 - jnp.tanh(x) ** 2))
+@leak.defjvp
+def rule(primals, tangents):
+    out = jnp.tanh(primals[0])
+    return out, 2.0 * tangents[0] * (1.0 - out ** 2)
 def f(x, y):
     return jnp.sum(lax.fori_loop(0, 3, lambda i, c: leak(c * y + x), x))
 """,

@@ -269,6 +269,34 @@ class Vjp(Case):
         self.close(hop.grad(lambda x: 2 * f(x))(-1.0), 6.0)
         self.close(hop.jit(f)(-1.0), 0.0)
 
+    def test_modes(self):
+        f, x, y = product(), asarray(0.7), asarray(1.5)
+        slope = FIRST * math.cos(0.7) * 1.5
+
+        def constant(x):
+            with hop.no_grad():
+                held = f(x, y)
+            return held + x
+
+        self.close(hop.grad(constant)(x), 1.0, 1e-12)
+        with hop.no_grad():
+            self.close(hop.grad(f)(x, y), slope, 1e-12)
+            self.close(hop.jit(hop.grad(f))(x, y), slope, 1e-12)
+
+        def inside(x):
+            with hop.no_grad():
+                return hop.grad(f)(x, y) + 0 * x
+
+        self.close(hop.jit(inside)(x), slope, 1e-12)
+        self.close(hop.grad(inside)(x), 0.0, 1e-12)
+
+        def opened(x):
+            with hop.no_grad():
+                with hop.enable_grad():
+                    return f(x, y)
+
+        self.close(hop.grad(opened)(x), slope, 1e-12)
+
     def test_sizes_that_are_no_numbers(self):
         f = hop.custom_vjp(lambda x: hop.sum(x * x))
         f.defvjp(lambda x: (hop.sum(x * x), x), lambda x, g: (g * x * 10 + 0 * hop.arange(x.shape[0]),))
