@@ -1,6 +1,6 @@
 /* What the C surface costs: nodes captured a second through public calls, and the time of hop_run on a
  * program that does next to nothing, with the allocations it makes. Prints one JSON object a line: callbench
- * [capture_rate] [call_overhead] [allocations]. */
+ * [capture_rate] [call_overhead] [allocations] [once]. */
 #include "base/base.h"
 
 #include <time.h>
@@ -118,13 +118,67 @@ static int small_calls(const char *what)
     return 0;
 }
 
+/* ---- what is computed once ---- */
+
+/* A small product with weights that are normalised, from the weights at every run or kept. */
+static const char layer[] = /**/
+    "hop 1\n"
+    "fn @layer(%w: f32[256, 256], %x: f32[4, 256]) -> (f32[4, 256]) {\n"
+    "  %u = region {kind = \"once\", otherwise = \"body\"} with(%v = %w) {\n"
+    "    %s = mul(%v, %v)\n"
+    "    %t = sum {dims = [0]} (%s)\n"
+    "    %q = sqrt(%t)\n"
+    "    %b = broadcast {dims = [256, 256], at = [1]} (%q)\n"
+    "    %r = div(%v, %b)\n"
+    "    yield(%r)\n"
+    "  }\n"
+    "  %y = matmul(%x, %u)\n"
+    "  return %y\n"
+    "}\n";
+
+static int layer_us(const char *constant, double *us)
+{
+    hop_fn *f = NULL;
+    hop_exe *exe = NULL;
+    hop_tensor *in[2] = { 0 }, *out[1] = { 0 };
+    double best = 1e9;
+    hop_compile_options o = { .threads = 1, .constant = constant };
+    if (hop_fn_read(&f, layer, "layer") || hop_compile(&exe, f, &o) ||
+        hop_tensor_new(&in[0], "f32[256, 256]") || hop_tensor_new(&in[1], "f32[4, 256]"))
+        return 1;
+    float *w = hop_data(in[0]);
+    for (int i = 0; i < 256 * 256; i++) w[i] = (float)(i % 17 + 1);
+    for (int round = 0; round < 2 * CALLS; round++) {
+        double start = now();
+        if (hop_run(exe, in, 2, out, 1)) return 1;
+        best = HOP_MIN(best, now() - start);
+    }
+    hop_tensor_free(in[0]);
+    hop_tensor_free(in[1]);
+    hop_tensor_free(out[0]);
+    hop_exe_free(exe);
+    hop_fn_free(f);
+    *us = best * 1e6;
+    return 0;
+}
+
+static int once(void)
+{
+    double each, kept;
+    if (layer_us(NULL, &each) || layer_us("w", &kept)) return 1;
+    printf("{\"case\": \"once\", \"every_run_us\": %.2f, \"kept_us\": %.2f, \"ratio\": %.1f}\n", each, kept,
+           each / kept);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
-    static const char *const all[] = { "", "capture_rate", "call_overhead", "allocations" };
+    static const char *const all[] = { "", "capture_rate", "call_overhead", "allocations", "once" };
     int n = argc > 1 ? argc : (int)HOP_COUNT(all), failed = 0;
     for (int i = 1; i < n && !failed; i++) {
         const char *what = argc > 1 ? argv[i] : all[i];
-        failed = !strcmp(what, "capture_rate") ? capture_rate() : small_calls(what);
+        if (!strcmp(what, "capture_rate")) failed = capture_rate();
+        else failed = !strcmp(what, "once") ? once() : small_calls(what);
         fflush(stdout);
     }
     if (failed) fprintf(stderr, "callbench: %s\n", hop_message());

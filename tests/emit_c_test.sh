@@ -52,6 +52,46 @@ is_one() { [ "$(nm "$1" | grep -c ' T ')" -eq 1 ] || { nm "$1"; return 1; }; } #
 is_none() { [ -z "$1" ] || { echo "$1"; return 1; }; }
 strict_c() { "${CC:-cc}" -std=c99 -pedantic -Wall -Wextra -Werror -ffp-contract=off -O2 -I. "$@"; }
 
+# ---- what is computed once: a function of its own, whose results the caller keeps ----
+cat >once.hop <<'HOP'
+hop 1
+fn @once(%w: f64[n, 2], %b: f64[2], %x: f64[n]) -> (f64[2]) {
+  %u = region {kind = "once"} with(%v = %w) {
+    %r = mul(%v, %v)
+    yield(%r)
+  }
+  %c = region {kind = "once"} with(%v = %b) {
+    %r = neg(%v)
+    yield(%r)
+  }
+  %p = matmul(%x, %u)
+  %y = add(%p, %c)
+  return %y
+}
+HOP
+cat >once_main.c <<'C'
+#include "once.h"
+int main(void)
+{
+    double w[4] = { 1, 2, 3, 4 }, b[2] = { 1, -1 }, x[2] = { 1, 10 }, u[4], c[2], y[2];
+    char workspace[256];
+    (void)workspace;
+    if (once_init(2, w, b, u, c)) return 1;
+    w[0] = 100; /* nobody looks at it again */
+    if (once(2, w, b, x, u, c, y) || y[0] != 90 || y[1] != 165) return 2;
+    x[1] = 0;
+    if (once(2, w, b, x, u, c, y) || y[0] != 0 || y[1] != 5) return 3;
+    w[0] = 2;
+    if (once_init(2, w, b, u, c) || once(2, w, b, x, u, c, y) || y[0] != 3) return 4;
+    return 0;
+}
+C
+claim 'once: emitted' "$HOP" emit c once.hop --constant w,b --strict -o once.c
+claim 'once: compiles' strict_c once.c once_main.c -o once -lm
+claim 'once: kept by the caller' ./once
+claim 'once: a parameter that is not marked' says 2 'once.hop:3:3: region: once: .*%w is not marked constant' \
+    "$HOP" emit c once.hop --constant b -o once.c
+
 # ---- parameters that are updated ----
 cat >step.hop <<'HOP'
 hop 1

@@ -480,6 +480,7 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_tensor_borrow, (TENSOR_OUT, TEXT, ENV, NULL, ENV)) \
     CALL(STATUS, hop_tensor_strided, (TENSOR_OUT, TEXT, ENV, NUMBERS, NULL, ENV)) \
     CALL(STATUS, hop_tensor_new_dims, (TENSOR_OUT, TEXT, NUMBERS, COUNT)) \
+    CALL(STATUS, hop_tensor_reshape, (TENSOR_OUT, TENSOR, TEXT, NUMBERS, COUNT)) \
     CALL(STATUS, hop_tensor_borrow_dims, (TENSOR_OUT, TEXT, NUMBERS, COUNT, ENV, NULL, ENV)) \
     CALL(STATUS, hop_tensor_view, (TENSOR_OUT, TENSOR, TEXT)) \
     CALL(STATUS, hop_tensor_copy, (TENSOR_OUT, TENSOR)) \
@@ -487,6 +488,7 @@ static void keep_value(hop_val v)
     CALL(MADE_TENSOR, hop_tensor_ref, (TENSOR)) \
     CALL(NOTHING, hop_tensor_free, (ANOTHER(hop_tensor_ref, TENSOR))) \
     CALL(POINTER, hop_data, (TENSOR)) \
+    CALL(POINTER, hop_data_const, (TENSOR)) \
     CALL(CHARS, hop_tensor_dtype, (TENSOR)) \
     CALL(INTEGER, hop_tensor_rank, (TENSOR)) \
     CALL(INTEGER, hop_tensor_dim, (TENSOR, INT)) \

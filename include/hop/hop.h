@@ -59,6 +59,10 @@ hop_status hop_tensor_borrow_dims(hop_tensor **out, const char *dtype, const int
                                   void *data, void (*release)(void *ctx), void *ctx);
 /* A part of a tensor that shares its memory: hop_tensor_view(&v, t, "1:3, ::2"). */
 hop_status hop_tensor_view(hop_tensor **out, hop_tensor *t, const char *slices);
+/* The bytes of a row-major tensor under other sizes, and as elements of another dtype (NULL: its own); it
+ * shares the memory. */
+hop_status hop_tensor_reshape(hop_tensor **out, hop_tensor *t, const char *dtype, const int64_t *dims,
+                              int rank);
 /* A row-major tensor of its own with the same elements. */
 hop_status hop_tensor_copy(hop_tensor **out, const hop_tensor *t);
 /* Elements of `from` into `to`: same dtype and dims, any strides. */
@@ -66,7 +70,11 @@ hop_status hop_tensor_fill(hop_tensor *to, const hop_tensor *from);
 hop_tensor *hop_tensor_ref(hop_tensor *t); /* one more reference; returns t */
 void hop_tensor_free(hop_tensor *t);       /* one reference less */
 
-void *hop_data(const hop_tensor *t);               /* the element with all indices 0; NULL for NULL */
+/* The element with all indices 0; NULL for NULL. Asking counts as a write, as far as executables are
+ * concerned that keep something of the tensor (hop_compile_options.constant); hop_data_const, for reading,
+ * does not. */
+void *hop_data(const hop_tensor *t);
+const void *hop_data_const(const hop_tensor *t);
 const char *hop_tensor_dtype(const hop_tensor *t); /* "f32" */
 int hop_tensor_rank(const hop_tensor *t);
 int64_t hop_tensor_dim(const hop_tensor *t,
@@ -1107,11 +1115,12 @@ typedef struct hop_compile_options {
     int (*confirm)(void *ctx);
     void *confirm_ctx;
     /* Parameters whose arguments are most often the same tensors with the same content from run to run,
-     * weights for example: "w, b". Regions of the kind `once` must be made of these alone: their results are
-     * computed at the first run and kept, and computed again when such an argument is another tensor or was
-     * written to. Writes by hop's calls are seen, and each hop_data counts as one: whoever writes through a
-     * pointer that he has kept asks for it again. Borrowed memory, and memory given to others by DLPack as
-     * long as they have it, counts as changed at every run, unless hop_exe_refresh is used. */
+     * weights for example: "w, b", names or numbers, or "*": all that no run updates or takes over. Regions
+     * of the kind `once` must be made of these alone: their results are computed at the first run and kept,
+     * and computed again when such an argument is another tensor or was written to. Writes by hop's calls are
+     * seen, and each hop_data counts as one: whoever writes through a pointer that he has kept asks for it
+     * again. Borrowed memory, and memory given to others by DLPack as long as they have it, counts as changed
+     * at every run, unless hop_exe_refresh is used. */
     const char *constant;
 } hop_compile_options;
 /* options NULL: defaults. The executable owns all it needs; f may be freed. A program for which LLVM would

@@ -141,6 +141,11 @@ def export(lowered, folder, name, weights):
         weights = "file" if sum(x.nbytes for x in hidden) > MOST_EMBEDDED else "constants"
     by_file = weights == "file" and len(hidden) > 0
     header = lowered.emit("header", name=name, weights="arguments" if by_file else "constants")
+    if re.search(r"^int \w+_init\(", header, re.MULTILINE):
+        raise InvalidError(
+            f"{place()}export: the program keeps what regions of the kind 'once' make of its constants: "
+            "lower(…).emit('c') writes it, and its caller calls NAME_init first (docs/emit.md)"
+        )
     n_params = len(program.traced.names) + (len(hidden) if by_file else 0)
     signature = Signature(header, len(program.fit.symbols), n_params, len(lowered.out_types))
     given = [*program.traced.leaves, *(hidden if by_file else [])]

@@ -45,6 +45,8 @@ def jit(
     static_argnames=(),
     donate_argnums=(),
     donate_argnames=(),
+    constant_argnums=(),
+    constant_argnames=(),
     mut=(),
     dims=None,
     dynamic=True,
@@ -57,7 +59,10 @@ def jit(
 
     static_argnums, static_argnames: arguments that are Python values, part of the program; they must be
     hashable. 1, 1.0 and True are different ones, as are 0.0 and -0.0. donate_argnums, donate_argnames:
-    arguments whose memory the call may use for its results; they must not be used afterwards. mut: numbers or
+    arguments whose memory the call may use for its results; they must not be used afterwards.
+    constant_argnums, constant_argnames: arguments that are most often the same arrays from call to call,
+    weights: what regions of the kind "once" make of them, and of arrays that the function closes over, is
+    computed at the first call and kept (hop.region). mut: numbers or
     names of arguments that a call updates: what the function writes to their arrays (y[i] = v, whole trees of
     them) the caller's arrays, hop's and NumPy's, hold afterwards; without it arguments are values, and writes
     are the function's own. strict: results are bit for bit those of the interpreter. What the function gives
@@ -105,7 +110,8 @@ def jit(
     if fun is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames,
-            donate_argnums=donate_argnums, donate_argnames=donate_argnames, mut=mut, dims=dims,
+            donate_argnums=donate_argnums, donate_argnames=donate_argnames,
+            constant_argnums=constant_argnums, constant_argnames=constant_argnames, mut=mut, dims=dims,
             dynamic=dynamic, control=control, strict=strict, threads=threads, portable=portable,
         )  # fmt: skip
     if isinstance(fun, _core.Entry):
@@ -118,8 +124,9 @@ def jit(
     sizes = (_arguments.flag("jit: dynamic", dynamic), None if dims is None else _sizes.Declared(dims, fun))
     control = _arguments.flag("jit: control", control)
     return Compiled(
-        fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options, sizes, control, mut
-    )
+        fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options, sizes, control, mut,
+        constant_argnums, constant_argnames,
+    )  # fmt: skip
 
 
 class disable_jit:
@@ -354,7 +361,7 @@ class Compiled(_core.JitBase):
 
     def __init__(
         self, fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options,
-        sizes=(True, None), control=True, mut=(),
+        sizes=(True, None), control=True, mut=(), constant_argnums=(), constant_argnames=(),
     ):  # fmt: skip
         self._fun, self._control = fun, control
         self._dynamic, self._declared = sizes
@@ -387,7 +394,26 @@ class Compiled(_core.JitBase):
                 f"{place()}jit: argument {both[0]!r} is static, "
                 "so there is no memory to donate (donate_argnums, donate_argnames)"
             )
+        self._constant = _arguments.argument_numbers("jit: constant_argnums", constant_argnums, fun)
+        self._constant_names = _arguments.argument_names("jit: constant_argnames", constant_argnames, fun)
+        constant = tuple(
+            i for i, name in enumerate(names) if name in self._constant_names and i not in self._constant
+        )
+        self._constant_names += tuple(
+            names[p] for p in self._constant if 0 <= p < len(names) and names[p] not in self._constant_names
+        )
+        self._constant += constant
+        both = [
+            *(set(self._constant) & set(self._donate)),
+            *(set(self._constant_names) & set(self._donate_names)),
+        ]
+        if both:
+            raise InvalidError(
+                f"{place()}jit: argument {both[0]!r} is donated, so it is not constant "
+                "(constant_argnums, constant_argnames)"
+            )
         self._mut = _mut.Mut(mut, fun)
+        self._mut.differs_from(self._constant, self._constant_names, "constant")
         self._mut.differs_from(self._static, self._static_names, "static")
         self._mut.differs_from(self._donate, self._donate_names, "donated")
         self._signature = _arguments.signature(fun)
@@ -403,6 +429,7 @@ class Compiled(_core.JitBase):
         self._identity = (
             self._static, self._static_names, self._donate, self._donate_names, tuple(options.items()),
             self._dynamic, self._declared and self._declared.key, control, self._mut.key,
+            self._constant, self._constant_names,
             _core.region_changes(),
         )  # fmt: skip
         self._own, self._latest, self._changes = {}, None, {}
@@ -663,7 +690,11 @@ class Compiled(_core.JitBase):
         p.shared &= not p.traced.function.callbacks
         p.types = tuple([x._type for x in leaves])
         p.traced.leaves = p.traced.hidden = None
-        options = {"donate": self._donated(dynamic, static, named), **self._options}
+        options = {
+            "donate": self._donated(dynamic, static, named),
+            "constant": self._constants(p.traced, dynamic, static, named),
+            **self._options,
+        }
         if p.traced.function.updated:
             options["keep"] = _may_fail(p.traced.function)
         if any(p.traced.weak_out):
@@ -680,6 +711,14 @@ class Compiled(_core.JitBase):
     def _donated(self, dynamic, static, named):
         """Which of the program's arguments are donated."""
         return _leaf_numbers(self._donate, self._donate_names, dynamic, static, named)
+
+    def _constants(self, traced, dynamic, static, named):
+        """Which of the program's arguments are constant: arrays that it closes over are, but for those that
+        it writes to."""
+        chosen = _leaf_numbers(self._constant, self._constant_names, dynamic, static, named)
+        given = len(traced.names)
+        hidden = range(given, len(traced.function.params))
+        return [*chosen, *[i for i in hidden if i - given not in traced.updates]]
 
     def _leaves_of(self, dynamic, static, named):
         """As arguments_of, and which leaves a call updates."""
@@ -717,7 +756,8 @@ class Compiled(_core.JitBase):
             return self._captured(static, named_static, len(args), *how)
 
         p.traced, p.fit = sizes.capture(leaves, once)
-        return Lowered(p, self._options)
+        constant = self._constants(p.traced, dynamic, static, named_dynamic)
+        return Lowered(p, {**self._options, "constant": constant})
 
     def text(self, *args, **named):
         """The program for these arguments as text."""
@@ -755,8 +795,23 @@ class Compiled(_core.JitBase):
         >>> [line for line in f.guards()[1] if "scale" in line]
         ["global scale['k'] is 14"]
         """
-        programs = [*self._shared.values(), *self._own.values()]
-        return [list(p.lines) for family in programs for p in family]
+        return [list(p.lines) for p in self._programs()]
+
+    def kept(self):
+        """What its programs keep of regions of the kind "once": how many values, their bytes, and how often
+        they were computed."""
+        found = [p.exe.kept() for p in self._programs()]
+        return dict(zip(("values", "bytes", "made"), map(sum, zip((0, 0, 0), *found))))
+
+    def refresh(self):
+        """What is kept is computed anew by the next call. From the first call of this on, memory that hop
+        cannot watch, NumPy's for example, counts as unchanged until the next one: without it, what is made
+        of such memory is computed at every call."""
+        for p in self._programs():
+            p.exe.refresh()
+
+    def _programs(self):
+        return [p for family in (*self._shared.values(), *self._own.values()) for p in family]
 
     def source(self):
         """The function as it is captured where its control flow meets traced values, as text."""

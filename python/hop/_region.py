@@ -28,9 +28,19 @@ def region(kind, /, **attributes):
     inline="yes" (it is put in place when it is compiled) and inline="no" (it is a boundary). Attributes are
     strings, numbers, bools, or lists of them; those that hop does not know are kept.
 
+    region("once") keeps what the function makes of constant arrays: those that jit's constant_argnames names
+    and those that the jitted function closes over. It is computed at the first call, and again when such an
+    array is another one or was written to; jit(f).kept() says how often.
+
     >>> f = hop.region("mine", bits=8)(hop.sin)
     >>> f(0.0), hop.grad(f)(0.0)
     (Array(0., dtype=float32), Array(1., dtype=float32))
+
+    >>> half = hop.region("once")(lambda w: w / 2)
+    >>> g = hop.jit(lambda w, x: half(w) * x, constant_argnames="w")
+    >>> w = hop.asarray([2.0, 4.0])
+    >>> g(w, 1.0), g(w, 3.0), g.kept()
+    (Array([1., 2.], dtype=float32), Array([3., 6.], dtype=float32), {'values': 1, 'bytes': 8, 'made': 1})
     """
     if not isinstance(kind, str) or not kind:
         raise TypeError(f"{place()}region: expected the name of a kind, found {kind!r}")

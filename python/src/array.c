@@ -593,7 +593,7 @@ static PyObject *method_tolist(PyObject *self, PyObject *unused)
     if (!t) return NULL;
     array_note_read(as_array(self));
     hop_tensor_ref(t); /* making objects may run other code, which may give the array away */
-    PyObject *list = list_of(t, hop_data(t), 0, as_array(self)->dtype);
+    PyObject *list = list_of(t, hop_data_const(t), 0, as_array(self)->dtype);
     hop_tensor_free(t);
     return list;
 }
@@ -633,7 +633,7 @@ static PyObject *only_element(PyObject *self, const char *instead)
         return NULL;
     }
     array_note_read(a);
-    return element(hop_data(t), a->dtype);
+    return element(hop_data_const(t), a->dtype);
 }
 static PyObject *method_item(PyObject *self, PyObject *unused)
 {
@@ -842,8 +842,6 @@ static PyObject *method_view(PyObject *self, PyObject *slices)
     return part;
 }
 
-static void release_tensor(void *ctx) { hop_tensor_free(ctx); }
-
 /* The same elements under other sizes, in the same memory where it is row-major. */
 static PyObject *method_reshaped(PyObject *self, PyObject *sizes)
 {
@@ -861,12 +859,9 @@ static PyObject *method_reshaped(PyObject *self, PyObject *sizes)
     if (!own) whole = hop_tensor_ref(t);
     else status = hop_tensor_copy(&whole, t);
     if (status) return raise_status(status);
-    status = hop_tensor_borrow_dims(&v, hop_tensor_dtype(t), dims, rank, hop_data(whole), release_tensor,
-                                    whole);
-    if (status) {
-        hop_tensor_free(whole);
-        return raise_status(status);
-    }
+    status = hop_tensor_reshape(&v, whole, NULL, dims, rank);
+    hop_tensor_free(whole);
+    if (status) return raise_status(status);
     return weak_as(array_of_shared(v, own ? OWN : seen_twice(as_array(self))), self);
 }
 
@@ -885,12 +880,9 @@ PyObject *array_bitcast(PyObject *self, PyObject *code)
     if (!own) whole = hop_tensor_ref(t);
     else status = hop_tensor_copy(&whole, t);
     if (status) return raise_status(status);
-    status = hop_tensor_borrow_dims(&v, dtype_rows[k].name, dims, rank, hop_data(whole), release_tensor,
-                                    whole);
-    if (status) {
-        hop_tensor_free(whole);
-        return raise_status(status);
-    }
+    status = hop_tensor_reshape(&v, whole, dtype_rows[k].name, dims, rank);
+    hop_tensor_free(whole);
+    if (status) return raise_status(status);
     return array_of_shared(v, own ? OWN : seen_twice(as_array(self)));
 }
 

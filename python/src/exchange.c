@@ -194,10 +194,31 @@ static PyObject *from_buffer(PyObject *self, PyObject *args)
 
 /* ---- memory out ---- */
 
+/* The parts of DLPack's structs that a holder of one must know. */
+struct dl_tensor {
+    void *data;
+    int32_t device_type, device_id, ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+};
+struct DLManagedTensor {
+    struct dl_tensor tensor;
+    void *manager;
+    void (*deleter)(struct DLManagedTensor *);
+};
+struct DLManagedTensorVersioned {
+    uint32_t major, minor;
+    void *manager;
+    void (*deleter)(struct DLManagedTensorVersioned *);
+    uint64_t flags;
+    struct dl_tensor tensor;
+};
 struct exported {
     Py_ssize_t numbers[2 * MAX_RANK];
     char format[2];
-    hop_tensor *tensor;
+    struct DLManagedTensor *lent; /* holds the tensor, and says that others may write to it */
 };
 
 int array_get_buffer(PyObject *self, Py_buffer *view, int flags)
@@ -240,7 +261,12 @@ int array_get_buffer(PyObject *self, Py_buffer *view, int flags)
         e->numbers[i] = hop_tensor_dim(t, i);
         e->numbers[MAX_RANK + i] = hop_tensor_stride(t, i) * row->size;
     }
-    e->tensor = hop_tensor_ref(t); /* x[i] = y may replace the array's tensor meanwhile */
+    int status = hop_tensor_to_dlpack(&e->lent, t); /* x[i] = y may replace the array's tensor meanwhile */
+    if (status) {
+        PyMem_Free(e);
+        raise_status(status);
+        return -1;
+    }
     *view = (Py_buffer){ .buf = hop_data(t),
                          .obj = Py_NewRef(self),
                          .len = (Py_ssize_t)hop_tensor_count(t) * row->size,
@@ -257,31 +283,10 @@ void array_release_buffer(PyObject *self, Py_buffer *view)
 {
     struct exported *e = view->internal;
     (void)self;
-    hop_tensor_free(e->tensor);
+    e->lent->deleter(e->lent);
     PyMem_Free(e);
 }
 
-/* The parts of DLPack's structs that a holder of one must know. */
-struct dl_tensor {
-    void *data;
-    int32_t device_type, device_id, ndim;
-    uint8_t code, bits;
-    uint16_t lanes;
-    int64_t *shape, *strides;
-    uint64_t byte_offset;
-};
-struct DLManagedTensor {
-    struct dl_tensor tensor;
-    void *manager;
-    void (*deleter)(struct DLManagedTensor *);
-};
-struct DLManagedTensorVersioned {
-    uint32_t major, minor;
-    void *manager;
-    void (*deleter)(struct DLManagedTensorVersioned *);
-    uint64_t flags;
-    struct dl_tensor tensor;
-};
 enum dlpack_flags { DLPACK_READ_ONLY = 1, DLPACK_IS_COPIED = 2 };
 
 static void drop_capsule(PyObject *capsule)

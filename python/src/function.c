@@ -557,20 +557,82 @@ static PyObject *string_of(int status, char *text)
     return s;
 }
 
+/* Which parameters are meant: numbers as a list. -1 and an exception when something is wrong with them. */
+static int read_params(PyObject *numbers, int n_in, uint8_t **out)
+{
+    PyObject *list = numbers && numbers != Py_None ? PySequence_List(numbers) : NULL;
+    Py_ssize_t n = list ? PyList_Size(list) : 0;
+    int failed = list || !PyErr_Occurred() ? 0 : -1;
+    *out = n ? PyMem_Calloc((size_t)n_in + 1, 1) : NULL;
+    if (n && !*out) {
+        PyErr_NoMemory();
+        failed = -1;
+    }
+    for (Py_ssize_t i = 0; i < n && !failed; i++) {
+        Py_ssize_t p = PyLong_AsSsize_t(PyList_GetItem(list, i));
+        if (p < 0 || p >= n_in) {
+            if (!PyErr_Occurred())
+                PyErr_Format(PyExc_ValueError, "there is no parameter %zd, the program has %d", p, n_in);
+            failed = -1;
+        } else {
+            (*out)[p] = 1;
+        }
+    }
+    Py_XDECREF(list);
+    return failed;
+}
+
+/* The names of these parameters, as the library takes them; the caller frees it. */
+static char *param_names(const hop_fn *fn, const uint8_t *chosen, int n)
+{
+    size_t room = 1, at = 0;
+    for (int i = 0; i < n; i++) room += chosen[i] ? strlen(hop_fn_param_name(fn, i)) + 2 : 0;
+    char *text = PyMem_Calloc(room, 1);
+    for (int i = 0; text && i < n; i++) {
+        if (!chosen[i]) continue;
+        const char *comma = at ? ", " : "";
+        at += (size_t)snprintf(text + at, room - at, "%s%s", comma, hop_fn_param_name(fn, i));
+    }
+    return text;
+}
+
+/* The parameters that are constant, as the library takes them: numbers as a list; None or nothing: all. The
+ * caller frees it; NULL and an exception. */
+static char *constant_params(const hop_fn *fn, PyObject *numbers)
+{
+    enum { DIGITS = 12 };
+    uint8_t *chosen = NULL;
+    int n = hop_fn_params(fn);
+    bool all = !numbers || numbers == Py_None;
+    if (read_params(numbers, n, &chosen)) return NULL;
+    size_t room = (size_t)n * DIGITS + 2, at = 0;
+    char *text = PyMem_Calloc(room, 1);
+    if (text && all) text[0] = '*';
+    for (int i = 0; text && chosen && i < n; i++)
+        if (chosen[i]) at += (size_t)snprintf(text + at, room - at, "%s%d", at ? ", " : "", i);
+    PyMem_Free(chosen);
+    if (!text) PyErr_NoMemory();
+    return text;
+}
+
 static PyObject *function_explain(PyObject *self, PyObject *args, PyObject *named)
 {
-    static char *names[] = { "form", "strict", "threads", "without", "portable", NULL };
+    static char *names[] = { "form", "strict", "threads", "without", "portable", "constant", NULL };
     hop_fn *fn = ((function_object *)self)->fn;
     hop_compile_options o = { 0 };
     const char *form = NULL;
-    char *text = NULL;
+    char *text = NULL, *constant;
+    PyObject *numbers = NULL;
     int status;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "|zpizp", names, &form, &o.strict, &o.threads, &o.without,
-                                     &o.portable))
+    if (!PyArg_ParseTupleAndKeywords(args, named, "|zpizpO", names, &form, &o.strict, &o.threads, &o.without,
+                                     &o.portable, &numbers) ||
+        !(constant = constant_params(fn, numbers)))
         return NULL;
+    o.constant = constant;
     bool ours = compile_begin(&o);
     Py_BEGIN_ALLOW_THREADS status = hop_explain(&text, fn, &o, form);
     Py_END_ALLOW_THREADS signals_end(ours);
+    PyMem_Free(constant);
     return string_of(status, text);
 }
 
@@ -609,70 +671,34 @@ static hop_tensor **read_constants(PyObject *list, int n_in)
 
 static PyObject *function_emit(PyObject *self, PyObject *args, PyObject *named)
 {
-    static char *names[] = { "kind",    "strict", "threads",  "without", "portable",  "name",
-                             "results", "header", "capacity", "params",  "constants", NULL };
+    static char *names[] = { "kind",   "strict",   "threads", "without",   "portable", "name", "results",
+                             "header", "capacity", "params",  "constants", "constant", NULL };
     hop_fn *fn = ((function_object *)self)->fn;
     hop_compile_options o = { 0 };
     hop_emit_options e = { .compile = &o };
     const char *kind;
     long long capacity = 0;
-    PyObject *constants = NULL;
-    char *text = NULL;
+    PyObject *constants = NULL, *numbers = NULL;
+    char *text = NULL, *constant = NULL;
     int status;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "s|pizpzzzLzO", names, &kind, &o.strict, &o.threads,
+    if (!PyArg_ParseTupleAndKeywords(args, named, "s|pizpzzzLzOO", names, &kind, &o.strict, &o.threads,
                                      &o.without, &o.portable, &e.name, &e.results, &e.header, &capacity,
-                                     &e.params, &constants))
+                                     &e.params, &constants, &numbers))
         return NULL;
     e.capacity = capacity;
     hop_tensor **held = read_constants(constants, hop_fn_params(fn));
-    if (!held && PyErr_Occurred()) return NULL;
+    if ((!held && PyErr_Occurred()) || !(constant = constant_params(fn, numbers))) {
+        free_constants(held, hop_fn_params(fn));
+        return NULL;
+    }
+    o.constant = constant;
     e.constants = (const hop_tensor *const *)held;
     bool ours = compile_begin(&o);
     Py_BEGIN_ALLOW_THREADS status = hop_emit(&text, fn, kind, &e);
     Py_END_ALLOW_THREADS signals_end(ours);
     free_constants(held, hop_fn_params(fn));
+    PyMem_Free(constant);
     return string_of(status, text);
-}
-
-/* Which parameters are given away: numbers as a list. -1 and an exception when something is wrong with them.
- */
-static int read_donated(PyObject *numbers, int n_in, uint8_t **out)
-{
-    PyObject *list = numbers && numbers != Py_None ? PySequence_List(numbers) : NULL;
-    Py_ssize_t n = list ? PyList_Size(list) : 0;
-    int failed = list || !PyErr_Occurred() ? 0 : -1;
-    *out = n ? PyMem_Calloc((size_t)n_in + 1, 1) : NULL;
-    if (n && !*out) {
-        PyErr_NoMemory();
-        failed = -1;
-    }
-    for (Py_ssize_t i = 0; i < n && !failed; i++) {
-        Py_ssize_t p = PyLong_AsSsize_t(PyList_GetItem(list, i));
-        if (p < 0 || p >= n_in) {
-            if (!PyErr_Occurred())
-                PyErr_Format(PyExc_ValueError, "there is no parameter %zd to be donated, the program has %d",
-                             p, n_in);
-            failed = -1;
-        } else {
-            (*out)[p] = 1;
-        }
-    }
-    Py_XDECREF(list);
-    return failed;
-}
-
-/* The names of these parameters, as the library takes them; the caller frees it. */
-static char *donated_names(const hop_fn *fn, const uint8_t *donated, int n)
-{
-    size_t room = 1, at = 0;
-    for (int i = 0; i < n; i++) room += donated[i] ? strlen(hop_fn_param_name(fn, i)) + 2 : 0;
-    char *text = PyMem_Calloc(room, 1);
-    for (int i = 0; text && i < n; i++) {
-        if (!donated[i]) continue;
-        const char *comma = at ? ", " : "";
-        at += (size_t)snprintf(text + at, room - at, "%s%s", comma, hop_fn_param_name(fn, i));
-    }
-    return text;
 }
 
 /* Which parameters a run updates; NULL: none. */
@@ -687,35 +713,38 @@ static int read_updated(const hop_fn *fn, int n_in, uint8_t **out)
     return -1;
 }
 
-/* compile(strict=0, threads=0, without=None, portable=0, donate=None, weak=None, keep=0); donate: numbers of
- * parameters; weak: a byte per result, 1 where that is weak; keep: a run that fails leaves what it updates as
- * it was */
+/* compile(strict=0, threads=0, without=None, portable=0, donate=None, weak=None, keep=0, constant=None);
+ * donate, constant: numbers of parameters, of the latter None: all; weak: a byte per result, 1 where that is
+ * weak; keep: a run that fails leaves what it updates as it was */
 static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *named)
 {
-    static char *names[] = { "strict", "threads", "without", "portable", "donate", "weak", "keep", NULL };
+    static char *names[] = { "strict", "threads", "without",  "portable", "donate",
+                             "weak",   "keep",    "constant", NULL };
     hop_compile_options o = { 0 };
     hop_fn *fn = ((function_object *)self)->fn;
     hop_exe *exe = NULL;
-    PyObject *donate = NULL;
+    PyObject *donate = NULL, *numbers = NULL;
     exe_object *e = NULL;
     uint8_t *donated = NULL;
-    char *text = NULL;
+    char *text = NULL, *constant = NULL;
     const char *weak = NULL;
     Py_ssize_t n_weak = 0;
     int status, n_in = hop_fn_params(fn), keep = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpOy#p", names, &o.strict, &o.threads, &o.without,
-                                     &o.portable, &donate, &weak, &n_weak, &keep))
+    if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpOy#pO", names, &o.strict, &o.threads, &o.without,
+                                     &o.portable, &donate, &weak, &n_weak, &keep, &numbers))
         return NULL;
     if (weak && n_weak != hop_fn_results(fn)) {
         PyErr_SetString(PyExc_ValueError, "weak has a byte per result");
         return NULL;
     }
-    if (read_donated(donate, n_in, &donated)) goto failed;
-    if (donated && !(text = donated_names(fn, donated, n_in))) {
+    if (read_params(donate, n_in, &donated)) goto failed;
+    if (donated && !(text = param_names(fn, donated, n_in))) {
         PyErr_NoMemory();
         goto failed;
     }
+    if (!(constant = constant_params(fn, numbers))) goto failed;
     o.donate = text;
+    o.constant = constant;
     status = compile_once(&exe, fn, &o);
     if (status == HOP_UNAVAILABLE && !o.portable) {
         if (warn_of_interpretation()) goto failed;
@@ -743,10 +772,12 @@ static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *name
     }
     if (weak) memcpy(e->weak, weak, (size_t)n_weak);
     PyMem_Free(text);
+    PyMem_Free(constant);
     return (PyObject *)e;
 failed:
     hop_exe_free(exe);
     PyMem_Free(text);
+    PyMem_Free(constant);
     PyMem_Free(donated);
     return NULL;
 }
@@ -1085,7 +1116,7 @@ static PyMethodDef function_methods[] = {
     { "transform", function_transform, METH_VARARGS, "transform(name, text=None, text2=None) -> Function" },
     { "halves", function_halves, METH_VARARGS, "halves(name, wrt) -> (Function, Function)" },
     { "compile", (PyCFunction)(void (*)(void))function_compile, METH_VARARGS | METH_KEYWORDS,
-      "compile(strict, threads, without, portable, donate, weak, keep) -> Executable" },
+      "compile(strict, threads, without, portable, donate, weak, keep, constant) -> Executable" },
     { "explain", (PyCFunction)(void (*)(void))function_explain, METH_VARARGS | METH_KEYWORDS,
       "explain(form, strict, threads, without, portable) -> str" },
     { "emit", (PyCFunction)(void (*)(void))function_emit, METH_VARARGS | METH_KEYWORDS,
@@ -1117,8 +1148,34 @@ static PyType_Spec function_spec = { "hop._core.Function", sizeof(function_objec
                                          Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                      function_slots };
 
-static PyMethodDef exe_methods[] = { { "run", exe_run, METH_VARARGS, "run(arrays, dims=()) -> list" },
-                                     { NULL, NULL, 0, NULL } };
+/* kept(): (values, bytes, how often they were made) of what is kept from constants */
+static PyObject *exe_kept(PyObject *self, PyObject *unused)
+{
+    hop_kept kept;
+    (void)unused;
+    int status;
+    hop_exe *exe = ((exe_object *)self)->exe; /* a run may have the lock, and wait for the interpreter's */
+    Py_BEGIN_ALLOW_THREADS status = hop_exe_kept(&kept, exe);
+    Py_END_ALLOW_THREADS if (status) return raise_status(status);
+    return Py_BuildValue("KKK", (unsigned long long)kept.values, (unsigned long long)kept.bytes,
+                         (unsigned long long)kept.made);
+}
+
+static PyObject *exe_refresh(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    int status;
+    hop_exe *exe = ((exe_object *)self)->exe;
+    Py_BEGIN_ALLOW_THREADS status = hop_exe_refresh(exe);
+    Py_END_ALLOW_THREADS return status ? raise_status(status) : Py_NewRef(Py_None);
+}
+
+static PyMethodDef exe_methods[] = {
+    { "run", exe_run, METH_VARARGS, "run(arrays, dims=()) -> list" },
+    { "kept", exe_kept, METH_NOARGS, "kept() -> (values, bytes, how often they were made)" },
+    { "refresh", exe_refresh, METH_NOARGS, "refresh(): what is kept is made anew by the next run" },
+    { NULL, NULL, 0, NULL }
+};
 static PyType_Slot exe_slots[] = { { Py_tp_dealloc, exe_dealloc },
                                    { Py_tp_traverse, exe_traverse },
                                    { Py_tp_clear, exe_clear },

@@ -180,7 +180,7 @@ static bool same_content(const array_object *a, const array_object *b)
         return false;
     }
     size_t bytes = (size_t)hop_tensor_count(x) * dtype_rows[a->dtype].size;
-    bool same = !bytes || !memcmp(hop_data(x), hop_data(y), bytes);
+    bool same = !bytes || !memcmp(hop_data_const(x), hop_data_const(y), bytes);
     hop_tensor_free(x);
     hop_tensor_free(y);
     return same;

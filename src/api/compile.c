@@ -25,35 +25,69 @@ static uint32_t passes_without(const char *text)
     return mask;
 }
 
-/* Parameters named in the text, none of which a run updates: `why` not. */
-static uint8_t *named_params(struct arena *a, struct hop_fn *f, const char *option, const char *text,
-                             const char *why)
+/* The parameter at the cursor: by name, or by number. *p: where the last one was found. */
+static const char *read_param(struct cursor *c, struct hop_fn *f, const char *option, uint32_t *p)
 {
-    const struct fn *g = module_fn(f->shared->m, f->fn);
-    uint8_t *named = ARENA_ZNEW(a, uint8_t, g->n_params);
-    struct cursor c = { .text = text, .p = text, .what = arena_printf(a, "the parameters of %s", option) };
+    const struct module *m = f->shared->m;
+    const struct fn *g = module_fn(m, f->fn);
     const char *word;
     size_t length;
-    cursor_space(&c);
+    int64_t number;
+    if (cursor_integer(c, &number)) {
+        if (number < 0 || number >= g->n_params)
+            hop_throw(HOP_INVALID, "%s: there is no parameter %lld", option, (long long)number);
+        *p = (uint32_t)number;
+        return fn_param_name(m, g, *p);
+    }
+    if (!cursor_word(c, &word, &length)) cursor_error(c, "the name of a parameter");
+    /* Names most often come in order: the next one is near. */
+    for (uint32_t tried = 0; tried < g->n_params; tried++, *p = (*p + 1) % g->n_params) {
+        const char *name = module_text(m, g->values[*p].name);
+        if (strlen(name) == length && !memcmp(name, word, length)) return name;
+    }
+    hop_throw(HOP_INVALID, "%s: there is no parameter '%.*s'", option, (int)HOP_MIN(length, 100u), word);
+}
+
+static bool is_updated(const struct hop_fn *f, uint32_t p)
+{
+    bool updated = false;
+    for (uint32_t k = 0; k < f->map.n_results; k++) updated |= f->map.updates[k] == p;
+    return updated;
+}
+
+/* Parameters that the text lists, none of which a run updates: `why` not. */
+static uint8_t *listed_params(struct arena *a, struct hop_fn *f, const char *option, const char *text,
+                              const char *why)
+{
+    uint8_t *listed = ARENA_ZNEW(a, uint8_t, f->map.n_params);
+    struct cursor c = { .text = text, .p = text, .what = arena_printf(a, "the parameters of %s", option) };
     uint32_t p = 0;
+    cursor_space(&c);
     for (bool first = true; *c.p; first = false) {
         if (!first) cursor_expect(&c, ",");
-        if (!cursor_word(&c, &word, &length)) cursor_error(&c, "the name of a parameter");
-        uint32_t tried = 0;
-        /* Names most often come in order: the next one is near. */
-        for (; tried < g->n_params; tried++, p = (p + 1) % g->n_params) {
-            const char *name = module_text(f->shared->m, g->values[p].name);
-            if (strlen(name) == length && !memcmp(name, word, length)) break;
-        }
-        int shown = (int)HOP_MIN(length, 100u);
-        if (tried == g->n_params)
-            hop_throw(HOP_INVALID, "%s: there is no parameter '%.*s'", option, shown, word);
-        for (uint32_t k = 0; k < f->map.n_results; k++)
-            if (f->map.updates[k] == p)
-                hop_throw(HOP_INVALID, "%s: the parameter '%.*s' is updated: %s", option, shown, word, why);
-        named[p] = 1;
+        const char *name = read_param(&c, f, option, &p);
+        if (is_updated(f, p))
+            hop_throw(HOP_INVALID, "%s: the parameter '%.100s' is updated: %s", option, name, why);
+        listed[p] = 1;
     }
-    return named;
+    return listed;
+}
+
+/* "*": all that can be. */
+static const uint8_t *constant_params(struct arena *a, struct hop_fn *f, const char *text,
+                                      const uint8_t *donated)
+{
+    const struct fn *g = module_fn(f->shared->m, f->fn);
+    bool all = !strcmp(text, "*");
+    uint8_t *constant = listed_params(a, f, "constant", all ? "" : text, "it changes");
+    for (uint32_t p = 0; p < g->n_params; p++) {
+        bool given_away = donated && donated[p];
+        if (constant[p] && given_away)
+            hop_throw(HOP_INVALID, "constant: the parameter '%.100s' is donated: each run has another tensor",
+                      fn_param_name(f->shared->m, g, p));
+        if (all) constant[p] = !given_away && !is_updated(f, p);
+    }
+    return constant;
 }
 
 /* Which argument's memory each result should take: updates their own, others that of a donated argument of
@@ -99,13 +133,8 @@ static void begin_compilation(struct compilation *c, hop_fn *f, const char *what
     hop_cleanup_push(module_changed, c->f->shared);
     c->watch_before = watch_begin(&c->watch);
     hop_cleanup_push(arena_free, &c->arena);
-    if (o->donate) c->donated = named_params(&c->arena, c->f, "donate", o->donate, "it stays the caller's");
-    if (o->constant)
-        c->options.constant.params = named_params(&c->arena, c->f, "constant", o->constant, "it changes");
-    for (uint32_t p = 0; o->constant && c->donated && p < c->f->map.n_params; p++)
-        if (c->donated[p] && c->options.constant.params[p])
-            hop_throw(HOP_INVALID, "constant: the parameter '%.100s' is donated: each run has another tensor",
-                      fn_param_name(c->f->shared->m, module_fn(c->f->shared->m, c->f->fn), p));
+    if (o->donate) c->donated = listed_params(&c->arena, c->f, "donate", o->donate, "it stays the caller's");
+    if (o->constant) c->options.constant.params = constant_params(&c->arena, c->f, o->constant, c->donated);
     c->options.over = wanted_memory(&c->arena, c->f, c->donated);
     c->fn = regions_rewritten(c->f->shared->m, c->f->fn, &c->options.rewritings);
 }

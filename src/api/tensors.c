@@ -182,6 +182,35 @@ hop_status hop_tensor_view(hop_tensor **out, hop_tensor *t, const char *slices)
     return api_edge(make_view, &a);
 }
 
+static void make_reshaped(void *args)
+{
+    struct make_args *a = args;
+    int64_t dims[MAX_RANK], count = 1;
+    uint32_t rank;
+    check_place(a->out, "reshape");
+    struct tensor *t = check_tensor(tensor_handle(a->from), "reshape", 0);
+    if (!a->type) a->type = dtype_info[t->dtype].name;
+    enum dtype dtype = wanted_type(a, &rank, dims);
+    for (uint32_t i = 0; i < rank; i++)
+        if (__builtin_mul_overflow(count, dims[i], &count)) count = -1;
+    if (count != t->count || dtype_info[dtype].size != dtype_info[t->dtype].size)
+        hop_throw(HOP_INVALID, "reshape: expected %lld elements of %u bytes, found %lld of %u",
+                  (long long)t->count, dtype_info[t->dtype].size, (long long)count, dtype_info[dtype].size);
+    if (t->strides) hop_throw(HOP_INVALID, "reshape: the tensor is not row-major: copy it first");
+    struct tensor *view = tensor_borrow(dtype, rank, dims, t->data, tensor_free, t);
+    tensor_ref(t);
+    *a->out = tensor_handle(view);
+}
+
+hop_status hop_tensor_reshape(hop_tensor **out, hop_tensor *t, const char *dtype, const int64_t *dims,
+                              int rank)
+{
+    struct make_args a = {
+        .out = out, .type = dtype, .dims = dims ? dims : no_dims, .rank = rank, .from = tensor_of(t)
+    };
+    return api_edge(make_reshaped, &a);
+}
+
 static void make_copy(void *args)
 {
     struct make_args *a = args;
@@ -228,6 +257,7 @@ void *hop_data(const hop_tensor *t)
     tensor_written(tensor_of(t));
     return t ? tensor_of(t)->data : NULL;
 }
+const void *hop_data_const(const hop_tensor *t) { return t ? tensor_of(t)->data : NULL; }
 const char *hop_tensor_dtype(const hop_tensor *t) { return t ? dtype_info[tensor_of(t)->dtype].name : ""; }
 int hop_tensor_rank(const hop_tensor *t) { return t ? tensor_of(t)->rank : -1; }
 

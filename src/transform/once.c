@@ -328,6 +328,7 @@ struct cut {
     struct arena *arena;
     struct staged s;
     bool *kept;                  /* per value: init gives it to main */
+    const bool *live;            /* per node: main needs it */
     bool *node, *value, *symbol; /* what init needs */
 };
 
@@ -446,7 +447,7 @@ static uint32_t build_main(struct cut *c)
     }
     copy_requires(&copy);
     for (uint32_t i = 0; i < f->n_nodes; i++)
-        if (!is_kept(c->m, &c->s, fn_node(f, i))) put_node(c->m, &copy, fn_node(f, i));
+        if (c->live[i] && !is_kept(c->m, &c->s, fn_node(f, i))) put_node(c->m, &copy, fn_node(f, i));
     val *results = ARENA_NEW(&b.arena, val, f->n_results);
     for (uint32_t k = 0; k < f->n_results; k++) results[k] = copy.values[f->results[k]];
     return builder_finish(&b, results, f->n_results);
@@ -462,6 +463,7 @@ static bool find_kept(struct cut *c)
         for (uint32_t k = 0; is_kept(c->m, &c->s, n) && k < n->n_results; k++) given[n->results + k] = true;
     }
     struct liveness live = live_values(c->arena, c->m, f, (struct needs){ .given = given });
+    c->live = live.node;
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
         if (!is_kept(c->m, &c->s, n)) continue;
