@@ -240,6 +240,8 @@ REGIONS = (
     ("mine", {"bits": 8, "levels": [0.5, 1.0], "mode": "even"}),
 )
 AGAIN = {"associative", "checkpoint"}  # run again for their gradients, with rules where others ran forward
+# Where either the body or a rule may run: forward mode has values of the rule also of what is a constant.
+QUIET = AGAIN | {"no_grad", "grad in no_grad"}
 
 
 class Program:
@@ -251,7 +253,7 @@ class Program:
         self.again = False
         self._loud = self._random.random() < 0.6
         if around is not None:
-            self._loud &= not {around, inside} & AGAIN
+            self._loud &= not {around, inside} & QUIET
             step = self._step(inside, 1)
             if inside != "rules":
                 step = (*step[:2], [self._step("rules", 2), *step[2]])
@@ -271,7 +273,7 @@ class Program:
         steps = []
         for _ in range(self._random.randint(1, 3 if depth < 2 else 2)):
             kind = self._random.choice(self._kinds) if depth < 3 and self._random.random() < 0.6 else "rules"
-            if kind in AGAIN and self._loud:
+            if kind in QUIET and self._loud:
                 kind = "scan"
             steps.append(self._step(kind, depth))
         return steps
@@ -325,11 +327,12 @@ def answer(steps, c, w):
         elif kind in ("checkpoint", "call") or kind.startswith("region"):
             c = body(c)
         elif kind == "no_grad":
-            c = add(c, constant(body(c)))
+            c = add(c, answer(inside, constant(c), constant(w)))
         elif kind == "grad":
             c = add(c, mul(0.5, grad(lambda c, w: body(c))(c, w)))
         elif kind == "grad in no_grad":
-            c = add(c, constant(grad(lambda c, w: body(c))(c, w)))
+            still = constant(w)
+            c = add(c, grad(lambda c, _, inside=inside, w=still: answer(inside, c, w))(constant(c), still))
         else:
             raise AssertionError(kind)
         c = add(sin(c), mul(w, 0.1))
