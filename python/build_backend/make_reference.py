@@ -66,6 +66,8 @@ PAGES = {
         "arrays."),
     "hop._custom": ("custom", "Rules of one's own",
         "Functions whose derivatives, or whose way over one more axis, are given by functions."),
+    "hop._modes": ("modes", "Modes",
+        "Constants for derivatives and mixed precision: see [modes](../modes.md)."),
     "hop._region": ("region", "Regions",
         "Bodies under a regime ([control-flow.md](../../control-flow.md#regions))."),
     "hop._jit": ("jit", "jit", "Compilation, and what was compiled, to look at and to take along."),
