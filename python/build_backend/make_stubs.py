@@ -131,6 +131,8 @@ class Compiled:
     def export(self, folder: str | PathLike[str], *args: Any, name: str | None = None, \
 weights: str = "auto", **named: Any) -> Exported: ...
     def clear_cache(self) -> None: ...
+    def kept(self) -> dict[str, int]: ...
+    def refresh(self) -> None: ...
 
 class disable_jit:
     def __init__(self, disable: bool = ...) -> None: ...
@@ -610,6 +612,7 @@ def stubs():
     options = (
         "*, static_argnums: int | Sequence[int] = ..., static_argnames: str | Sequence[str] = ..., "
         "donate_argnums: int | Sequence[int] = ..., donate_argnames: str | Sequence[str] = ..., "
+        "constant_argnums: int | Sequence[int] = ..., constant_argnames: str | Sequence[str] = ..., "
         "strict: bool = ..., threads: int = ..., portable: bool = ..."
     )
     check = (
