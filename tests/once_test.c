@@ -337,6 +337,32 @@ static void test_check(void)
     hop_fn_free(f);
 }
 
+/* Every allocation of a first run fails once: the run says so, and the next one does what it should. */
+static void test_allocations(void)
+{
+    hop_fn *f = program("two");
+    hop_tensor *in[3] = { tensor("f64[3]", 0.5), tensor("f64[3]", 0.25), tensor("f64[3]", 2) };
+    int status = HOP_NOMEM, failures = 0;
+    for (uint64_t n = 1; status && n < 1000; n++) {
+        hop_exe *exe = compiled(f, "w, b", 1);
+        hop_tensor *out[1] = { NULL };
+        hop_fail_allocation(n);
+        status = hop_run(exe, in, 3, out, 1);
+        hop_fail_allocation(0);
+        if (status) {
+            failures++;
+            CLAIM(status == HOP_NOMEM, "allocation %d: found %d", (int)n, status);
+        }
+        run_and_compare(f, exe, in, 3, "after a failed allocation");
+        CLAIM(made(exe) == 1, "allocation %d: computed %d times", (int)n, made(exe));
+        hop_tensor_free(out[0]);
+        hop_exe_free(exe);
+    }
+    CLAIM(!status && failures > 3, "%d allocations failed", failures);
+    for (int i = 0; i < 3; i++) hop_tensor_free(in[i]);
+    hop_fn_free(f);
+}
+
 /* ---- transforms ---- */
 
 static void test_transforms(void)
@@ -586,6 +612,7 @@ int main(int argc, char **argv)
     test_identity();
     test_borrowed();
     test_check();
+    test_allocations();
     test_transforms();
     test_mistakes();
     test_texts();
