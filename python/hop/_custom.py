@@ -55,6 +55,9 @@ class _WithRules(Ruled):
     def __repr__(self):
         return f"<hop.{type(self).__name__} of {label(self._fun) or 'a function'}>"
 
+    def __reduce__(self):
+        return self.__qualname__  # as functions are: found by name, and never copied
+
     def __call__(self, *args, **named):
         if not _core.tracing():
             return self._fun(*args, **named)

@@ -139,6 +139,8 @@ _INSTEAD = {
     "shard_map": "there is one device: use hop.vmap or jit(…, threads=n)",
     "sharding": "there is one device, the CPU",
     "typing": "use hop.Array",
+    "custom_batching": "its functions stand in hop itself: hop.custom_vmap",
+    "custom_derivatives": "its functions stand in hop itself: hop.custom_vjp, hop.linear_transpose, …",
     "lax": "its functions stand in hop itself: hop.scan, hop.cond, …",
     "leaky_relu": "use hop.where(x > 0, x, slope * x)",
     "log_sigmoid": "use -hop.softplus(-x)",

@@ -2,7 +2,9 @@
 whose rule ran: BODY where nobody differentiates, FORWARD in the value of a function whose gradient is
 taken."""
 
+import copy
 import math
+import pickle
 import unittest
 
 import hop
@@ -32,6 +34,11 @@ def product(tangent="transpose"):
 
     f.defvjp(forward, backward)
     return f
+
+
+@hop.custom_vjp
+def doubled(x):
+    return 2 * x
 
 
 class Vjp(Case):
@@ -268,6 +275,13 @@ class Vjp(Case):
         self.close(hop.grad(f)(1.0), -2.0)
         self.close(hop.grad(lambda x: 2 * f(x))(-1.0), 6.0)
         self.close(hop.jit(f)(-1.0), 0.0)
+
+    def test_copies(self):
+        f = product()
+        self.assertIs(copy.deepcopy({"f": f})["f"], f)
+        self.assertIs(copy.copy(f), f)
+        self.assertIs(pickle.loads(pickle.dumps(doubled)), doubled)
+        self.assertEqual(repr(doubled), "<hop.custom_vjp of doubled>")
 
     def test_modes(self):
         f, x, y = product(), asarray(0.7), asarray(1.5)
