@@ -89,6 +89,12 @@ PAGES = {
         "For programs that come from JAX; where hop has another name for the same function, both are "
         "one."),
     "hop._jax": ("jax", "Names of jax", "For programs that come from JAX."),
+    "hop._solves": ("solves", "Solutions of equations",
+        "Their derivatives are those of the solution, whatever solver found it "
+        "([implicit differentiation](../implicit-differentiation.md))."),
+    "hop.implicit": ("implicit", "hop.implicit",
+        "Solutions as functions of what their equations use from outside "
+        "([implicit differentiation](../implicit-differentiation.md))."),
     "hop._gradients": ("gradients", "Gradients that are changed", ""),
     "hop._callback": ("callback", "Calls of Python", ""),
     "hop._check": ("check_grads", "Checking derivatives", ""),

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, overload
 
 from . import autograd as autograd
 from . import debug as debug
+from . import implicit as implicit
 from . import flatten_util as flatten_util
 from . import linalg as linalg
 from . import nn as nn
@@ -202,6 +203,10 @@ class SymbolicZero:
     def __init__(self, shape: tuple[int, ...], dtype: DType) -> None: ...
 
 def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]: ...
+def custom_linear_solve(matvec: Callable[[Any], Any], b: Any, solve: Callable[..., Any], \
+transpose_solve: Callable[..., Any] | None = ..., symmetric: bool = ..., has_aux: bool = ...) -> Any: ...
+def custom_root(f: Callable[[Any], Any], initial_guess: Any, solve: Callable[..., Any], \
+tangent_solve: Callable[..., Any], has_aux: bool = ...) -> Any: ...
 def clip_gradient(x: Any, min: ArrayLike | None = ..., max: ArrayLike | None = ...) -> Any: ...
 def reverse_gradient(x: Any, scale: ArrayLike = ...) -> Any: ...
 def straight_through(fun: Callable[..., Any], surrogate: Callable[..., Any] | None = ...) \
@@ -383,6 +388,18 @@ class Function:
     def jvp(ctx: Any, *grad_inputs: Any) -> Any: ...
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any: ...
+''', {}),
+    "implicit": ('''from collections.abc import Callable
+from typing import Any
+
+from . import Tree
+
+def root(f: Callable[[Any], Tree], initial_guess: Tree, solve: Callable[..., Tree] | None = ..., \
+tangent_solve: Callable[..., Tree] | None = ..., *, tol: float | None = ..., max_trips: int = ...) -> Any: ...
+def fixed_point(g: Callable[[Any], Tree], initial_guess: Tree, solve: Callable[..., Tree] | None = ..., \
+tangent_solve: Callable[..., Tree] | None = ..., *, tol: float | None = ..., max_trips: int = ...) -> Any: ...
+def minimum(cost: Callable[[Any], Any], initial_guess: Tree, solve: Callable[..., Tree] | None = ..., \
+tangent_solve: Callable[..., Tree] | None = ..., *, tol: float | None = ..., max_trips: int = ...) -> Any: ...
 ''', {}),
     "debug": ('''from collections.abc import Callable
 from typing import Any
@@ -574,6 +591,7 @@ def stubs():
         "flatten_util",
         "debug",
         "autograd",
+        "implicit",
         "ShapeDtypeStruct",
         "dtype",
         "finfo",
@@ -596,6 +614,7 @@ def stubs():
         *[d.name for d in hop._dtypes.ALL],
         *hop._custom.__all__,
         *hop._gradients.__all__,
+        *hop._solves.__all__,
     }
     done |= {
         "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError",

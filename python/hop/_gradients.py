@@ -101,6 +101,6 @@ def _check_stands(fun, surrogate, out, stands):
     if texts[0] != texts[1]:
         said = [t[1][0] if t[0].kind is None else f"{t[0]._text()} of {', '.join(t[1])}" for t in texts]
         raise InvalidError(
-            f"{place()}straight_through: {called('the function', fun)} gives {said[0]}, {whose} is {said[1]}: "
-            "derivatives of one can stand for those of the other where both have the same type"
+            f"{place()}straight_through: {called('the function', fun)} gives {said[0]}, {whose} is "
+            f"{said[1]}: derivatives of one can stand for those of the other where both have the same type"
         )

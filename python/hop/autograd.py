@@ -358,6 +358,6 @@ def _summed_to(x, g, whose, number):
                 f"{x.shape}, that of the argument"
             )
         more = g.ndim - x.ndim
-        along = [*range(more), *[more + i for i, n in enumerate(x.shape) if n == 1 and g.shape[more + i] != 1]]
+        along = [i for i in range(g.ndim) if i < more or x.shape[i - more] == 1 and g.shape[i] != 1]
         g = reshape(_sum(g, axis=tuple(along)), x.shape)
     return g if g.dtype == x.dtype else g.astype(x.dtype)

@@ -40,12 +40,13 @@ class Clip(Case):
 
         self.close(hop.grad(lambda w: f({**tree, "w": w}))(tree["w"]), 1.0, 1e-12)
         self.assertEqual(hop.clip_gradient(5, 0, 1), 5)
-        with self.assertRaisesRegex(hop.InvalidError, "test_gradients.py:.*expected a bound: min, max or both"):
+        with self.assertRaisesRegex(hop.InvalidError, "test_gradients.py:.*expected a bound: min, max or"):
             hop.clip_gradient(tree)
 
     def test_in_a_loop(self):
         """Each step clips: what comes back from n steps of c -> 3 c is clipped at each."""
-        f = lambda x: hop.scan(lambda c, _: (3 * hop.clip_gradient(c, -5, 5), None), x, None, length=4)[0]  # noqa: E731
+        step = lambda c, _: (3 * hop.clip_gradient(c, -5, 5), None)  # noqa: E731
+        f = lambda x: hop.scan(step, x, None, length=4)[0]  # noqa: E731
         self.close(f(asarray(2.0)), 162.0, 1e-12)
         self.close(hop.jit(hop.grad(f))(asarray(2.0)), 5.0, 1e-12)
 
