@@ -118,8 +118,6 @@ _INSTEAD = {
         "hop.disable_jit() makes functions plain Python, hop.check and hop.isnan find NaN"
     ),
     "conv_general_dilated": "add products of shifted slices, or stack the slices and use hop.einsum",
-        "hop.linalg.solve can be differentiated; see implicit differentiation in the documentation"
-    ),
     "default_backend": "there is one, the CPU",
     "erf_inv": "use hop.random.truncated_normal for what it is mostly for",
     "export": "use hop.jit(f).lower(*args), whose text() and c() are the program",
