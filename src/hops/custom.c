@@ -785,6 +785,13 @@ static bool custom_rewrite(struct copier *c, const struct node *n, val *results,
     return true;
 }
 
+static bool custom_ruled(const struct module *m, const struct fn *f, const struct node *n)
+{
+    (void)m;
+    return node_attr(f, n, CUSTOM_BACKWARD)->kind != ATTR_ABSENT ||
+           node_attr(f, n, CUSTOM_JVP)->kind != ATTR_ABSENT;
+}
+
 static const struct op_sample custom_samples[] = {
     { "hop 1\nfn @cube(%x: f64[n]) -> (f64[n]) {\n"
       "  %s = mul(%x, %x)\n"
@@ -864,6 +871,7 @@ const struct op_row row_custom = {
     .jvp = custom_jvp,
     .batch = custom_batch,
     .rewrite = custom_rewrite,
+    .ruled = custom_ruled,
     HOP_SAMPLES(custom_samples),
     .lower = &invoke_lower,
 };
