@@ -671,6 +671,7 @@ static const struct region_kind {
     { "hints", "vector = \"off\", threads = 1" },
     { "hints", "inline = \"no\", of_another = [1, 2]" },
     { "mine", "bits = 8, levels = [0.5, -1.0, 2], mode = \"even\"" },
+    { "once", "otherwise = \"body\"" },
     { "theirs", NULL },
     /* the last three: their loops are run again */
     { "hints", "schedule = \"recompute\"" },
