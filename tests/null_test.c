@@ -928,8 +928,9 @@ static void check_list(const char *program)
     FILE *f = fopen(path, "r");
     CLAIM(f, "%s: not there", path);
     while (f && fgets(name, sizeof name, f)) {
-        bool known = !strncmp(name, "hop_eager_begin_at", 18) ||
-                     !strncmp(name, "hop_eager_end", 13); /* these are tested by themselves */
+        bool known = !strncmp(name, "hop_eager_begin_at", 18) || !strncmp(name, "hop_eager_end", 13) ||
+                     !strncmp(name, "hop_mode", 8) || strstr(name, "_grad_begin_at") ||
+                     !strncmp(name, "hop_autocast_begin_at", 21); /* these are tested by themselves */
         name[strcspn(name, "\n")] = 0;
         for (size_t i = 0; i < HOP_COUNT(calls) && !known; i++) known = !strcmp(calls[i].name, name);
         CLAIM(known, "%s is exported but not called here: add a line to CALLS", name);
@@ -939,6 +940,14 @@ static void check_list(const char *program)
 
 static void check_eager_edges(void)
 {
+    hop_place nowhere = { NULL, 0 };
+    CLAIM(!hop_no_grad_begin_at(nowhere) && !hop_enable_grad_begin_at(nowhere) &&
+              !hop_autocast_begin_at(nowhere, NULL),
+          "%s", hop_message());
+    for (int k = 0; k < 3; k++) CLAIM(!hop_mode_end_at(nowhere), "%s", hop_message());
+    CLAIM(hop_mode_end_at(nowhere) == HOP_INVALID && hop_message()[0], "an end without a mode is an error");
+    CLAIM(hop_autocast_begin_at(nowhere, "") == HOP_INVALID, "autocast to nothing is an error");
+    CLAIM(!hop_modes_set(~0u) && hop_modes_set(0) && !hop_modes(), "modes that were set are left");
     CLAIM(hop_eager_end() == HOP_INVALID && hop_message()[0], "an end without a begin is an error");
     CLAIM(!hop_eager_begin_at((hop_place){ NULL, 0 }), "%s", hop_message());
     CLAIM(hop_neg((hop_val){ 0, 0 }).scope == 0 && hop_failed(), "nothing has no negative");
