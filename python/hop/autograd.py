@@ -19,15 +19,17 @@ Array(6., dtype=float32)
 __all__ = ["Function", "FunctionCtx"]
 
 import builtins
+import collections
 
 from . import _arguments, _core, tree
 from ._arguments import place, twins
 from ._custom import record
 from ._errors import InvalidError
 from ._objects import Ruled
-from ._ops import broadcast_shapes, reshape, stop_gradient, sum as _sum
+from ._ops import broadcast_shapes, moveaxis, reshape, stop_gradient, sum as _sum
 from ._trace import arrays_of_results
 
+VmapInfo = collections.namedtuple("VmapInfo", "batch_size randomness")
 _METHODS = ("forward", "setup_context", "backward", "jvp", "vmap")
 
 
@@ -192,6 +194,8 @@ class _Apply(Ruled):
                 how["forward"] = _named(self._forward, self._fun)
         if "jvp" in rules:
             how["jvp"] = _named(self._jvp, rules["jvp"])
+        if "vmap" in rules:
+            how["batch"] = _named(self._batch, rules["vmap"])
         return _applied(args, *record(name, _named(self._outputs, self._fun), args, owner=self, **how))
 
     # -- running --
@@ -211,6 +215,26 @@ class _Apply(Ruled):
 
     def _forward(self, *args):
         return self._run(*args)
+
+    def _batch(self, size, in_batched, *args):
+        """vmap, of arguments whose arrays all have the axis in front."""
+        name, rule = self._cls.__name__, self._rules["vmap"]
+        in_dims = tuple([0 if _has_arrays(x) else None for x in args])
+        given = twins.of(rule)(VmapInfo(size, "error"), in_dims, *args)
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise InvalidError(f"{place()}{name}: {_written(rule)} must give a pair (outputs, their axes)")
+        out, dims = given
+        parts = _parts(out)
+        dims = list(dims) if isinstance(dims, (tuple, list)) else [dims] * len(parts)
+        if len(dims) != len(parts):
+            raise InvalidError(
+                f"{place()}{name}: {_written(rule)} gives {len(parts)} outputs and {len(dims)} axes"
+            )
+        moved = [x if d is None else moveaxis(x, d, 0) for x, d in zip(parts, dims)]
+        over = [d is not None for d in dims]
+        whole = isinstance(out, tuple)
+        marks = frozenset()
+        return (tuple(moved) if whole else moved[0], marks), (tuple(over) if whole else over[0], False)
 
     def _backward(self, args):
         """The rule of a call. It gets ctx, or arguments and results, of which setup_context makes one."""

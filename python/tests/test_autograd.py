@@ -128,6 +128,34 @@ class Transforms(Case):
         chosen = lambda x: hop.cond(x > 0, Exp.apply, lambda x: x, x)  # noqa: E731
         self.close(hop.vmap(hop.grad(chosen))(asarray([0.0, 1.0])), [1.0, BACK * math.e], 1e-12)
 
+    def test_vmap(self):
+        """The rule for lanes is the one that runs: it multiplies by 100, and gives its second output with
+        the axis last."""
+
+        class Lanes(Function):
+            @staticmethod
+            def forward(x, y):
+                return hop.sum(x) * y, x
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                ctx.save_for_backward(*inputs)
+
+            @staticmethod
+            def backward(ctx, g, h):
+                x, y = ctx.saved_tensors
+                return g * y * hop.ones_like(x) + h, g * hop.sum(x)
+
+            @staticmethod
+            def vmap(info, in_dims, x, y):
+                assert in_dims == (0, 0) and info.batch_size == x.shape[0]
+                return (100 * hop.sum(x, axis=1) * y, hop.moveaxis(x, 0, 1)), (0, 1)
+
+        total, same = hop.vmap(Lanes.apply, (0, None))(hop.ones((2, 3)), hop.asarray(2.0))
+        self.equal(total, [600.0, 600.0])
+        self.equal(same, [[1.0] * 3] * 2)
+        self.equal(hop.grad(lambda x: Lanes.apply(x, hop.asarray(2.0))[0])(hop.ones(3)), [2.0] * 3)
+
     def test_inheritance(self):
         class Other(Exp):
             @staticmethod
