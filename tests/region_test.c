@@ -270,6 +270,17 @@ static void test_hints(void)
     hop_fn_free(grad);
 }
 
+/* Results that nobody reads are not computed: not even across a boundary. */
+static void test_unread(void)
+{
+    static const char text[] = "hop 1\n"
+                               "fn @f(%x: f32[64]) -> (f32[64]) {\n"
+                               "  %y, %z = region {kind = \"wrap\"} with(%x) {\n"
+                               "    %s = sin(%x)\n    %c = sqrt(%x)\n    yield(%s, %c)\n  }\n"
+                               "  return %y\n}\n";
+    CLAIM(!compiled_says(text, "f", "loops", "sqrt("), "nobody reads the root");
+}
+
 /* ---- rewritings ---- */
 
 struct scaling {
@@ -435,6 +446,7 @@ int main(void)
     test_named();
     test_numbers();
     test_hints();
+    test_unread();
     test_rewriting();
     test_wrong_rewriting();
     test_wrong();

@@ -2,6 +2,7 @@
 
 __all__ = ["region", "region_rewriting"]
 
+import functools
 import math
 import re
 
@@ -13,6 +14,7 @@ from ._trace import arrays_of_results, controlled, given_leaves
 from ._transforms import _callable, _wrapper, in_program
 
 _MISSING = object()
+_KNOWN = {"wrap", "named", "numbers", "hints"}
 _rewritten = {}  # kinds that have a rewriting, and the function
 
 
@@ -45,6 +47,8 @@ def region(kind, /, **attributes):
     if not isinstance(kind, str) or not kind:
         raise TypeError(f"{place()}region: expected the name of a kind, found {kind!r}")
     text = attributes_text(attributes)
+    if kind in _KNOWN:
+        _check_kind(kind, text)
 
     def record(body, values):
         return _core.region(body, values, kind, text)
@@ -67,6 +71,12 @@ def region(kind, /, **attributes):
         return in_region
 
     return decorate
+
+
+@functools.cache
+def _check_kind(kind, text):
+    """Attributes that the kind does not take are refused where the region is made."""
+    _core.capture(lambda x: _core.region(lambda y: [y], [x], kind, text), "checked", ["x"], ["f32[]"])
 
 
 def region_rewriting(kind, fun=_MISSING, *, version=None):

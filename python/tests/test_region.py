@@ -231,6 +231,9 @@ class Regions(unittest.TestCase):
             hop.region("mine", bits=[[1]])
         with self.assertRaisesRegex(hop.InvalidError, "64 bits"):
             hop.region("mine", bits=2**63)
+        for kind, attributes in (("numbers", {"mode": "sloppy"}), ("named", {}), ("hints", {"unroll": "4"})):
+            with self.assertRaisesRegex(hop.InvalidError, r"test_region.py:\d+: region: .*expected"):
+                hop.region(kind, **attributes)
         with self.assertRaisesRegex(TypeError, "region"):
             hop.region("mine")(3)
 

@@ -351,6 +351,7 @@ const struct op_row row_region = {
     .batch = region_batch,
     HOP_SAMPLES(region_samples),
     .rewrite = region_rewrite,
+    .control = CONTROL_REGION,
     .strict = region_strict,
     .once = region_once,
     .lower = &region_lower,

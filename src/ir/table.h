@@ -272,6 +272,7 @@ enum control {
     CONTROL_NONE,
     CONTROL_CALL,   /* its one body, once, on the body's own operands; the results are the body's */
     CONTROL_CHOICE, /* one body, by operand 0, clamped; the results are that body's */
+    CONTROL_REGION, /* as CONTROL_CALL, but only what nobody reads goes across its edge */
     CONTROL_TOTALS  /* its one body on pairs of running totals of its operands */
 };
 

@@ -69,7 +69,7 @@ static int64_t node_cost(struct module *m, const struct fn *f, const struct node
     int64_t elements = 0;
     if (n->n_regions) {
         uint8_t control = node_row(n)->control;
-        bool once = control == CONTROL_CALL || control == CONTROL_CHOICE;
+        bool once = control == CONTROL_CALL || control == CONTROL_CHOICE || control == CONTROL_REGION;
         int64_t cost = 0;
         for (uint32_t r = 0; r < n->n_regions; r++) {
             int64_t body = run_cost(m, node_region(f, n, r)->fn);
