@@ -48,6 +48,8 @@ class Docs(unittest.TestCase):
             *sorted((ROOT / "docs" / "python").glob("*.md")),
             ROOT / "docs" / "emit.md",
             ROOT / "docs" / "files.md",
+            ROOT / "docs" / "from-jax.md",
+            ROOT / "docs" / "from-pytorch.md",
         ]
         self.assertTrue(pages)
         for page in pages:
