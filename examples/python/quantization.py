@@ -72,7 +72,8 @@ def main():
             for name, q in (("3 bits, rounded afterwards", exact), ("3 bits, learned some more", learned)):
                 curves.append((name, x[:, 0].tolist(), model(q, x, bits).tolist()))
     assert error(exact, x, y, 32).item() < 0.02 and not worse, worse
-    plot.save("quantization.svg", "A network that computes with 3 bits", curves=curves, x_label="x", y_label="y")
+    title = "A network that computes with 3 bits"
+    plot.save("quantization.svg", title, curves=curves, x_label="x", y_label="y")
     print("wrote quantization.svg")
     hop.region_rewriting("quantised", None)
 

@@ -317,8 +317,8 @@ def custom_gradient(fun):
         given = twins.of(fun)(*args, **(named or {})) if _core.tracing() else fun(*args, **named)
         if not isinstance(given, (tuple, list)) or len(given) != 2 or not callable(given[1]):
             raise InvalidError(
-                f"{place()}custom_gradient: {_whose('the function', fun)} must give a pair (result, gradient), "
-                f"a function of the cotangent, it gives {_shown(given)}"
+                f"{place()}custom_gradient: {_whose('the function', fun)} must give a pair (result, "
+                f"gradient), a function of the cotangent, it gives {_shown(given)}"
             )
         return given
 

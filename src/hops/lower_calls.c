@@ -121,7 +121,9 @@ uint8_t lower_call_use(const struct fn *f, const struct node *n, uint32_t i)
     return USE_MANY;
 }
 
-const struct op_lower invoke_lower = { .kind = LOWER_BLOCK, .block = lower_call, .operand_use = lower_call_use };
+const struct op_lower invoke_lower = { .kind = LOWER_BLOCK,
+                                       .block = lower_call,
+                                       .operand_use = lower_call_use };
 
 /* ---- switch ---- */
 
@@ -217,4 +219,6 @@ static void switch_block(struct lower *L, const struct fn *f, const struct node 
     }
 }
 
-const struct op_lower switch_lower = { .kind = LOWER_BLOCK, .block = switch_block, .operand_use = lower_call_use };
+const struct op_lower switch_lower = { .kind = LOWER_BLOCK,
+                                       .block = switch_block,
+                                       .operand_use = lower_call_use };

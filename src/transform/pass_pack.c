@@ -220,8 +220,7 @@ bool list_is_gather(const struct packing *p, const val *list, uint32_t n)
 
 static uint64_t attr_word(const struct attr *a)
 {
-    if (attr_is_list(a))
-        return a->n ? hash_bytes(a->list, a->n * sizeof *a->list, a->kind) : a->kind;
+    if (attr_is_list(a)) return a->n ? hash_bytes(a->list, a->n * sizeof *a->list, a->kind) : a->kind;
     return a->kind == ATTR_ABSENT ? 0 : hash_mix(a->kind, (uint64_t)a->i);
 }
 

@@ -223,15 +223,13 @@ struct liveness live_values(struct arena *a, const struct module *m, const struc
 bool attrs_equal(const struct attr *a, const struct attr *b)
 {
     if (a->kind != b->kind || a->n != b->n) return false;
-    if (attr_is_list(a))
-        return !a->n || !memcmp(a->list, b->list, a->n * sizeof *a->list);
+    if (attr_is_list(a)) return !a->n || !memcmp(a->list, b->list, a->n * sizeof *a->list);
     return a->kind == ATTR_ABSENT || a->i == b->i; /* reals by their bits */
 }
 
 static uint64_t attr_hash(const struct attr *a)
 {
-    if (attr_is_list(a))
-        return a->n ? hash_bytes(a->list, a->n * sizeof *a->list, a->kind) : a->kind;
+    if (attr_is_list(a)) return a->n ? hash_bytes(a->list, a->n * sizeof *a->list, a->kind) : a->kind;
     return a->kind == ATTR_ABSENT ? 0 : hash_mix(a->kind, (uint64_t)a->i);
 }
 
