@@ -67,7 +67,7 @@ static hop_cache_stats stats(void)
 enum source { COMPILED, MEMORY, DISK, BROKEN };
 static const char *const source_names[] = { "compiled", "memory", "disk", "an error" };
 
-struct once {
+struct one_run {
     const char *text;
     struct compile_options options;
     float x[4];
@@ -78,7 +78,7 @@ struct once {
 
 static void do_once(void *ctx)
 {
-    struct once *o = ctx;
+    struct one_run *o = ctx;
     struct compile_report report;
     struct module *m = text_read("program.hop", o->text, strlen(o->text));
     hop_cleanup_push(module_free, m);
@@ -100,9 +100,9 @@ static void do_once(void *ctx)
     else exe_free(e);
 }
 
-static struct once once_of(const char *text, struct compile_options options)
+static struct one_run once_of(const char *text, struct compile_options options)
 {
-    struct once o = { .text = text, .options = options, .x = { 1, -2, 3, 0.5f } };
+    struct one_run o = { .text = text, .options = options, .x = { 1, -2, 3, 0.5f } };
     if (attempt(do_once, &o)) o.from = BROKEN;
     return o;
 }
@@ -118,7 +118,7 @@ static const char *program(int factor)
              factor);
     return text;
 }
-static bool right(const struct once *o, int factor)
+static bool right(const struct one_run *o, int factor)
 {
     for (int i = 0; i < 4; i++)
         if (o->y[i] != o->x[i] * (float)factor + 1) return false;
@@ -126,14 +126,14 @@ static bool right(const struct once *o, int factor)
 }
 static void expect(int factor, enum source from, const char *what)
 {
-    struct once o = once_of(program(factor), (struct compile_options){ .threads = 1 });
+    struct one_run o = once_of(program(factor), (struct compile_options){ .threads = 1 });
     CLAIM(o.from == from, "%s: expected %s, found %s%s%s", what, source_names[from], source_names[o.from],
           o.from == BROKEN ? ": " : "", o.from == BROKEN ? hop_message() : "");
     CLAIM(right(&o, factor), "%s: the result is right", what);
 }
 static void expect_text(const char *text, struct compile_options options, enum source from, const char *what)
 {
-    struct once o = once_of(text, options);
+    struct one_run o = once_of(text, options);
     CLAIM(o.from == from, "%s: expected %s, found %s%s%s", what, source_names[from], source_names[o.from],
           o.from == BROKEN ? ": " : "", o.from == BROKEN ? hop_message() : "");
 }
@@ -203,7 +203,7 @@ static void test_sharing(void)
     expect_text(program(2), (struct compile_options){ .threads = 1, .no_cache = true }, COMPILED, "no_cache");
     for (int i = 0; i < 3; i++) {
         if (i == 2) cache_clear_memory();
-        struct once over = once_of(program(2),
+        struct one_run over = once_of(program(2),
                                    (struct compile_options){ .threads = 1, .over = (uint32_t[]){ 0 } });
         CLAIM(over.from == (enum source)i && right(&over, 2), "results in arguments are other code: %s",
               source_names[over.from]);
@@ -241,7 +241,7 @@ static void test_modes(void)
 
 static void check_message(const char *text, const char *place, enum source from)
 {
-    struct once o = once_of(text, (struct compile_options){ .threads = 1 });
+    struct one_run o = once_of(text, (struct compile_options){ .threads = 1 });
     CLAIM(o.from == BROKEN && strstr(hop_message(), place), "the failed check stands at %s: %s", place,
           hop_message());
     (void)from;
@@ -300,7 +300,7 @@ static void test_constants(void)
             for (int round = 0; round < 3; round++)
                 for (uint32_t k = 0; k < 2; k++) {
                     if (round == 2) cache_clear_memory();
-                    struct once r = once_of(texts[k], o);
+                    struct one_run r = once_of(texts[k], o);
                     enum source from = round == 0 ? COMPILED : round == 1 ? MEMORY : DISK;
                     CLAIM(r.from == from, "constant of %u, %s: expected %s, found %s %s", sizes[i],
                           k ? "one element differs" : "as it is", source_names[from], source_names[r.from],
@@ -573,7 +573,7 @@ static void test_memory_limit(void)
     uint64_t each = stats().bytes;
     cache_set_limits(5 * each + each / 2, UINT64_MAX);
     for (int i = 1; i < 20; i++) {
-        struct once o = { .text = program(i), .options = { .threads = 1 }, .keep = &kept[i] };
+        struct one_run o = { .text = program(i), .options = { .threads = 1 }, .keep = &kept[i] };
         CLAIM(!attempt(do_once, &o), "%s", hop_message());
         CLAIM(stats().bytes <= 5 * each + each / 2 && stats().entries <= 5, "%llu bytes in %llu entries",
               (unsigned long long)stats().bytes, (unsigned long long)stats().entries);
@@ -602,7 +602,7 @@ static void race_once(void)
 {
     for (int i = 0; i < 60; i++) {
         int k = (int)(noise() % 6);
-        struct once o = once_of(program(k), (struct compile_options){ .threads = 1 });
+        struct one_run o = once_of(program(k), (struct compile_options){ .threads = 1 });
         CLAIM(o.from != BROKEN && right(&o, k), "in a race: %s",
               o.from == BROKEN ? hop_message() : "a wrong result");
         if (noise() % 2) cache_clear_memory();
@@ -643,7 +643,7 @@ static void *thread_body(void *seed)
     for (int i = 0; i < 60; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         int k = (int)(state >> 33) % 5;
-        struct once o = once_of(program(k), (struct compile_options){ .threads = 1 });
+        struct one_run o = once_of(program(k), (struct compile_options){ .threads = 1 });
         if (o.from == BROKEN || !right(&o, k)) thread_failures++;
         if (state >> 60 == 3) cache_clear_memory();
     }
@@ -670,7 +670,7 @@ static void test_allocations(void)
         fresh("allocations");
         expect(5, COMPILED, "made");
         for (uint64_t n = 1; n < 400; n++) {
-            struct once o = { .text = program(5), .options = { .threads = 1 }, .x = { 1, 2, 3, 4 } };
+            struct one_run o = { .text = program(5), .options = { .threads = 1 }, .x = { 1, 2, 3, 4 } };
             if (from_disk) cache_clear_memory();
             int64_t live = hop_live_allocations();
             uint64_t before = hop_allocation_count();
