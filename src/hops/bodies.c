@@ -73,7 +73,9 @@ val safe_operand(struct builder *b, val mask, val lane, val x)
 {
     struct attr along = A_INT(0);
     val one = emit(b, OP_take, (val[]){ x, lane }, 2, &along);
-    if (dtype_is_float((enum dtype)emit_type(b, x).dtype)) one = emit1(b, OP_stop_gradient, one);
+    struct attr unread = A_WORD(0);
+    if (dtype_is_float((enum dtype)emit_type(b, x).dtype))
+        one = emit(b, OP_stop_gradient, (val[]){ one }, 1, &unread);
     return emit_where(b, mask, x, emit_broadcast_front(b, one, emit_type(b, x).dims[0]));
 }
 

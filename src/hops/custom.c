@@ -785,7 +785,7 @@ static bool custom_rewrite(struct copier *c, const struct node *n, val *results,
     return true;
 }
 
-static bool custom_ruled(const struct module *m, const struct fn *f, const struct node *n)
+static bool custom_is_linear(const struct module *m, const struct fn *f, const struct node *n)
 {
     (void)m;
     return node_attr(f, n, CUSTOM_BACKWARD)->kind != ATTR_ABSENT ||
@@ -871,7 +871,7 @@ const struct op_row row_custom = {
     .jvp = custom_jvp,
     .batch = custom_batch,
     .rewrite = custom_rewrite,
-    .ruled = custom_ruled,
+    .linear = custom_is_linear,
     HOP_SAMPLES(custom_samples),
     .lower = &invoke_lower,
 };

@@ -335,8 +335,9 @@ struct op_row {
     uint8_t autocast; /* enum autocast */
     /* the bodies of a node have strict numbers, whatever those of the program are; NULL: never */
     bool (*strict)(const struct module *m, const struct fn *f, const struct node *n);
-    /* its derivatives are those of functions that its attributes name, not of its bodies; NULL: never */
-    bool (*ruled)(const struct module *m, const struct fn *f, const struct node *n);
+    /* it may stand in a function that is linear, whatever it looks like: its derivatives are those of
+     * functions that its attributes name, or nothing comes of its results; NULL: never */
+    bool (*linear)(const struct module *m, const struct fn *f, const struct node *n);
     /* whether an executable keeps its results; of a row that runs its one body on the body's own operands */
     enum once (*once)(const struct module *m, const struct fn *f, const struct node *n);
     /* a loop that asks before each step whether there is one: puts one of as many steps, counted before the

@@ -74,6 +74,7 @@ enum { CHECK_MESSAGE };      /* operands pred (bool, any shape: all must hold), 
 /* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
 enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };
 enum { CALLBACK_NAME, CALLBACK_LANES, CALLBACK_MASKED }; /* as for print */
+enum { STOP_RESULT };                                    /* the one word: unread */
 enum { TAG_GRADIENT };                                   /* an enum tag */
 enum { DIM_VALUE_DIM };
 /* operand n: i64[]; result i64[?k] = 0, 1, … n-1, which makes k = n; n < lo (default 0) or n > hi fails as

@@ -453,7 +453,7 @@ static void eval_pass(struct eval *e)
 
 static void batch_pass(struct batch *v)
 {
-    val first = emit(v->b, (enum op)v->n->op, v->operands, v->n->n_operands, NULL);
+    val first = emit(v->b, (enum op)v->n->op, v->operands, v->n->n_operands, v->attrs);
     for (uint32_t i = 0; i < v->n->n_operands; i++) {
         v->results[i] = first + i;
         v->result_batched[i] = v->batched[i];
@@ -472,6 +472,12 @@ static const struct op_lower lower_pass = {
 
 static val fold_stop_gradient(const struct fold *w) { return w->last ? w->x[0] : VAL_NONE; }
 
+static bool stop_is_linear(const struct module *m, const struct fn *f, const struct node *n)
+{
+    (void)m;
+    return node_attr(f, n, STOP_RESULT)->kind != ATTR_ABSENT;
+}
+
 /* No rules on purpose: nothing flows back and no tangent comes out, the result does not count as depending on
  * its operand. */
 static const struct op_sample stop_gradient_samples[] = {
@@ -479,11 +485,16 @@ static const struct op_sample stop_gradient_samples[] = {
       NULL },
     { "hop 1\nfn @sample(%x: i32[]) -> (i32[]) {\n  %y = stop_gradient(%x)\n  return %y\n}\n", NULL },
     { "hop 1\nfn @sample(%x: f64[0]) -> (f64[0]) {\n  %y = stop_gradient(%x)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f64[2]) -> (f64[2]) {\n  %y = stop_gradient {result = unread} (%x)\n"
+      "  return %y\n}\n",
+      NULL },
 };
+static const char *const stop_words[] = { "unread", NULL };
+static const struct attr_spec stop_attrs[] = { [STOP_RESULT] = { "result", ATTR_WORD, false, stop_words } };
 const struct op_row row_stop_gradient = {
     .name = "stop_gradient",
-    .meaning = "its operand, as a constant for differentiation",
-    .sig = { 1, 1 },
+    .meaning = "its operand, as a constant for differentiation; unread: nothing that counts comes of it",
+    .sig = { 1, 1, ROW_ATTRS(stop_attrs) },
     .infer = infer_pass,
     .eval = eval_pass,
     .batch = batch_pass,
@@ -491,6 +502,7 @@ const struct op_row row_stop_gradient = {
     .no_gradient = "opaque without a rule",
     .range = range_of_operand,
     .fold = fold_stop_gradient,
+    .linear = stop_is_linear,
     .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(stop_gradient_samples),
 };

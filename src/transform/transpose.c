@@ -164,9 +164,10 @@ static void check_nodes(struct linearity *l, const struct fn *f, const bool *par
         const struct node *n = fn_node(f, i);
         bool any = false;
         for (uint32_t k = 0; k < n->n_operands; k++) any |= depends[node_operands(f, n)[k]];
-        if (any && !node_row(n)->vjp && n->n_results) not_linear(l, f, n, "no derivative goes through it");
-        bool ruled = node_row(n)->ruled && node_row(n)->ruled(l->m, f, n);
-        for (uint32_t r = 0; any && !ruled && r < n->n_regions; r++) {
+        bool linear = node_row(n)->linear && node_row(n)->linear(l->m, f, n);
+        if (any && !linear && !node_row(n)->vjp && n->n_results)
+            not_linear(l, f, n, "no derivative goes through it");
+        for (uint32_t r = 0; any && !linear && r < n->n_regions; r++) {
             const struct fn *g = module_fn(l->m, node_region(f, n, r)->fn);
             const char *first = sig_region(node_row(n), r)->results[0];
             uint32_t n_next = first && !strcmp(first, "next") ? node_group_size(f, n, 0) : 0;
