@@ -151,7 +151,7 @@ class custom_vjp(_WithRules):
 
         return record(
             "custom_vjp", self._fun, args, static, forward=_named(forward, fwd) if symbolic else fwd,
-            backward=_named(backward, bwd), missing=_symbolic_zero if symbolic else None,
+            backward=_named(backward, bwd), missing=symbolic_zero if symbolic else None,
             tangent=self._tangent, owner=self,
         )  # fmt: skip
 
@@ -178,7 +178,7 @@ class SymbolicZero:
         return f"SymbolicZero(shape={self.shape}, dtype={self.dtype})"
 
 
-def _symbolic_zero(x):
+def symbolic_zero(x):
     return SymbolicZero(x.shape, x.dtype)
 
 
@@ -407,10 +407,7 @@ def _named(rule, fun):
 # ---- calls ----
 
 
-def record(
-    what, fun, args, static=(), *, forward=None, backward=None, jvp=None, batch=None, missing=None,
-    tangent="transpose", owner=None,
-):  # fmt: skip
+def record(what, fun, args, static=(), *, owner=None, later=None, **rules):
     """A call fun(*args) with these rules, in the capture at work. It is what every function with rules comes
     to; rules are functions of the arguments as they stand in args, whose trees hold arrays and anything else.
 
@@ -426,12 +423,14 @@ def record(
     missing(result): what backward gets in the place of the cotangent of a result, an array, that nothing
     depends on; None: zeros. There is a backward for each set of cotangents then, so it is called several
     times; with more than _MOST_ASKED results that are floats all are zeros.
-    tangent: "transpose" or "body". owner: the function whose rules these are, should they call it."""
-    rules = _Rules(forward, backward, jvp, batch, missing, tangent)
-    return recorded(lambda: _Call(what, fun, args, static, owner).recorded(rules))
+    tangent: "transpose" or "body". owner: the function whose rules these are, should they call it.
+    later(): further rules by name, of which fun decides, and which are asked for when it has been captured."""
+    return recorded(lambda: _Call(what, fun, args, static, owner).recorded(rules, later))
 
 
-_Rules = collections.namedtuple("_Rules", "forward backward jvp batch missing tangent")
+_Rules = collections.namedtuple(
+    "_Rules", "forward backward jvp batch missing tangent", defaults=(None, None, None, None, None, "transpose")
+)
 
 
 class _Rule:
@@ -475,8 +474,9 @@ class _Call:
         given = iter(self.given(values))
         return [x if i in self.static else next(given) for i, x in enumerate(self.args)]
 
-    def recorded(self, rules):
+    def recorded(self, rules, later):
         body, inside = self._captured_body(), 0
+        rules = _Rules(**rules, **(later() if later is not None else {}))
         if self.owner is not None:
             inside = sum([o is self.owner for o in _at_work.owners])
         if inside >= _MOST_INSIDE:

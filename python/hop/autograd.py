@@ -23,7 +23,7 @@ import collections
 
 from . import _arguments, _core, tree
 from ._arguments import place, twins
-from ._custom import record
+from ._custom import SymbolicZero, record, symbolic_zero
 from ._errors import InvalidError
 from ._objects import Ruled
 from ._ops import broadcast_shapes, moveaxis, reshape, stop_gradient, sum as _sum
@@ -71,8 +71,9 @@ class FunctionCtx:
         self._constant = args
 
     def set_materialize_grads(self, value):
-        """Whether backward gets zeros for outputs without gradients, which are those that are no floats or
-        marked as not differentiable; else None."""
+        """Whether backward gets zeros for outputs without gradients, which are those that are no floats, that
+        are marked as not differentiable, or that nothing depends on; else None. Of more than three outputs
+        those that nothing depends on come as zeros."""
         self._materialize = builtins.bool(value)
 
 
@@ -182,21 +183,33 @@ class _Apply(Ruled):
                 f"{place()}{name} has both vmap and generate_vmap_rule = True: leave one of them out"
             )
         if not _core.tracing():
-            return _applied(args, *self._outputs(*_own(args)))
+            return _applied(args, *self._run(*_own(args))[0])
         if "backward" not in rules and "jvp" not in rules:
             raise InvalidError(
                 f"{place()}{name} has no gradient: give it a backward(ctx, *grads), or a jvp(ctx, *tangents)"
             )
-        how = {}
+        how, made = {}, []
+
+        def outputs(*args):
+            out, ctx = self._run(*args)
+            made.append(ctx)
+            return out
+
+        def later():
+            zeros = made[-1]._materialize
+            if "backward" not in rules or "setup_context" in rules and zeros:
+                return {}
+            forward = _named(self._run, self._fun)
+            return {"forward": forward, "missing": None if zeros else symbolic_zero}
+
         if "backward" in rules:
             how["backward"] = _named(self._backward(args), rules["backward"])
-            if "setup_context" not in rules:
-                how["forward"] = _named(self._forward, self._fun)
         if "jvp" in rules:
             how["jvp"] = _named(self._jvp, rules["jvp"])
         if "vmap" in rules:
             how["batch"] = _named(self._batch, rules["vmap"])
-        return _applied(args, *record(name, _named(self._outputs, self._fun), args, owner=self, **how))
+        out, marks = record(name, _named(outputs, self._fun), args, owner=self, later=later, **how)
+        return _applied(args, out, marks)
 
     # -- running --
 
@@ -209,12 +222,6 @@ class _Apply(Ruled):
         else:
             out = twins.of(self._fun)(ctx, *args)
         return (out, _marks(self._cls.__name__, ctx, args, out)), ctx
-
-    def _outputs(self, *args):
-        return self._run(*args)[0]
-
-    def _forward(self, *args):
-        return self._run(*args)
 
     def _batch(self, size, in_batched, *args):
         """vmap, of arguments whose arrays all have the axis in front."""
@@ -247,7 +254,11 @@ class _Apply(Ruled):
                 ctx = FunctionCtx(tuple([_has_floats(x) for x in inputs]))
                 twins.of(self._rules["setup_context"])(ctx, inputs, out)
             grads, marks = cotangent
-            given = twins.of(rule)(ctx, *_parts(grads if ctx._materialize else _without_zeros(grads, marks)))
+            if not ctx._materialize:
+                grads = _without_zeros(grads, marks)
+                if all(g is None for g in tree.leaves(grads, is_leaf=lambda g: g is None)):
+                    return (None,) * len(args)  # there is none but for outputs that are constants
+            given = twins.of(rule)(ctx, *_parts(grads))
             return self._gradients(rule, args, given if isinstance(given, (tuple, list)) else (given,))
 
         return backward
@@ -362,11 +373,12 @@ def _applied(args, out, marks):
 def _without_zeros(grads, marks):
     """None in the places of outputs that have no gradients."""
     constant = {numbers[0] for kind, *numbers in marks if kind == "constant"}
-    leaves, structure = arrays_of_results(grads)
-    return tree.unflatten(
-        structure,
-        [None if j in constant or x.dtype.kind != "f" else x for j, x in enumerate(leaves)],
-    )
+    leaves, structure = tree.flatten(grads)
+
+    def is_zero(j, x):
+        return j in constant or isinstance(x, SymbolicZero) or x.dtype.kind != "f"
+
+    return tree.unflatten(structure, [None if is_zero(j, x) else x for j, x in enumerate(leaves)])
 
 
 def _summed_to(x, g, whose, number):

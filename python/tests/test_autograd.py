@@ -248,6 +248,42 @@ class Contexts(Case):
 
         self.close(hop.grad(lambda x: hop.sum(Two.apply(x)[0]))(asarray([1.0, 2.0])), [2.0, 2.0])
 
+    def test_grads_of_outputs_that_nothing_depends_on(self):
+        def gradient(ctx, g, h):
+            (x,) = ctx.saved_tensors
+            if h is None:
+                return 10 * g
+            return 100 * h if g is None else 2 * g + 3 * x**2 * h
+
+        class Combined(Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.set_materialize_grads(False)
+                ctx.save_for_backward(x)
+                return 2 * x, x**3
+
+            backward = staticmethod(gradient)
+
+        class Apart(Function):
+            @staticmethod
+            def forward(x):
+                return 2 * x, x**3
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                ctx.set_materialize_grads(False)
+                ctx.save_for_backward(*inputs)
+
+            backward = staticmethod(gradient)
+
+        x = asarray(2.0)
+        for each in (Combined, Apart):
+            for use, expected in ((lambda a, b: a, 10.0), (lambda a, b: b, 100.0), (lambda a, b: a * b, 64.0)):
+                f = lambda x, each=each, use=use: use(*each.apply(x))  # noqa: E731
+                self.close(hop.grad(f)(x), expected)
+                self.close(hop.jit(hop.grad(f))(x), expected)
+                self.close(hop.vmap(hop.grad(f))(hop.stack([x, x])), [expected] * 2)
+
     def test_dirty(self):
         class Scale(Function):
             @staticmethod
