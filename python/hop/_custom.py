@@ -546,11 +546,7 @@ class _Call:
 
         def flat(*values):
             given = twins.of(forward)(*self.arguments(values))
-            if not isinstance(given, (tuple, list)) or len(given) != 2:
-                raise InvalidError(
-                    f"{place()}{self.what}: {_whose('forward', forward)} must give a pair (result, what "
-                    f"backward needs), it gives {_shown(given)}"
-                )
+            self._check_pair(given, _whose("forward", forward), "what backward needs")
             out, needs = given
             found, out_tree = arrays_of_results(out)
             found, _ = given_leaves(found)
@@ -661,11 +657,7 @@ class _Call:
             batched = iter(_with_constants(self.treedef, False, [True] * len(values)))
             batched = [False if i in self.static else next(batched) for i in range(len(self.args))]
             given = twins.of(batch)(size, batched, *self.arguments(values))
-            if not isinstance(given, (tuple, list)) or len(given) != 2:
-                raise InvalidError(
-                    f"{place()}{self.what}: {whose} must give a pair (result, which parts of it have the "
-                    f"axis in front), it gives {_shown(given)}"
-                )
+            self._check_pair(given, whose, "which parts of it have the axis in front")
             found, out_tree = arrays_of_results(given[0])
             found, _ = given_leaves(found)
             what = f"{self.what}: {called('the function', self.fun)}"
@@ -691,11 +683,7 @@ class _Call:
             moved = [next(rest) if f else zeros_like(x) for f, x in zip(floats, values)]
             tangents = with_zero_numbers(self.treedef, iter(marked(moved, self.weak)))
             given = twins.of(jvp)(self.given(values[:n]), tangents)
-            if not isinstance(given, (tuple, list)) or len(given) != 2:
-                raise InvalidError(
-                    f"{place()}{self.what}: {whose} must give a pair (result, its tangent), it gives "
-                    f"{_shown(given)}"
-                )
+            self._check_pair(given, whose, "its tangent")
             found, out_tree = arrays_of_results(given[0])
             found, _ = given_leaves(found)
             self._check_result(body, out_tree, found, whose)
@@ -722,6 +710,12 @@ class _Call:
                 )
             out.append(t)
         return out
+
+    def _check_pair(self, given, whose, second):
+        if not isinstance(given, (tuple, list)) or len(given) != 2:
+            raise InvalidError(
+                f"{place()}{self.what}: {whose} must give a pair (result, {second}), it gives {_shown(given)}"
+            )
 
     def _check_result(self, body, out_tree, found, whose):
         def leaf(i, j):

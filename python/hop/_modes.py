@@ -46,7 +46,15 @@ class _Mode:
         return type(self)()
 
 
-class no_grad(_Mode):
+class _GradientMode(_Mode):
+    def __new__(cls, fun=None):
+        return super().__new__(cls) if fun is None else cls()(fun)
+
+    def __init__(self, fun=None):
+        super().__init__()
+
+
+class no_grad(_GradientMode):
     """What is made inside is a constant to derivatives: with hop.no_grad(): …, or @hop.no_grad.
 
     Derivatives of what is made inside, by whatever it is made of, are zero, in reverse and in forward mode.
@@ -65,17 +73,11 @@ class no_grad(_Mode):
 
     __module__ = "hop"
 
-    def __new__(cls, fun=None):
-        return super().__new__(cls) if fun is None else cls()(fun)
-
-    def __init__(self, fun=None):
-        super().__init__()
-
     def _within(self, now):
         return now | _NO_GRAD
 
 
-class enable_grad(_Mode):
+class enable_grad(_GradientMode):
     """Inside of no_grad: what is made here has derivatives again.
 
     >>> def f(x, y):
@@ -88,12 +90,6 @@ class enable_grad(_Mode):
     """
 
     __module__ = "hop"
-
-    def __new__(cls, fun=None):
-        return super().__new__(cls) if fun is None else cls()(fun)
-
-    def __init__(self, fun=None):
-        super().__init__()
 
     def _within(self, now):
         return now & ~_NO_GRAD
