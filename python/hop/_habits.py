@@ -30,6 +30,7 @@ _RULES = {
     "compute_uv": "hop.linalg.svdvals gives the singular values alone",
     "copy": "arrays are values, so nothing needs a copy: leave it out",
     "ddof": "use correction={v}",
+    "device_type": "there is one device, the CPU: leave it out",
     "dim": "use axis={v}",
     "dtype": "convert what comes out, hop.{f}(…).astype(dtype), or the operands",
     "generator": "random numbers come from a key: hop.random.key(seed)",
@@ -118,18 +119,18 @@ def _shown(value):
 
 def explain(function, given, names, values):
     """What is wrong with a call that the function does not take; None when Python says it as well."""
-    parameters = inspect.signature(function).parameters
+    signature, called = inspect.signature(function), function.__name__
+    if called == "__init__":  # of a class, which is what the user has called
+        signature = signature.replace(parameters=[*signature.parameters.values()][1:])
+        called, given = function.__qualname__.split(".")[-2], given[1:]
+    parameters = signature.parameters
     by_position = [p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     said = (
         _wrong_name(function, parameters, by_position[: len(given)], names or (), values)
         or _too_many(parameters, by_position, given)
         or _missing(function, by_position[len(given) :], names or ())
     )
-    return (
-        f"{place()}{function.__name__}: {said}; it is {function.__name__}{inspect.signature(function)}"
-        if said
-        else None
-    )
+    return f"{place()}{called}: {said}; it is {called}{signature}" if said else None
 
 
 def _wrong_name(function, parameters, filled, names, values):

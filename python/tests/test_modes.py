@@ -510,6 +510,12 @@ class Autocast(Case):
         for a, b in zip(found, made):
             np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-2)
 
+    def test_devices(self):
+        with self.assertRaisesRegex(TypeError, "autocast: there is no argument 'device_type': there is one"):
+            hop.autocast(device_type="cpu", dtype=hop.bfloat16)
+        with self.assertRaisesRegex(TypeError, r"autocast: dtype is given twice.*it is autocast\(dtype"):
+            hop.autocast("cpu", dtype=hop.bfloat16)
+
     def test_wrong_dtypes(self):
         for wrong in (hop.int32, f64, hop.bool, "int8"):
             with self.assertRaisesRegex(
