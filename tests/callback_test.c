@@ -357,7 +357,8 @@ struct gang {
 static int gang_hear(void *user, hop_tensor *const *args, int n)
 {
     struct gang *g = user;
-    if (atomic_load(&g->registered) - atomic_load(&g->released) <= 0)
+    int released = atomic_load(&g->released); /* before the others: both grow meanwhile */
+    if (atomic_load(&g->registered) <= released)
         atomic_fetch_add(&g->wrong, 1); /* called after it was let go */
     atomic_fetch_add(&g->calls, 1);
     return n != 1 || hop_tensor_rank(args[0]) != 1;
