@@ -31,12 +31,12 @@ claim() { # claim WHAT COMMAND…
 counted() { # counted COMMAND…: it closes with a line `N passed, M failed`
     local line
     "$@" >"$work/log" 2>&1
-    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$work/log" | tail -n 1)
+    line=$(grep -aE '^[0-9]+ passed, [0-9]+ failed$' "$work/log" | tail -n 1)
     line=${line:-0 passed, 1 failed}
     passed=$((passed + ${line%% passed*}))
     line=${line#*, }
     failed=$((failed + ${line%% failed}))
-    grep -vE '^[0-9]+ passed, [0-9]+ failed$' "$work/log"
+    grep -avE '^[0-9]+ passed, [0-9]+ failed$' "$work/log"
 }
 
 if [ "${HOP_TEST_PYTHON:-}" = off ]; then
