@@ -98,6 +98,8 @@ def region_rewriting(kind, fun=_MISSING, *, version=None):
     if not kind or "\0" in kind:
         raise InvalidError(f"{place()}region_rewriting: kind: expected a name, found {kind!r}")
     version = None if version is None else str(version)
+    if version is not None and "\0" in version:
+        raise InvalidError(f"{place()}region_rewriting: version: found a zero character in {version!r}")
 
     def register(fun):
         _arguments.function("region_rewriting: fun", fun)
