@@ -170,6 +170,65 @@ static void the_number_of_calls_does_not_matter(void)
     hop_fn_free(few), hop_fn_free(many);
 }
 
+/* Calls of one body that ask for different derivatives: n in a row, by the weights alone or by `also` as
+ * well, and one beside them whose result is no part of what is differentiated. */
+static char *chain_and_aside(uint32_t n)
+{
+    struct writer w = { 0 };
+    say_block(&w, "16");
+    say(&w, "fn @main(%%x0: f32[16, 16]");
+    say_weights(&w, n);
+    say(&w, ") -> (f32[], f32[16, 16]) {\n");
+    for (uint32_t i = 0; i < n; i++)
+        say(&w, "  %%x%u = invoke_subgraph @block(%%x%u, %%u%u, %%v%u)\n", i + 1, i, i, i);
+    say(&w, "  %%aside = invoke_subgraph @block(%%x%u, %%u0, %%v0)\n", n);
+    say(&w, "  %%s = sum(%%x%u)\n  return %%s, %%aside\n}\n", n);
+    return w.text;
+}
+
+static char *weights_of(uint32_t n)
+{
+    struct writer w = { 0 };
+    for (uint32_t i = 0; i < n; i++) say(&w, "%su%u, v%u", i ? ", " : "", i, i);
+    return w.text;
+}
+
+/* The first call of a chain is not differentiated by its input, another one not at all: neither has bodies
+ * of its own where most calls ask for more. */
+static void few_calls_take_the_halves_of_most(void)
+{
+    static const uint32_t counts[] = { 4, 12, 48 };
+    uint32_t functions = 0;
+    for (uint32_t i = 0; i < HOP_COUNT(counts); i++) {
+        uint32_t n = counts[i];
+        char *wrt = weights_of(n);
+        hop_fn *f = read_text(chain(n, "16")), *g = gradient(f, wrt);
+        struct counts c = counts_of(g);
+        CLAIM(c.bodies == 2 && c.calls == 2 * n, "%u calls: %u bodies, %u calls", n, c.bodies, c.calls);
+        if (!i) functions = c.fns;
+        CLAIM(c.fns == functions, "%u calls: %u functions, of four %u", n, c.fns, functions);
+        hop_fn_free(f), hop_fn_free(g);
+        f = read_text(chain_and_aside(n)), g = NULL;
+        CLAIM(!hop_value_and_grad(&g, f, wrt), "%s", hop_message());
+        c = counts_of(g);
+        CLAIM(c.bodies == 2 && c.calls == 2 * n + 1, "%u calls and one aside: %u bodies, %u calls", n,
+              c.bodies, c.calls);
+        hop_fn_free(f), hop_fn_free(g);
+        free(wrt);
+    }
+}
+
+/* Of three calls one is not few: three share one body forward, two one backward. */
+static void many_calls_have_halves_of_their_own(void)
+{
+    char *wrt = weights_of(3);
+    hop_fn *f = read_text(chain(3, "16")), *g = gradient(f, wrt);
+    struct counts c = counts_of(g);
+    CLAIM(c.bodies == 2 && c.calls == 5, "%u bodies, %u calls", c.bodies, c.calls);
+    hop_fn_free(f), hop_fn_free(g);
+    free(wrt);
+}
+
 /* In a loop, in a branch, and the bodies of both derivatives. */
 static void calls_in_loops_are_shared(void)
 {
@@ -266,6 +325,15 @@ static void results_are_those_of_the_interpreter(void)
     CLAIM(!hop_jvp(&h, g, "x0"), "%s", hop_message());
     same_bits("the second derivative of calls", h, "16");
     hop_fn_free(f), hop_fn_free(g), hop_fn_free(h);
+    char *wrt = weights_of(4);
+    f = read_text(chain_and_aside(4));
+    g = h = NULL;
+    CLAIM(!hop_value_and_grad(&g, f, wrt), "%s", hop_message());
+    same_bits("the gradient of calls by weights alone", g, "16");
+    CLAIM(!hop_jvp(&h, g, "u0"), "%s", hop_message());
+    same_bits("the second derivative of calls by weights alone", h, "16");
+    hop_fn_free(f), hop_fn_free(g), hop_fn_free(h);
+    free(wrt);
     f = read_text(chain(3, "T")), g = gradient(f, NULL);
     same_bits("calls with a symbol", f, "21");
     same_bits("the gradient of calls with a symbol", g, "21");
@@ -345,6 +413,8 @@ static void captures_take_a_function_in_once(void)
 int main(void)
 {
     the_number_of_calls_does_not_matter();
+    few_calls_take_the_halves_of_most();
+    many_calls_have_halves_of_their_own();
     calls_in_loops_are_shared();
     bodies_share_memory();
     results_are_those_of_the_interpreter();
