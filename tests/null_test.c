@@ -97,6 +97,7 @@ static const char *texts(void)
                                          "f32[T mod 0]",
                                          "1e999",
                                          "recompute",
+                                         "both(products, names(save = [a], recompute = [b]))",
                                          "every 0",
                                          "every 99999999999999999999",
                                          "sqrt",
@@ -353,7 +354,8 @@ SPEC(hop_cond_spec, .pred = values(), .then = bodies(), .otherwise = bodies(), .
 static const hop_body branch_list[] = { sets_numbers, sets_outer, sets_nothing, NULL };
 SPEC(hop_switch_spec, .index = values(), .branches = choose(4) ? branch_list : NULL, .n_branches = counts(),
      .in = value_list(), .n_in = counts())
-SPEC(hop_call_spec, .body = bodies(), .in = value_list(), .n_in = counts(), .recompute = integers())
+SPEC(hop_call_spec, .body = bodies(), .in = value_list(), .n_in = counts(), .recompute = integers(),
+     .policy = texts())
 SPEC(hop_region_spec, .kind = texts(), .attributes = texts(), .body = bodies(), .in = value_list(),
      .n_in = counts())
 static int leaves_body(void *user, const hop_attributes *attributes, const hop_fn *body, hop_fn **out)
@@ -615,6 +617,7 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_barrier_at, (AT, RESULTS, VALUES, COUNT)) \
     CALL(MADE, hop_keep_at, (AT, VALUE)) \
     CALL(MADE, hop_recompute_at, (AT, VALUE)) \
+    CALL(MADE, hop_checkpoint_name_at, (AT, VALUE, TEXT)) \
     CALL(STATUS, hop_apply_at, (AT, RESULTS, COUNT, OPERATOR, VALUES, COUNT)) \
     CALL(STATUS, hop_scan_at, (AT, RESULTS, COUNT, SCAN_SPEC)) \
     CALL(STATUS, hop_map_at, (AT, RESULTS, COUNT, MAP_SPEC)) \

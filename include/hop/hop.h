@@ -715,6 +715,9 @@ hop_val hop_keep_at(hop_place at, hop_val x);
 hop_val hop_recompute_at(hop_place at, hop_val x);
 #define hop_keep(...) hop_keep_at(HOP_HERE, __VA_ARGS__)
 #define hop_recompute(...) hop_recompute_at(HOP_HERE, __VA_ARGS__)
+/* The value as it is, under a name that policies of checkpointed calls speak of (hop_call_spec). */
+hop_val hop_checkpoint_name_at(hop_place at, hop_val x, const char *name);
+#define hop_checkpoint_name(...) hop_checkpoint_name_at(HOP_HERE, __VA_ARGS__)
 
 /* Any operator of the table (`hop ops` lists them) with attributes as in the text form: hop_apply(out, 1,
  * "argmax {dim = 1}", in, 1). Operands are taken as they are: no promotion, no broadcasting. */
@@ -864,7 +867,13 @@ typedef struct hop_call_spec {
     int recompute; /* a gradient keeps the inputs only and runs the body again (checkpointing) */
     const void *key;
     const char *name; /* of the body, for texts and messages; NULL: none */
-    void *reserved[3];
+    /* What a gradient keeps of the body besides the inputs; the rest it computes again. NULL: no policy.
+     * "nothing" (as `recompute`); "products": what products give; "products_without_batch"; "names(save = [a,
+     * b])": values with such names (hop_checkpoint_name); "names(recompute = [a])", "everything": whatever
+     * costs less, as without a policy, the first computes values with such names again; "both(products,
+     * names(save = [a]))": what any of them keeps. */
+    const char *policy;
+    void *reserved[2];
 } hop_call_spec;
 #define hop_call(...) hop_call_at(HOP_HERE, __VA_ARGS__)
 int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec);

@@ -345,7 +345,7 @@ static PyObject *switch_branches(PyObject *self, PyObject *args)
     return r;
 }
 
-/* invoke(body, in, recompute): a call of a body */
+/* invoke(body, in, recompute, policy=None): a call of a body */
 static PyObject *invoke(PyObject *self, PyObject *args)
 {
     PyObject *in;
@@ -355,7 +355,8 @@ static PyObject *invoke(PyObject *self, PyObject *args)
     struct operation o;
     PyObject *r = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOp", &b.fun, &in, &s.recompute) || operation_begin(&o)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOp|z", &b.fun, &in, &s.recompute, &s.policy) || operation_begin(&o))
+        return NULL;
     if (!read_values(in, o.at, &x) && operation_ready(&o, HOP_ANY)) {
         b.n_in = x.n;
         s.in = x.data;
@@ -374,7 +375,7 @@ static PyMethodDef functions[] = {
     { "while_loop", while_loop, METH_VARARGS, "while_loop(cond, body, carry, max_trips, schedule, stack)" },
     { "associative_scan", associative_scan, METH_VARARGS, "associative_scan(combine, xs, axis, reverse)" },
     { "switch", switch_branches, METH_VARARGS, "switch(index, bodies, in)" },
-    { "invoke", invoke, METH_VARARGS, "invoke(body, in, recompute)" },
+    { "invoke", invoke, METH_VARARGS, "invoke(body, in, recompute, policy=None)" },
     { NULL, NULL, 0, NULL },
 };
 

@@ -315,6 +315,7 @@ struct branches {
     uint32_t n_in;
     const void *key;
     bool recompute;
+    const char *policy;            /* OP_invoke_subgraph; NULL: none */
     const char *kind, *attributes; /* OP_region */
 };
 
@@ -425,6 +426,7 @@ static uint32_t emit_branches(struct capture *c, hop_val *results, int n_results
     _Static_assert((int)INVOKE_RECOMPUTE == (int)SWITCH_RECOMPUTE,
                    "calls and branches have the attribute at the same place");
     if (b->recompute) attrs[INVOKE_RECOMPUTE] = A_FLAG(true);
+    if (b->policy) attrs[INVOKE_POLICY] = A_STRING(module_string(c->m, b->policy, strlen(b->policy)));
     if (b->op == OP_region) {
         attrs[REGION_KIND] = A_STRING(module_string(c->m, b->kind, strlen(b->kind)));
         attrs[REGION_NAMED] = named_parse(c->m, "its attributes", b->attributes, &s->b.arena);
@@ -567,6 +569,7 @@ static void do_call(struct capture *c, void *args)
         .n_in = (uint32_t)s->n_in,
         .key = s->key,
         .recompute = s->recompute != 0,
+        .policy = s->policy,
     };
     a->n_given = emit_branches(c, a->results, a->n_results, &branches);
 }

@@ -495,9 +495,9 @@ int hop_barrier_at(hop_place at, hop_val *out, const hop_val *in, int n)
 
 static void rule_tag(struct emission *e)
 {
-    struct attr gradient = A_WORD(*(const enum tag *)e->args);
+    struct attr attrs[TAG_ATTRS] = { [TAG_GRADIENT] = A_WORD(*(const enum tag *)e->args) };
     val in = operand_value(e->b, &e->in[0]);
-    e->out[0] = emit(e->b, OP_tag, &in, 1, &gradient);
+    e->out[0] = emit(e->b, OP_tag, &in, 1, attrs);
 }
 hop_val hop_keep_at(hop_place at, hop_val x)
 {
@@ -506,6 +506,19 @@ hop_val hop_keep_at(hop_place at, hop_val x)
 hop_val hop_recompute_at(hop_place at, hop_val x)
 {
     return capture_emit1(at, "recompute", rule_tag, &(enum tag){ TAG_RECOMPUTE }, &x, 1);
+}
+
+static void rule_name(struct emission *e)
+{
+    const char *name = e->args;
+    if (!name) capture_throw("expected a name, found NULL");
+    struct attr attrs[TAG_ATTRS] = { [TAG_NAME] = A_STRING(module_string(e->b->m, name, strlen(name))) };
+    val in = operand_value(e->b, &e->in[0]);
+    e->out[0] = emit(e->b, OP_tag, &in, 1, attrs);
+}
+hop_val hop_checkpoint_name_at(hop_place at, hop_val x, const char *name)
+{
+    return capture_emit1(at, "checkpoint_name", rule_name, name, &x, 1);
 }
 
 /* ---- about values ---- */

@@ -75,7 +75,7 @@ enum { CHECK_MESSAGE };      /* operands pred (bool, any shape: all must hold), 
 enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };
 enum { CALLBACK_NAME, CALLBACK_LANES, CALLBACK_MASKED }; /* as for print */
 enum { STOP_RESULT };                                    /* the one word: unread */
-enum { TAG_GRADIENT };                                   /* an enum tag */
+enum { TAG_GRADIENT, TAG_NAME, TAG_ATTRS };              /* an enum tag; what policies call the value */
 enum { DIM_VALUE_DIM };
 /* operand n: i64[]; result i64[?k] = 0, 1, … n-1, which makes k = n; n < lo (default 0) or n > hi fails as
  * a check */
@@ -108,7 +108,9 @@ enum {
 /* Where the jvp of a custom with a backward alone comes from; none: it must not be differentiated. */
 enum { TANGENT_TRANSPOSE, TANGENT_BODY, TANGENT_NONE };
 enum { REGION_KIND, REGION_NAMED, REGION_ATTRS }; /* the last: all that its user gives it (ir/named.h) */
-enum { INVOKE_RECOMPUTE }; /* the gradient keeps the operands only and runs the function again */
+/* recompute: the gradient keeps the operands only and runs the function again; policy: and what it keeps
+ * besides (hops/policy.c) */
+enum { INVOKE_RECOMPUTE, INVOKE_POLICY, INVOKE_ATTRS };
 enum { SWITCH_RECOMPUTE, SWITCH_ATTRS }; /* the same for the branch taken */
 
 static inline val emit(struct builder *b, enum op op, const val *operands, uint32_t n,

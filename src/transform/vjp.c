@@ -480,7 +480,7 @@ static uint32_t joined_halves(struct module *m, const struct fn *f, const bool *
     for (uint32_t k = 0; k < back->n_outer_symbols; k++)
         dims[k] = k < f->n_outer_symbols ? dim_symbol(m, k) : HOP_NONE;
     struct region_in region = { h->backward, args, n, dims };
-    struct attr attrs[1] = { A_NONE };
+    struct attr attrs[INVOKE_ATTRS] = { A_NONE };
     val found = builder_node(&b, &(struct node_in){ .op = OP_invoke_subgraph,
                                                     .groups = (const uint32_t[1]){ 0 },
                                                     .attrs = attrs,
