@@ -337,7 +337,7 @@ static hop_body bodies(void)
         spec = (T){ __VA_ARGS__ }; \
         return choose(8) ? &spec : NULL; \
     }
-SPEC(hop_dot_spec, texts(), texts(), texts(), texts())
+SPEC(hop_dot_spec, texts(), texts(), texts(), texts(), texts())
 SPEC(hop_scan_spec, .step = bodies(), .carry = value_list(), .n_carry = integers() & 3, .xs = value_list(),
      .n_xs = counts(), .length = lengths(), .reverse = integers(), .schedule = texts())
 SPEC(hop_map_spec, .body = bodies(), .xs = value_list(), .n_xs = counts(), .length = lengths(),
@@ -556,9 +556,13 @@ static void keep_value(hop_val v)
     CALL(MADE, hop_std_at, (AT, VALUE, TEXT, INT)) \
     CALL(MADE, hop_softmax_at, (AT, VALUE, TEXT)) \
     CALL(MADE, hop_log_softmax_at, (AT, VALUE, TEXT)) \
+    CALL(MADE, hop_sum_as_at, (AT, VALUE, TEXT, TEXT)) \
+    CALL(MADE, hop_prod_as_at, (AT, VALUE, TEXT, TEXT)) \
     CALL(MADE, hop_matmul_at, (AT, VALUE, VALUE)) \
+    CALL(MADE, hop_matmul_as_at, (AT, VALUE, VALUE, TEXT)) \
     CALL(MADE, hop_dot_at, (AT, VALUE, VALUE, DOT_SPEC)) \
     CALL(MADE, hop_einsum_at, (AT, SUBSCRIPTS, VALUES, COUNT)) \
+    CALL(MADE, hop_einsum_as_at, (AT, SUBSCRIPTS, VALUES, COUNT, TEXT)) \
     CALL(MADE, hop_outer_at, (AT, VALUE, VALUE)) \
     CALL(MADE, hop_diagonal_at, (AT, VALUE)) \
     CALL(MADE, hop_trace_at, (AT, VALUE)) \

@@ -468,6 +468,13 @@ hop_val hop_cast_at(hop_place at, hop_val x, const char *dtype);
 #define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x, const char *axes);
 HOP_REDUCTIONS(HOP_DECLARE)
 #undef HOP_DECLARE
+/* The same in a dtype of its own, which elements are brought to before they are added up or multiplied:
+ * hop_sum_as(x, "all", "i32") of i8. Floats are kept in the widest of x's dtype, this one and f32, and
+ * rounded once. NULL: as above. */
+hop_val hop_sum_as_at(hop_place at, hop_val x, const char *axes, const char *dtype);
+hop_val hop_prod_as_at(hop_place at, hop_val x, const char *axes, const char *dtype);
+#define hop_sum_as(...) hop_sum_as_at(HOP_HERE, __VA_ARGS__)
+#define hop_prod_as(...) hop_prod_as_at(HOP_HERE, __VA_ARGS__)
 hop_val hop_argmax_at(hop_place at, hop_val x, int axis); /* where the first of the largest stands */
 hop_val hop_argmin_at(hop_place at, hop_val x, int axis);
 /* The variance, and its root: squares of distances from the mean, summed and divided by their number less
@@ -496,11 +503,15 @@ hop_val hop_log_softmax_at(hop_place at, hop_val x, const char *axes);
 
 /* matmul follows NumPy: ranks of one are vectors, leading dims are broadcast. */
 hop_val hop_matmul_at(hop_place at, hop_val x, hop_val y);
+/* The same added up and given in a dtype of its own: hop_matmul_as(x, y, "i32") of i8, "f32" of bf16. The
+ * operands may differ in dtype; they are not promoted. NULL: as above. */
+hop_val hop_matmul_as_at(hop_place at, hop_val x, hop_val y, const char *dtype);
 /* Sums of products over contracted axes; result: batch dims, free dims of x, free dims of y. Axes are lists
  * like "0, 1"; NULL: none. */
 typedef struct hop_dot_spec {
     const char *contract_x, *contract_y, *batch_x, *batch_y;
-    void *reserved[4];
+    const char *dtype; /* of the result, as for hop_matmul_as; NULL: that of x and y promoted */
+    void *reserved[3];
 } hop_dot_spec;
 hop_val hop_dot_at(hop_place at, hop_val x, hop_val y, const hop_dot_spec *spec);
 /* Sums of products of n operands, one letter per axis: hop_einsum("bij,bjk->bik", in, 2). A letter that the
@@ -508,6 +519,9 @@ hop_val hop_dot_at(hop_place at, hop_val x, hop_val y, const hop_dot_spec *spec)
  * for the axes that are left, which are broadcast. Without -> the result has the letters that stand there
  * once, in the order of the alphabet, after "...". */
 hop_val hop_einsum_at(hop_place at, const char *subscripts, const hop_val *operands, int n);
+/* The same in a dtype of its own, as for hop_matmul_as. */
+hop_val hop_einsum_as_at(hop_place at, const char *subscripts, const hop_val *operands, int n,
+                         const char *dtype);
 hop_val hop_outer_at(hop_place at, hop_val x, hop_val y); /* all products of elements of two vectors */
 hop_val hop_diagonal_at(hop_place at, hop_val x);         /* of the last two axes */
 hop_val hop_trace_at(hop_place at, hop_val x);            /* the sum of the diagonal */
@@ -516,6 +530,8 @@ hop_val hop_trace_at(hop_place at, hop_val x);            /* the sum of the diag
 #define hop_diagonal(...) hop_diagonal_at(HOP_HERE, __VA_ARGS__)
 #define hop_trace(...) hop_trace_at(HOP_HERE, __VA_ARGS__)
 #define hop_matmul(...) hop_matmul_at(HOP_HERE, __VA_ARGS__)
+#define hop_matmul_as(...) hop_matmul_as_at(HOP_HERE, __VA_ARGS__)
+#define hop_einsum_as(...) hop_einsum_as_at(HOP_HERE, __VA_ARGS__)
 #define hop_dot(...) hop_dot_at(HOP_HERE, __VA_ARGS__)
 
 /* ---- shapes ---- */

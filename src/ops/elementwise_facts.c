@@ -1,6 +1,7 @@
 /* What passes know of elementwise operators: the interval of an integer result, the operand that a result
  * equals when intervals say so, and identities that hold for every number, NaN and signed zeros included. */
 #include "ops/facts.h"
+#include "loop/lower.h"
 
 #include <math.h>
 
@@ -192,7 +193,7 @@ val same_cast(const struct range_in *w) /* there and back again */
 /* Sums start at +0, and only (-0) + (-0) is -0. */
 enum zeros {
     ZEROS_ANY,
-    ZEROS_POSITIVE,
+    ZEROS_OF_FOLD,    /* positive unless it is rounded at the end, where a small negative sum gives -0 */
     ZEROS_OF_OPERAND, /* of operand 0 */
     ZEROS_OF_SUM,     /* positive if those of an operand are */
     ZEROS_OF_VALUE,   /* a full */
@@ -204,8 +205,7 @@ static enum zeros zeros_of(const struct node *n, enum dtype t)
     switch (n->op) {
     case OP_dot:
     case OP_matmul:
-    case OP_sum:
-        return dtype_is_narrow(t) ? ZEROS_ANY : ZEROS_POSITIVE; /* a small negative sum rounds to -0 in f16 */
+    case OP_sum: return ZEROS_OF_FOLD;
     case OP_permute:
     case OP_reshape:
     case OP_broadcast:
@@ -226,7 +226,7 @@ static bool never_in_body(const struct module *m, const struct fn *f, val v, uin
     if (f->values[v].node == NODE_NONE || !depth--) return false;
     const struct node *n = fn_node(f, f->values[v].node);
     switch (zeros_of(n, (enum dtype)type_get(m, value_type(f, v)).dtype)) {
-    case ZEROS_POSITIVE: return true;
+    case ZEROS_OF_FOLD: return node_accumulator(m, f, n) == type_get(m, value_type(f, v)).dtype;
     case ZEROS_OF_OPERAND: return never_in_body(m, f, node_operands(f, n)[0], depth);
     case ZEROS_OF_SUM:
         return never_in_body(m, f, node_operands(f, n)[0], depth) ||
@@ -241,12 +241,21 @@ static bool never_in_body(const struct module *m, const struct fn *f, val v, uin
     return false;
 }
 
+/* node_accumulator of a node that is being built. */
+static enum dtype fold_accumulator(const struct fold *w, const struct node *n, val v)
+{
+    enum dtype t = fold_dtype(w, v);
+    for (uint32_t i = 0; i < n->n_operands; i++)
+        t = dtype_accumulator_of(fold_dtype(w, built_operand(w->b, n, i)), t);
+    return t;
+}
+
 static bool never_negative_zero(const struct fold *w, val v, uint32_t depth)
 {
     const struct node *n = built_node(w->b, v);
     if (!n || !depth--) return false;
     switch (zeros_of(n, fold_dtype(w, v))) {
-    case ZEROS_POSITIVE: return true;
+    case ZEROS_OF_FOLD: return fold_accumulator(w, n, v) == fold_dtype(w, v);
     case ZEROS_OF_OPERAND: return never_negative_zero(w, built_operand(w->b, n, 0), depth);
     case ZEROS_OF_SUM:
         return never_negative_zero(w, built_operand(w->b, n, 0), depth) ||
