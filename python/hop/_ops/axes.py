@@ -103,7 +103,7 @@ def _fold(op, x, axis, dtype, keepdims):
     """A sum or a product in a dtype of its own: elements are brought to it as they are folded."""
     x = _array(x)
     d = _WIDE.get(x.dtype.kind, x.dtype) if dtype is None else _dtypes.as_dtype(dtype)
-    if d.kind == "b" or (x.dtype.kind == "f" and d.kind != "f"):  # elements are cut off one by one, as in NumPy
+    if d.kind == "b" or (x.dtype.kind == "f" and d.kind != "f"):  # each element is cut off, as in NumPy
         x = astype(x, d, copy=False)
     at = (x.reshape((*x.shape, 1)), str(x.ndim)) if axis == () else (x, _axes_text(axis))
     if d.kind == "b" or (dtype is None and d is x.dtype):
