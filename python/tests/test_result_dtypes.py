@@ -81,6 +81,17 @@ class Integers(OfArrays):
                 self.equal(g(hop.asarray(a), hop.asarray(b).T), expected, hop.int32)
 
 
+    def test_bytes_are_multiplied_in_16_bits(self):
+        """Vectors of 32-bit integers are multiplied slowly, and products of bytes need no more than 16."""
+        x = hop.ones((64, 256), dtype=hop.int8)
+        along_rows = hop.jit(lambda x: hop.einsum("ik,jk->ij", x, x, dtype="int32"))
+        along_columns = hop.jit(lambda x: hop.einsum("ik,kj->ij", x, x[:64], dtype="int32"))
+        for f, x in ((along_rows, x), (along_columns, x[:, :64])):
+            code = f.lower(x).emit("llvm")
+            self.assertRegex(code, r"mul (?:n[us]w )*<\d+ x i16>")
+            self.assertNotRegex(code, r"mul (?:n[us]w )*<\d+ x i32>")
+
+
 @needs_numpy
 class Floats(OfArrays):
     def test_bfloat16_in_float32(self):

@@ -451,6 +451,50 @@ static LLVMValueRef far_or_near(struct emitter *e, const struct lp_instr *i, uin
     return phi;
 }
 
+/* ---- products of bytes ---- */
+
+/* An integer that was made longer from i8 or u8; NULL: not so. */
+static LLVMValueRef from_byte(struct emitter *e, LLVMValueRef v, bool *is_zero_extended)
+{
+    if (!LLVMIsAInstruction(v)) return NULL;
+    LLVMOpcode op = LLVMGetInstructionOpcode(v);
+    if (op != LLVMSExt && op != LLVMZExt) return NULL;
+    LLVMTypeRef from = LLVMTypeOf(LLVMGetOperand(v, 0));
+    if (LLVMGetTypeKind(from) == LLVMVectorTypeKind) from = LLVMGetElementType(from);
+    *is_zero_extended = op == LLVMZExt;
+    return from == LLVMInt8TypeInContext(e->context) ? LLVMGetOperand(v, 0) : NULL;
+}
+
+/* A vector of such integers, or one of them in every lane, in 16 bits. */
+static LLVMValueRef byte_factor(struct emitter *e, LLVMValueRef v, LLVMTypeRef to, bool *is_zero_extended)
+{
+    LLVMValueRef x = from_byte(e, v, is_zero_extended);
+    if (x && *is_zero_extended) return LLVMBuildZExt(e->builder, x, to, "");
+    if (x) return LLVMBuildSExt(e->builder, x, to, "");
+    if (!LLVMIsAShuffleVectorInst(v) || !LLVMIsAInsertElementInst(LLVMGetOperand(v, 0))) return NULL;
+    LLVMValueRef scalar = LLVMGetOperand(LLVMGetOperand(v, 0), 1);
+    return from_byte(e, scalar, is_zero_extended) ? LLVMBuildTrunc(e->builder, v, to, "") : NULL;
+}
+
+/* Vectors of 32-bit integers are slow to multiply. A product of two bytes fits into 16 bits: without a sign
+ * if neither factor has one, else with it (-128·255 and -128·-128 do). */
+static LLVMValueRef whole_product(struct emitter *e, const struct operands *o)
+{
+    bool unsigned_a, unsigned_b;
+    if (o->lanes && size_of(o->t) >= 4) {
+        LLVMTypeRef half = LLVMVectorType(LLVMInt16TypeInContext(e->context), o->lanes);
+        LLVMValueRef a = byte_factor(e, o->a, half, &unsigned_a);
+        LLVMValueRef b = a ? byte_factor(e, o->b, half, &unsigned_b) : NULL;
+        if (b) {
+            LLVMValueRef r = LLVMBuildMul(e->builder, a, b, "");
+            LLVMTypeRef whole = LLVMTypeOf(o->a);
+            return unsigned_a && unsigned_b ? LLVMBuildZExt(e->builder, r, whole, "")
+                                            : LLVMBuildSExt(e->builder, r, whole, "");
+        }
+    }
+    return LLVMBuildMul(e->builder, o->a, o->b, "");
+}
+
 /* ---- the operations of lp.def ---- */
 
 #define BUILD1(name) LLVMBuild##name(e->builder, o->a, "")
@@ -535,7 +579,7 @@ OPERATION(CAST, op_cast(e, (enum dtype)o->i->dtype, o->t, o->lanes, o->a))
 OPERATION(BITCAST, LLVMBuildBitCast(e->builder, o->a, type_value(e, (enum dtype)o->i->dtype, o->lanes), ""))
 OPERATION(ADD, is_float(o->t) ? BUILD2(FAdd) : o->t == DT_BOOL ? BUILD2(Or) : BUILD2(Add))
 OPERATION(SUB, is_float(o->t) ? BUILD2(FSub) : BUILD2(Sub))
-OPERATION(MUL, is_float(o->t) ? BUILD2(FMul) : BUILD2(Mul))
+OPERATION(MUL, is_float(o->t) ? BUILD2(FMul) : whole_product(e, o))
 OPERATION(DIV, quotient(e, LP_DIV, o))
 OPERATION(REM, quotient(e, LP_REM, o))
 OPERATION(MIN, extreme(e, LP_MIN, o))
