@@ -216,6 +216,7 @@ struct emitter {
     uint32_t bodies;          /* outlined functions made so far */
     const char *name;         /* of the entry function, or of the procedure */
     LLVMValueRef *procedures; /* of the program: those emitted so far */
+    LLVMValueRef give;        /* hands arrays to procedures; NULL: not emitted yet */
     const struct lp *program; /* p, or the program whose procedure p is */
     void *memory;             /* chunks of emit_alloc, newest first */
     char *next;
