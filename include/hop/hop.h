@@ -889,7 +889,11 @@ typedef struct hop_call_spec {
      * costs less, as without a policy, the first computes values with such names again; "both(products,
      * names(save = [a]))": what any of them keeps. */
     const char *policy;
-    void *reserved[2];
+    /* Asked for each value of the body when it is captured: an operator, its type, its name or NULL. 1: a
+     * gradient keeps it; 0: what `policy` says, without one it is computed again; all else is the status of
+     * the call. NULL: nobody is asked. */
+    int (*keeps)(void *user, const char *op, const char *type, const char *name);
+    void *keeps_user;
 } hop_call_spec;
 #define hop_call(...) hop_call_at(HOP_HERE, __VA_ARGS__)
 int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec);

@@ -362,8 +362,8 @@ from . import Array, Tree
 from typing import Any
 
 class Policy:
-    text: str
-    def __init__(self, text: str) -> None: ...
+    text: str | None
+    def __init__(self, text: str | None, asks: tuple[Any, ...] = ...) -> None: ...
 
 nothing: Policy
 everything: Policy
@@ -375,7 +375,7 @@ dots_saveable: Policy
 checkpoint_dots: Policy
 dots_with_no_batch_dims_saveable: Policy
 checkpoint_dots_with_no_batch_dims: Policy
-''', {"names": "Policy", "both": "Policy", "save_only_these_names": "Policy",
+''', {"names": "Policy", "both": "Policy", "function": "Policy", "save_only_these_names": "Policy",
         "save_anything_except_these_names": "Policy", "save_from_both_policies": "Policy"}),
     "autograd": ('''from typing import Any, ClassVar
 

@@ -1023,10 +1023,12 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
             checkpoint, policy=policy, prevent_cse=prevent_cse, static_argnums=static_argnums
         )
     _reuse.check_pure(_callable(fun, "checkpoint"))
-    text = None if policy is None else _policies.text_of(policy, "checkpoint: policy")
+    chosen = _policies.policy_of("nothing" if policy is None else policy, "checkpoint: policy")
+    text, keeps = None if policy is None else chosen.text, chosen.keeps()
+    whole = text is None and keeps is None
     static = _arguments.argument_numbers("checkpoint: static_argnums", static_argnums, fun)
     called = in_program(
-        fun, "checkpoint", static, lambda body, values: _core.invoke(body, values, text is None, text)
+        fun, "checkpoint", static, lambda body, values: _core.invoke(body, values, whole, text, keeps)
     )
 
     @_wrapper(fun, "checkpoint")

@@ -3,7 +3,7 @@ from the function's arguments; gradients are the same whatever is kept. The name
 are there, too."""
 
 __all__ = [
-    "Policy", "nothing", "everything", "products", "products_without_batch", "names", "both",
+    "Policy", "nothing", "everything", "products", "products_without_batch", "names", "both", "function",
     "nothing_saveable", "everything_saveable", "dots_saveable", "checkpoint_dots",
     "dots_with_no_batch_dims_saveable", "checkpoint_dots_with_no_batch_dims", "save_only_these_names",
     "save_anything_except_these_names", "save_from_both_policies",
@@ -20,19 +20,25 @@ class Policy:
     'products'
     """
 
-    __slots__ = ("text",)
+    __slots__ = ("text", "asks")
 
-    def __init__(self, text):
-        self.text = text
+    def __init__(self, text, asks=()):
+        self.text, self.asks = text, asks
 
     def __repr__(self):
-        return f"hop.policies.Policy({self.text!r})"
+        return f"hop.policies.Policy({self.text!r}{f', {self.asks!r}' if self.asks else ''})"
 
     def __eq__(self, other):
-        return isinstance(other, Policy) and self.text == other.text
+        return isinstance(other, Policy) and (self.text, self.asks) == (other.text, other.asks)
 
     def __hash__(self):
-        return hash(self.text)
+        return hash((self.text, self.asks))
+
+    def keeps(self):
+        """What decides of (operator, type, name), besides the text; None: nothing."""
+        if not self.asks:
+            return None
+        return lambda *value: any(ask(*value) for ask in self.asks)
 
 
 nothing = Policy("nothing")
@@ -80,15 +86,30 @@ def both(*policies):
     """
     if not policies:
         raise InvalidError(f"{place()}policies.both: expected policies, found none")
-    return Policy("both(%s)" % ", ".join(text_of(p, "policies.both") for p in policies))
+    parts = [policy_of(p, "policies.both") for p in policies]
+    texts = [p.text for p in parts if p.text is not None]
+    return Policy(f"both({', '.join(texts)})" if texts else None, tuple(f for p in parts for f in p.asks))
 
 
-def text_of(policy, what):
-    """A policy, or its text, as text."""
+def function(f):
+    """Values that f(operator, type, name) is true of; the name is None where a value has none. f is asked
+    while the program is captured, more than once of some, and has to give the same answer each time.
+
+    >>> large = hop.policies.function(lambda operator, type, name: operator == "exp" or name == "mine")
+    >>> hop.grad(hop.checkpoint(lambda x: hop.sin(hop.exp(x)), policy=large))(0.0)
+    Array(0.5403023, dtype=float32)
+    """
+    if not callable(f):
+        raise InvalidError(f"{place()}policies.function: expected a function, found {f!r}")
+    return Policy(None, (f,))
+
+
+def policy_of(policy, what):
+    """A policy, or its text, as a policy."""
     if isinstance(policy, Policy):
-        return policy.text
-    if isinstance(policy, str):
         return policy
+    if isinstance(policy, str):
+        return Policy(policy)
     raise InvalidError(
         f"{place()}{what}: expected a policy (hop.policies.products, hop.policies.names(save=[…]), …) or its "
         f"text, found {policy!r}"

@@ -49,6 +49,29 @@ class Policies(Case):
             with self.subTest(policy=policy):
                 self.assertEqual(kept(loss(policy), w, x), 2 * values)
 
+    def test_function(self):
+        w, x = weights(7, (4, 4), (4, 4))
+        expected = hop.jit(hop.grad(loss(None)), strict=True)(w, x).tolist()
+        seen = set()
+
+        def sines(operator, type, name):
+            seen.add((operator, type, name))
+            return operator == "sin"
+
+        for policy, values in (
+            (P.function(sines), 1),
+            (P.function(lambda operator, type, name: name == "a"), 1),
+            (P.function(lambda operator, type, name: type == "f32[4]"), 0),
+            (P.both(P.function(sines), P.products), 2),
+        ):
+            self.assertEqual(kept(loss(policy), w, x), 2 * values)
+            self.assertEqual(hop.jit(hop.grad(loss(policy)), strict=True)(w, x).tolist(), expected)
+        self.assertLessEqual({("matmul", "f32[4, 4]", "a"), ("sin", "f32[4, 4]", "s")}, seen)
+        with self.assertRaises(ZeroDivisionError):
+            hop.grad(loss(P.function(lambda *value: 1 // 0)))(w, x)
+        with self.assertRaisesRegex(hop.InvalidError, "policies.function: expected a function, found 3"):
+            P.function(3)
+
     def test_batched_products(self):
         a, b = weights(1, (2, 4, 4), (4, 4))
 

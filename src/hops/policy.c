@@ -1,12 +1,14 @@
 /* What a gradient of a checkpointed call keeps, as a policy in words: a body comes in, a body whose values
  * are tagged as the policy decides goes out. The rest is what tags do anyway (transform/partition.c). The
  * decision is taken once, here, so both halves of a gradient agree on it. */
+#include "hops/policy.h"
+
 #include "hops/hops.h"
 #include "transform/pass.h"
 
 /* ---- reading ---- */
 
-enum policy_kind { NOTHING, EVERYTHING, PRODUCTS, PRODUCTS_WITHOUT_BATCH, NAMES, BOTH };
+enum policy_kind { NOTHING, EVERYTHING, PRODUCTS, PRODUCTS_WITHOUT_BATCH, NAMES, BOTH, ASKED };
 static const char *const kind_words[] = {
     [NOTHING] = "nothing",   [EVERYTHING] = "everything",
     [PRODUCTS] = "products", [PRODUCTS_WITHOUT_BATCH] = "products_without_batch",
@@ -17,6 +19,8 @@ struct policy {
     enum policy_kind kind;
     vec(const char *) save, recompute; /* of NAMES */
     vec(const struct policy *) parts;  /* of BOTH */
+    policy_question ask;               /* of ASKED, which has no text */
+    void *user;
 };
 
 /* What is left to be read. */
@@ -279,7 +283,7 @@ struct tagging {
     struct module *m;
     const struct fn *f;
     const struct policy *p;
-    uint32_t text; /* string id of the policy */
+    uint32_t text; /* string id of the policy; HOP_NONE: it has none, so that nothing can be remembered */
     bool nested;   /* a body of a node of the checkpointed function: not run again as a whole */
     vec(struct named_value) names;
 };
@@ -328,6 +332,24 @@ static bool has_batch_dims(const struct module *m, const struct fn *f, const str
     return true;
 }
 
+/* The first name of a value, NULL: none. */
+static const char *name_of(const struct tagging *t, val v)
+{
+    for (uint32_t i = 0; i < t->names.len; i++)
+        if (t->names.data[i].v == v) return t->names.data[i].name;
+    return NULL;
+}
+
+static enum decision ask(const struct tagging *t, const struct policy *p, const struct node *n, val v)
+{
+    const char *type = type_text(t->m, t->f->symbols, value_type(t->f, v));
+    int found = p->ask(p->user, node_row(n)->name, type, name_of(t, v));
+    if (found != 0 && found != 1)
+        hop_throw((hop_status)found, "policy: asked for a value of %s, the function returned %d",
+                  node_row(n)->name, found);
+    return found ? KEEP : AGAIN;
+}
+
 static enum decision decide(const struct tagging *t, const struct policy *p, const struct node *n, val v)
 {
     bool product = n->op == OP_dot || n->op == OP_matmul;
@@ -341,6 +363,7 @@ static enum decision decide(const struct tagging *t, const struct policy *p, con
         if (is_listed(t, v, p->save.data, p->save.len)) return KEEP;
         if (is_listed(t, v, p->recompute.data, p->recompute.len)) return AGAIN;
         return p->recompute.len ? FREE : AGAIN;
+    case ASKED: return ask(t, p, n, v);
     case BOTH: break;
     }
     for (uint32_t i = 0; i < p->parts.len; i++) {
@@ -363,7 +386,7 @@ static bool keeps_any(struct module *m, uint32_t fn, const struct policy *p, uin
 {
     const uint64_t key[4] = { MEMO_KEEPS, fn, text };
     union memo_value known;
-    if (memo_get(m, key, &known)) return known.number;
+    if (text != HOP_NONE && memo_get(m, key, &known)) return known.number;
     hop_check_stack();
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
@@ -379,7 +402,7 @@ static bool keeps_any(struct module *m, uint32_t fn, const struct policy *p, uin
     }
     hop_cleanup_pop(&arena);
     arena_free(&arena);
-    memo_put(m, key, (union memo_value){ .number = any });
+    if (text != HOP_NONE) memo_put(m, key, (union memo_value){ .number = any });
     return any;
 }
 
@@ -420,7 +443,7 @@ static uint32_t tagged(struct module *m, uint32_t fn, const struct policy *p, ui
 {
     const uint64_t key[4] = { MEMO_TAGGED, fn, text, nested };
     union memo_value known;
-    if (memo_get(m, key, &known)) return known.fn;
+    if (text != HOP_NONE && memo_get(m, key, &known)) return known.fn;
     hop_check_stack();
     uint32_t out = fn;
     if (is_free(p) || keeps_any(m, fn, p, text)) {
@@ -433,7 +456,7 @@ static uint32_t tagged(struct module *m, uint32_t fn, const struct policy *p, ui
         hop_cleanup_pop(&arena);
         arena_free(&arena);
     }
-    memo_put(m, key, (union memo_value){ .fn = out });
+    if (text != HOP_NONE) memo_put(m, key, (union memo_value){ .fn = out });
     return out;
 }
 
@@ -445,6 +468,27 @@ uint32_t policy_body(struct module *m, uint32_t fn, const struct attr *policy, b
     const struct policy *p = parse(&arena, module_text(m, (uint32_t)policy->i), &t);
     uint32_t out = tagged(m, opened(m, fn), p, (uint32_t)policy->i, false);
     *recompute = !is_free(p);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    return out;
+}
+
+uint32_t policy_asked(struct module *m, uint32_t fn, const char *text, policy_question ask, void *user,
+                      bool *recompute)
+{
+    struct arena arena = { 0 };
+    struct policy_text t = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    struct policy asked = { .kind = ASKED, .ask = ask, .user = user }, both = { .kind = BOTH };
+    const struct policy *first = &asked;
+    vec_push(&arena, &both.parts, first);
+    if (text) {
+        const struct policy *second = parse(&arena, text, &t);
+        vec_push(&arena, &both.parts, second);
+    }
+    if (t.expected) hop_throw(HOP_INVALID, "policy \"%s\": expected %s", text, t.expected);
+    uint32_t out = tagged(m, opened(m, fn), &both, HOP_NONE, false);
+    *recompute = !is_free(&both);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
     return out;
