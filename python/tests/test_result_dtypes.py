@@ -88,8 +88,21 @@ class Integers(OfArrays):
         along_columns = hop.jit(lambda x: hop.einsum("ik,kj->ij", x, x[:64], dtype="int32"))
         for f, x in ((along_rows, x), (along_columns, x[:, :64])):
             code = f.lower(x).emit("llvm")
-            self.assertRegex(code, r"mul (?:n[us]w )*<\d+ x i16>")
+            self.assertRegex(code, r"mul (?:n[us]w )*<\d+ x i16>|pmadd")
             self.assertNotRegex(code, r"mul (?:n[us]w )*<\d+ x i32>")
+
+    def test_products_that_wrapped_stay_so(self):
+        """255 * 255 in 16 bits is -511 with a sign, -128 * -128 + … without one stays below 2^16."""
+
+        def squares(x, d):
+            return hop.jit(lambda x: hop.sum(x.astype(d) * x.astype(d), axis=1, dtype=hop.int32))(x)
+
+        for n in (16, 64, 200):
+            x = hop.full((3, n), 255, dtype=hop.uint8)
+            y = hop.full((3, n), -128, dtype=hop.int8)
+            self.equal(squares(x, hop.int16), [-511 * n] * 3, hop.int32)
+            self.equal(squares(x, hop.uint16), [65025 * n] * 3, hop.int32)
+            self.equal(squares(y, hop.uint16), [16384 * n] * 3, hop.int32)
 
 
 @needs_numpy

@@ -495,6 +495,35 @@ static LLVMValueRef whole_product(struct emitter *e, const struct operands *o)
     return LLVMBuildMul(e->builder, o->a, o->b, "");
 }
 
+/* The factors of what whole_product made of two vectors of bytes. */
+static bool byte_factors(struct emitter *e, LLVMValueRef x, LLVMValueRef factors[2])
+{
+    bool without_sign[2];
+    if (!LLVMIsAInstruction(x)) return false;
+    LLVMOpcode op = LLVMGetInstructionOpcode(x);
+    LLVMValueRef product = op == LLVMSExt || op == LLVMZExt ? LLVMGetOperand(x, 0) : NULL;
+    if (!product || !LLVMIsAInstruction(product) || LLVMGetInstructionOpcode(product) != LLVMMul)
+        return false;
+    for (uint32_t i = 0; i < 2; i++) {
+        factors[i] = LLVMGetOperand(product, i);
+        if (!from_byte(e, factors[i], &without_sign[i])) return false;
+    }
+    return (op == LLVMZExt) == (without_sign[0] && without_sign[1]); /* else it may have wrapped around */
+}
+
+LLVMValueRef op_pairs(struct emitter *e, uint32_t lanes, LLVMValueRef x, LLVMValueRef y)
+{
+    LLVMValueRef of_x[2], of_y[2], joined[2], order[MAX_PARTS * 2];
+    if (!e->has_pairs || (lanes != 8 && lanes != 16) || (lanes == 16 && e->vector_bytes < 64)) return NULL;
+    if (2 * lanes > HOP_COUNT(order) || !byte_factors(e, x, of_x) || !byte_factors(e, y, of_y)) return NULL;
+    for (uint32_t i = 0; i < 2 * lanes; i++) order[i] = LLVMConstInt(e->i32, i, false);
+    for (uint32_t i = 0; i < 2; i++)
+        joined[i] = LLVMBuildShuffleVector(e->builder, of_x[i], of_y[i], LLVMConstVector(order, 2 * lanes),
+                                           "");
+    const char *name = lanes == 8 ? "llvm.x86.avx2.pmadd.wd" : "llvm.x86.avx512.pmaddw.d.512";
+    return call_intrinsic(e, name, NULL, 0, joined, 2);
+}
+
 /* ---- the operations of lp.def ---- */
 
 #define BUILD1(name) LLVMBuild##name(e->builder, o->a, "")
