@@ -4,7 +4,7 @@
  * chain of layers, where the first alone has an input that nobody differentiates by; so does a call of which
  * no derivative is asked. What is computed beyond what was asked is thrown away, or never computed where the
  * body is put in place. */
-#include "ops/build.h"
+#include "transform/pass.h"
 #include "transform/transform.h"
 
 enum {
@@ -14,8 +14,7 @@ enum {
 
 struct asked {
     struct question q;
-    uint32_t fn;
-    bool recompute;
+    const struct node *first; /* that asked */
     uint32_t calls;
     struct body_calls *of;
 };
@@ -29,7 +28,7 @@ struct sites {
     const struct fn *f;
     const bool *wanted; /* per value of f */
     bool *active;       /* per value of f; more than is where loops and branches are concerned */
-    struct map by_body; /* hash of body and attributes -> index of asked */
+    struct map by_body; /* hash of body -> index of asked */
     vec(struct asked) asked;
     uint32_t *of_node; /* per node: index of asked, HOP_NONE: none */
 };
@@ -50,17 +49,24 @@ static bool includes(const bool *more, const bool *less, uint32_t n)
     return true;
 }
 
+/* Calls of one body with the same attributes: what one keeps, another one may keep. */
+static bool same_call(const struct fn *f, const struct node *x, const struct node *y)
+{
+    if (x->op != y->op || node_region(f, x, 0)->fn != node_region(f, y, 0)->fn) return false;
+    for (uint32_t k = 0; k < node_row(x)->sig.n_attrs; k++)
+        if (!attrs_equal(node_attr(f, x, k), node_attr(f, y, k))) return false;
+    return true;
+}
+
 static void ask(struct sites *s, uint32_t i, const bool *active)
 {
     const struct node *n = fn_node(s->f, i);
     const bool *wanted = s->wanted + n->results;
-    uint32_t fn = node_region(s->f, n, 0)->fn;
-    bool recompute = node_attr(s->f, n, INVOKE_RECOMPUTE)->kind != ATTR_ABSENT;
-    uint64_t key = hash_mix(fn, recompute);
+    uint64_t key = hash_mix(node_region(s->f, n, 0)->fn, n->op);
     struct body_calls *of = NULL;
     for (uint32_t it = map_first(&s->by_body, key); it != HOP_NONE; it = map_next(&s->by_body, key, it)) {
         struct asked *a = &s->asked.data[map_value(&s->by_body, it)];
-        if (a->fn != fn || a->recompute != recompute) continue;
+        if (!same_call(s->f, a->first, n)) continue;
         of = a->of;
         if (!same(a->q.active, active, n->n_operands) || !same(a->q.wanted, wanted, n->n_results)) continue;
         a->calls++;
@@ -74,7 +80,7 @@ static void ask(struct sites *s, uint32_t i, const bool *active)
     s->of_node[i] = of->asked[of->n_asked++] = s->asked.len;
     map_put(&s->by_body, key, s->asked.len);
     struct question q = { arena_copy(s->arena, active, n->n_operands), wanted };
-    vec_push(s->arena, &s->asked, (struct asked){ q, fn, recompute, 1, of });
+    vec_push(s->arena, &s->asked, (struct asked){ q, n, 1, of });
 }
 
 static void activate(struct sites *s, uint32_t i)
