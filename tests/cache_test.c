@@ -204,7 +204,7 @@ static void test_sharing(void)
     for (int i = 0; i < 3; i++) {
         if (i == 2) cache_clear_memory();
         struct one_run over = once_of(program(2),
-                                   (struct compile_options){ .threads = 1, .over = (uint32_t[]){ 0 } });
+                                      (struct compile_options){ .threads = 1, .over = (uint32_t[]){ 0 } });
         CLAIM(over.from == (enum source)i && right(&over, 2), "results in arguments are other code: %s",
               source_names[over.from]);
     }

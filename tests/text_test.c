@@ -86,6 +86,9 @@ static void dump(const struct module *m, const struct fn *f, struct text *out)
             else if (a->kind == ATTR_DIM) dim_print(m, NULL, (dim)a->i, out);
             else if (a->kind == ATTR_DIMS)
                 for (uint32_t d = 0; d < a->n; d++) dim_print(m, NULL, a->list[d], out), text_str(out, ",");
+            else if (a->kind == ATTR_NAMED)
+                for (uint32_t d = 0; d < a->n; d++)
+                    text_add(out, "%s,", module_text(m, (uint32_t)a->list[d]));
             else if (a->kind == ATTR_INTS)
                 for (uint32_t d = 0; d < a->n; d++) text_add(out, "%d,", (int32_t)a->list[d]);
             else if (a->kind != ATTR_ABSENT) text_add(out, "%llx", (unsigned long long)a->i);

@@ -424,13 +424,12 @@ def record(what, fun, args, static=(), *, owner=None, later=None, **rules):
     depends on; None: zeros. There is a backward for each set of cotangents then, so it is called several
     times; with more than _MOST_ASKED results that are floats all are zeros.
     tangent: "transpose" or "body". owner: the function whose rules these are, should they call it.
-    later(): further rules by name, of which fun decides, and which are asked for when it has been captured."""
+    later(): further rules by name, which are asked for when fun, which decides of them, is captured."""
     return recorded(lambda: _Call(what, fun, args, static, owner).recorded(rules, later))
 
 
-_Rules = collections.namedtuple(
-    "_Rules", "forward backward jvp batch missing tangent", defaults=(None, None, None, None, None, "transpose")
-)
+_RULES = dict(dict.fromkeys(("forward", "backward", "jvp", "batch", "missing")), tangent="transpose")
+_Rules = collections.namedtuple("_Rules", _RULES, defaults=_RULES.values())
 
 
 class _Rule:

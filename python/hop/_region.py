@@ -95,6 +95,8 @@ def region_rewriting(kind, fun=_MISSING, *, version=None):
     >>> hop.region_rewriting("doubled", None)
     """
     kind = _arguments.text("region_rewriting: kind", kind)
+    if not kind or "\0" in kind:
+        raise InvalidError(f"{place()}region_rewriting: kind: expected a name, found {kind!r}")
     version = None if version is None else str(version)
 
     def register(fun):
@@ -108,8 +110,10 @@ def region_rewriting(kind, fun=_MISSING, *, version=None):
         return register
     if fun is not None:
         return register(fun)
+    if kind not in _rewritten:
+        raise InvalidError(f"{place()}region_rewriting: there is no rewriting of {kind!r}")
     _core.region_unregister(kind)
-    _rewritten.pop(kind, None)
+    del _rewritten[kind]
     _forget()
     return None
 

@@ -278,7 +278,8 @@ class Contexts(Case):
 
         x = asarray(2.0)
         for each in (Combined, Apart):
-            for use, expected in ((lambda a, b: a, 10.0), (lambda a, b: b, 100.0), (lambda a, b: a * b, 64.0)):
+            uses = ((lambda a, b: a, 10.0), (lambda a, b: b, 100.0), (lambda a, b: a * b, 64.0))
+            for use, expected in uses:
                 f = lambda x, each=each, use=use: use(*each.apply(x))  # noqa: E731
                 self.close(hop.grad(f)(x), expected)
                 self.close(hop.jit(hop.grad(f))(x), expected)

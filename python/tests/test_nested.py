@@ -138,7 +138,9 @@ class Nested(Case):
         types = [(hop.ones((4, 3)), 0), "i32[N]"]
         f, _, _ = hop._core.capture(lambda a, b: [a * 2, b], "f", ["a", "b"], types)
         self.assertEqual(f.params, ("f32[3]", "i32[N]"))
-        for types in ([3, x], [x], [(x, "a"), x], [(1, 2), x]):
+        f, _, _ = hop._core.capture(lambda a: [a], "f", ["a"], [(x, "lanes")])
+        self.assertEqual(f.params, ("f32[lanes, 3]",))
+        for types in ([3, x], [x], [(x, 1.5), x], [(1, 2), x]):
             with self.assertRaises((TypeError, ValueError)):
                 hop._core.capture(lambda a, b: [a], "f", ["a", "b"], types)
         kept = queue.SimpleQueue()

@@ -244,6 +244,16 @@ def calls():
     add("vmap", square, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None)
     add("checkpoint_name", v, "a")
     add("checkpoint remat", square, policy=hop.policies.products, static_argnums=())
+    add("checkpoint remat", square, policy=None, static_argnums=())
+    add("custom_gradient", lambda e: (e, lambda g: g))
+    add("straight_through", hop.round)
+    add("clip_gradient", v, -1.0, 1.0)
+    add("reverse_gradient", v, 0.5)
+    add("linear_transpose", lambda e: 2 * e, v)
+    add("custom_root", lambda e: 2 * e - 1, v, lambda f, e: e - f(e) / 2, lambda g, y: y / 2)
+    add("custom_linear_solve", lambda e: 2 * e, v, lambda f, b: b / 2, symmetric=True)
+    add("region", "mine", bits=8)
+    add("region_rewriting", "nonsense", lambda attributes, body: body, version=1)
     add("debug_callback", square, v)
     add("batch_matmul", m, m)
     add("bitwise_not clz population_count", i)
@@ -359,7 +369,7 @@ UNNAMED = set(
     "vecdot einsum cond switch while_loop fori_loop scan associative_scan map jit grad value_and_grad jacfwd "
     "jacrev jacobian hessian vjp linearize jvp vmap checkpoint remat eval_shape make_jaxpr isdtype finfo "
     "iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals trace diagonal linalg.trace "
-    "linalg.diagonal".split()
+    "linalg.diagonal linear_transpose custom_root custom_linear_solve straight_through".split()
 )
 # Functions that take functions apart from the one they are given: what that raises, it raises; anything may
 # go through trees.

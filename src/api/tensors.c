@@ -263,6 +263,7 @@ int hop_tensor_rank(const hop_tensor *t) { return t ? tensor_of(t)->rank : -1; }
 
 static int axis_of(const hop_tensor *t, int axis)
 {
+    if (!t) return -1;
     int rank = hop_tensor_rank(t), a = axis < 0 ? axis + rank : axis;
     return a >= 0 && a < rank ? a : -1;
 }
