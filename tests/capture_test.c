@@ -1348,12 +1348,48 @@ static void test_out_of_memory(void)
     free_all(in, 1);
 }
 
+/* ---- policies ---- */
+
+BODY(named_body)
+{
+    UNUSED;
+    hop_val e = hop_checkpoint_name(hop_exp(in[0]), "e");
+    out[0] = hop_sum(hop_sin(hop_mul(e, e)), "all");
+    return 0;
+}
+BODY(with_policy)
+{
+    return hop_call(out, 1, &(hop_call_spec){ .body = named_body, .in = in, .n_in = 1, .policy = env });
+}
+static void test_policies(void)
+{
+    hop_fn *f = NULL, *g = NULL;
+    char policy[] = "names(save = [e])", unknown[] = "names(save = [z])", broken[] = "names(save = [e]";
+    CLAIM(!hop_capture(&f, "x: f32[3]", 1, with_policy, policy) &&
+              strstr(hop_fn_text(f), "invoke_subgraph {policy = \"names(save = [e])\"}") &&
+              strstr(hop_fn_text(f), "tag {name = \"e\"}"),
+          "a call has its policy: %s", f ? hop_fn_text(f) : hop_message());
+    CLAIM(!hop_grad(&g, f, "x") && strstr(hop_fn_text(g), "tag {gradient = keep}"),
+          "its gradient keeps what has the name: %s", g ? hop_fn_text(g) : hop_message());
+    hop_fn_free(g);
+    hop_fn_free(f);
+    f = NULL;
+    CLAIM(hop_capture(&f, "x: f32[3]", 1, with_policy, unknown) == HOP_INVALID &&
+              strstr(hop_message(), "capture_test.c:") &&
+              strstr(hop_message(), "no value has such a name; named are 'e'"),
+          "a policy that names nothing: %s", hop_message());
+    CLAIM(hop_capture(&f, "x: f32[3]", 1, with_policy, broken) == HOP_INVALID &&
+              strstr(hop_message(), "expected ), found the end"),
+          "a policy that ends too early: %s", hop_message());
+}
+
 int main(void)
 {
     int64_t live = hop_live_allocations();
     for (size_t i = 0; i < HOP_COUNT(programs); i++) check_program(&programs[i]);
     test_every_operator();
     test_remarks();
+    test_policies();
     test_sharing();
     test_keys();
     test_updates();

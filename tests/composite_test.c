@@ -75,6 +75,18 @@ BODY(products)
     out[5] = hop_einsum("...j,j->...", (hop_val[]){ in[1], in[2] }, 2);
     return 0;
 }
+/* In dtypes of their own. Without one the sum of two i8 wraps around. */
+BODY(chosen)
+{
+    UNUSED;
+    out[0] = hop_matmul_as(in[0], in[1], "i32");
+    out[1] = hop_dot(in[0], in[1], &(hop_dot_spec){ .contract_x = "0", .contract_y = "0", .dtype = "f64" });
+    out[2] = hop_einsum_as("i,i,i->", (hop_val[]){ in[0], in[0], in[1] }, 3, "i64");
+    out[3] = hop_sum_as(in[0], "all", "i16");
+    out[4] = hop_prod_as(in[2], NULL, "u8");
+    out[5] = hop_matmul_as(in[0], in[0], NULL);
+    return 0;
+}
 BODY(outer_vectors)
 {
     UNUSED;
@@ -168,6 +180,15 @@ static const struct program programs[] = {
       { { 1, 2, 3, 4 }, { 1, 0, 2, 0, 1, 3 }, { 1, 10, 100 } },
       { "f64[2, 3]", "f32[]", "i32[3]", "f32[]", "f64[2]", "f64[2]" },
       { { 1, 2, 8, 3, 4, 18 }, { 30 }, { 2, 20, 200 }, { 5 }, { 1, 1 }, { 201, 310 } } },
+    { "chosen",
+      "x: i8[T], y: u8[T], b: bool[2]",
+      3,
+      6,
+      chosen,
+      { "i8[2]", "u8[2]", "bool[2]" },
+      { { -128, -127 }, { 255, 254 }, { 1, 1 } },
+      { "i32[]", "f64[]", "i64[]", "i16[]", "u8[]", "i8[]" },
+      { { -64898 }, { -64898 }, { 8274686 }, { -255 }, { 1 }, { 1 } } },
     { "outer",
       "x: f32[2], y: f32[T]",
       2,
@@ -185,6 +206,24 @@ BODY(bad_mean)
 {
     UNUSED;
     out[0] = hop_mean(in[0], "2");
+    return 0;
+}
+BODY(bad_matmul_as)
+{
+    UNUSED;
+    out[0] = hop_matmul_as(in[0], hop_transpose(in[0]), "i32");
+    return 0;
+}
+BODY(bad_sum_as)
+{
+    UNUSED;
+    out[0] = hop_sum_as(in[0], "all", "int");
+    return 0;
+}
+BODY(bad_einsum_as)
+{
+    UNUSED;
+    out[0] = hop_einsum_as("ij,ij->", (hop_val[]){ in[0], in[0] }, 2, "u8");
     return 0;
 }
 BODY(bad_split)
@@ -308,6 +347,9 @@ static const struct {
     const char *message;
 } refusals[] = {
     { bad_mean, "mean: expected an axis in -2..1, found 2" },
+    { bad_matmul_as, "matmul: attribute 'dtype': expected a float dtype for operand 0 f32[3, 4], found i32" },
+    { bad_sum_as, "sum: the dtype \"int\": expected a dtype: " },
+    { bad_einsum_as, "einsum: dtype: expected a float dtype for operand 0, which is f32, found u8" },
     { bad_split, "split: dim 0 of f32[3, 4] does not divide into 2 equal parts" },
     { bad_split_sizes, "split: dim 0 of f32[3, 4] and its parts together: expected 3, found 2" },
     { bad_split_count, "split: \"1, 1, 1\" names 3 sizes, room given for 2 parts" },

@@ -97,6 +97,7 @@ static const char *texts(void)
                                          "f32[T mod 0]",
                                          "1e999",
                                          "recompute",
+                                         "both(products, names(save = [a], recompute = [b]))",
                                          "every 0",
                                          "every 99999999999999999999",
                                          "sqrt",
@@ -336,7 +337,7 @@ static hop_body bodies(void)
         spec = (T){ __VA_ARGS__ }; \
         return choose(8) ? &spec : NULL; \
     }
-SPEC(hop_dot_spec, texts(), texts(), texts(), texts())
+SPEC(hop_dot_spec, texts(), texts(), texts(), texts(), texts())
 SPEC(hop_scan_spec, .step = bodies(), .carry = value_list(), .n_carry = integers() & 3, .xs = value_list(),
      .n_xs = counts(), .length = lengths(), .reverse = integers(), .schedule = texts())
 SPEC(hop_map_spec, .body = bodies(), .xs = value_list(), .n_xs = counts(), .length = lengths(),
@@ -353,7 +354,8 @@ SPEC(hop_cond_spec, .pred = values(), .then = bodies(), .otherwise = bodies(), .
 static const hop_body branch_list[] = { sets_numbers, sets_outer, sets_nothing, NULL };
 SPEC(hop_switch_spec, .index = values(), .branches = choose(4) ? branch_list : NULL, .n_branches = counts(),
      .in = value_list(), .n_in = counts())
-SPEC(hop_call_spec, .body = bodies(), .in = value_list(), .n_in = counts(), .recompute = integers())
+SPEC(hop_call_spec, .body = bodies(), .in = value_list(), .n_in = counts(), .recompute = integers(),
+     .policy = texts())
 SPEC(hop_region_spec, .kind = texts(), .attributes = texts(), .body = bodies(), .in = value_list(),
      .n_in = counts())
 static int leaves_body(void *user, const hop_attributes *attributes, const hop_fn *body, hop_fn **out)
@@ -554,9 +556,13 @@ static void keep_value(hop_val v)
     CALL(MADE, hop_std_at, (AT, VALUE, TEXT, INT)) \
     CALL(MADE, hop_softmax_at, (AT, VALUE, TEXT)) \
     CALL(MADE, hop_log_softmax_at, (AT, VALUE, TEXT)) \
+    CALL(MADE, hop_sum_as_at, (AT, VALUE, TEXT, TEXT)) \
+    CALL(MADE, hop_prod_as_at, (AT, VALUE, TEXT, TEXT)) \
     CALL(MADE, hop_matmul_at, (AT, VALUE, VALUE)) \
+    CALL(MADE, hop_matmul_as_at, (AT, VALUE, VALUE, TEXT)) \
     CALL(MADE, hop_dot_at, (AT, VALUE, VALUE, DOT_SPEC)) \
     CALL(MADE, hop_einsum_at, (AT, SUBSCRIPTS, VALUES, COUNT)) \
+    CALL(MADE, hop_einsum_as_at, (AT, SUBSCRIPTS, VALUES, COUNT, TEXT)) \
     CALL(MADE, hop_outer_at, (AT, VALUE, VALUE)) \
     CALL(MADE, hop_diagonal_at, (AT, VALUE)) \
     CALL(MADE, hop_trace_at, (AT, VALUE)) \
@@ -615,6 +621,7 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_barrier_at, (AT, RESULTS, VALUES, COUNT)) \
     CALL(MADE, hop_keep_at, (AT, VALUE)) \
     CALL(MADE, hop_recompute_at, (AT, VALUE)) \
+    CALL(MADE, hop_checkpoint_name_at, (AT, VALUE, TEXT)) \
     CALL(STATUS, hop_apply_at, (AT, RESULTS, COUNT, OPERATOR, VALUES, COUNT)) \
     CALL(STATUS, hop_scan_at, (AT, RESULTS, COUNT, SCAN_SPEC)) \
     CALL(STATUS, hop_map_at, (AT, RESULTS, COUNT, MAP_SPEC)) \

@@ -41,6 +41,24 @@ static char *chain(uint32_t n, const char *rows)
     return w.text;
 }
 
+/* The same with weights that lie one behind the other in two arrays. */
+static char *stacked(uint32_t n)
+{
+    struct writer w = { 0 };
+    say_block(&w, "16");
+    say(&w, "fn @main(%%x0: f32[16, 16], %%u: f32[%u, 16, 64], %%v: f32[%u, 64, 16]) -> (f32[]) {\n", n, n);
+    for (uint32_t i = 0; i < n; i++)
+        say(&w,
+            "  %%p%1$u = slice {start = [%1$u, 0, 0], limit = [%2$u, 16, 64]} (%%u)\n"
+            "  %%u%1$u = reshape {dims = [16, 64]} (%%p%1$u)\n"
+            "  %%q%1$u = slice {start = [%1$u, 0, 0], limit = [%2$u, 64, 16]} (%%v)\n"
+            "  %%v%1$u = reshape {dims = [64, 16]} (%%q%1$u)\n"
+            "  %%x%2$u = invoke_subgraph @block(%%x%1$u, %%u%1$u, %%v%1$u)\n",
+            i, i + 1);
+    say(&w, "  %%s = sum(%%x%u)\n  return %%s\n}\n", n);
+    return w.text;
+}
+
 /* n calls in the step of a scan of three steps, and one in a branch behind it. */
 static char *looped(uint32_t n)
 {
@@ -145,6 +163,8 @@ static hop_fn *gradient(hop_fn *f, const char *wrt)
     return g;
 }
 
+static void same_bits(const char *what, hop_fn *f, const char *rows);
+
 /* A call is a list of addresses: each more adds so many instructions, nodes nothing. */
 enum { PER_CALL = 8 };
 
@@ -166,6 +186,81 @@ static void the_number_of_calls_does_not_matter(void)
     CLAIM(b.bodies == 2 && b.calls == 2 * MANY, "%u bodies, %u calls", b.bodies, b.calls);
     CLAIM(b.instructions <= a.instructions + 2 * (MANY - FEW) * PER_CALL, "%llu instructions, then %llu",
           (unsigned long long)a.instructions, (unsigned long long)b.instructions);
+    hop_fn_free(few_grad), hop_fn_free(many_grad);
+    hop_fn_free(few), hop_fn_free(many);
+}
+
+/* Calls of one body that ask for different derivatives: n in a row, by the weights alone or by `also` as
+ * well, and one beside them whose result is no part of what is differentiated. */
+static char *chain_and_aside(uint32_t n)
+{
+    struct writer w = { 0 };
+    say_block(&w, "16");
+    say(&w, "fn @main(%%x0: f32[16, 16]");
+    say_weights(&w, n);
+    say(&w, ") -> (f32[], f32[16, 16]) {\n");
+    for (uint32_t i = 0; i < n; i++)
+        say(&w, "  %%x%u = invoke_subgraph @block(%%x%u, %%u%u, %%v%u)\n", i + 1, i, i, i);
+    say(&w, "  %%aside = invoke_subgraph @block(%%x%u, %%u0, %%v0)\n", n);
+    say(&w, "  %%s = sum(%%x%u)\n  return %%s, %%aside\n}\n", n);
+    return w.text;
+}
+
+static char *weights_of(uint32_t n)
+{
+    struct writer w = { 0 };
+    for (uint32_t i = 0; i < n; i++) say(&w, "%su%u, v%u", i ? ", " : "", i, i);
+    return w.text;
+}
+
+/* The first call of a chain is not differentiated by its input, another one not at all: neither has bodies
+ * of its own where most calls ask for more. */
+static void few_calls_take_the_halves_of_most(void)
+{
+    static const uint32_t counts[] = { 4, 12, 48 };
+    uint32_t functions = 0;
+    for (uint32_t i = 0; i < HOP_COUNT(counts); i++) {
+        uint32_t n = counts[i];
+        char *wrt = weights_of(n);
+        hop_fn *f = read_text(chain(n, "16")), *g = gradient(f, wrt);
+        struct counts c = counts_of(g);
+        CLAIM(c.bodies == 2 && c.calls == 2 * n, "%u calls: %u bodies, %u calls", n, c.bodies, c.calls);
+        if (!i) functions = c.fns;
+        CLAIM(c.fns == functions, "%u calls: %u functions, of four %u", n, c.fns, functions);
+        hop_fn_free(f), hop_fn_free(g);
+        f = read_text(chain_and_aside(n)), g = NULL;
+        CLAIM(!hop_value_and_grad(&g, f, wrt), "%s", hop_message());
+        c = counts_of(g);
+        CLAIM(c.bodies == 2 && c.calls == 2 * n + 1, "%u calls and one aside: %u bodies, %u calls", n,
+              c.bodies, c.calls);
+        hop_fn_free(f), hop_fn_free(g);
+        free(wrt);
+    }
+}
+
+/* Of three calls one is not few: three share one body forward, two one backward. */
+static void many_calls_have_halves_of_their_own(void)
+{
+    char *wrt = weights_of(3);
+    hop_fn *f = read_text(chain(3, "16")), *g = gradient(f, wrt);
+    struct counts c = counts_of(g);
+    CLAIM(c.bodies == 2 && c.calls == 5, "%u bodies, %u calls", c.bodies, c.calls);
+    hop_fn_free(f), hop_fn_free(g);
+    free(wrt);
+}
+
+/* Slices are read where the argument lies, and cotangents of slices written where the result lies: one more
+ * call is one more call, and nothing is copied. */
+static void stacked_weights_stay_where_they_are(void)
+{
+    enum { FEW = 4, MANY = 48 };
+    hop_fn *few = read_text(stacked(FEW)), *many = read_text(stacked(MANY));
+    hop_fn *few_grad = gradient(few, "u, v"), *many_grad = gradient(many, "u, v");
+    struct counts a = counts_of(few_grad), b = counts_of(many_grad);
+    CLAIM(b.bodies == 2 && b.calls == 2 * MANY, "%u bodies, %u calls", b.bodies, b.calls);
+    CLAIM(b.instructions <= a.instructions + 2 * (MANY - FEW) * PER_CALL, "%llu instructions, then %llu",
+          (unsigned long long)a.instructions, (unsigned long long)b.instructions);
+    same_bits("the gradient by stacked weights", few_grad, "16");
     hop_fn_free(few_grad), hop_fn_free(many_grad);
     hop_fn_free(few), hop_fn_free(many);
 }
@@ -266,6 +361,15 @@ static void results_are_those_of_the_interpreter(void)
     CLAIM(!hop_jvp(&h, g, "x0"), "%s", hop_message());
     same_bits("the second derivative of calls", h, "16");
     hop_fn_free(f), hop_fn_free(g), hop_fn_free(h);
+    char *wrt = weights_of(4);
+    f = read_text(chain_and_aside(4));
+    g = h = NULL;
+    CLAIM(!hop_value_and_grad(&g, f, wrt), "%s", hop_message());
+    same_bits("the gradient of calls by weights alone", g, "16");
+    CLAIM(!hop_jvp(&h, g, "u0"), "%s", hop_message());
+    same_bits("the second derivative of calls by weights alone", h, "16");
+    hop_fn_free(f), hop_fn_free(g), hop_fn_free(h);
+    free(wrt);
     f = read_text(chain(3, "T")), g = gradient(f, NULL);
     same_bits("calls with a symbol", f, "21");
     same_bits("the gradient of calls with a symbol", g, "21");
@@ -345,6 +449,9 @@ static void captures_take_a_function_in_once(void)
 int main(void)
 {
     the_number_of_calls_does_not_matter();
+    few_calls_take_the_halves_of_most();
+    many_calls_have_halves_of_their_own();
+    stacked_weights_stay_where_they_are();
     calls_in_loops_are_shared();
     bodies_share_memory();
     results_are_those_of_the_interpreter();

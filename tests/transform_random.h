@@ -238,10 +238,15 @@ static void add_call(struct random_body *g)
     struct region_in region = { random_function(g->r, g->b->m, types, n_own, results, n_results, g->depth - 1,
                                                 HOP_NONE),
                                 own, n_own, dims };
-    struct attr recompute = A_FLAG(!below(g->r, 4));
+    static const char *const policies[] = { "nothing", "everything", "products",
+                                            "both(products, everything)" };
+    const char *policy = policies[below(g->r, HOP_COUNT(policies))];
+    struct attr attrs[INVOKE_ATTRS] = { [INVOKE_RECOMPUTE] = A_FLAG(!below(g->r, 4)) };
+    if (attrs[INVOKE_RECOMPUTE].kind == ATTR_ABSENT && !below(g->r, 2))
+        attrs[INVOKE_POLICY] = A_STRING(module_string(g->b->m, policy, strlen(policy)));
     val first = builder_node(g->b, &(struct node_in){ .op = OP_invoke_subgraph,
                                                       .groups = (const uint32_t[1]){ 0 },
-                                                      .attrs = &recompute,
+                                                      .attrs = attrs,
                                                       .regions = &region,
                                                       .n_regions = 1 });
     for (uint32_t k = 0; k < n_results; k++) in_scope(g, first + k);

@@ -468,6 +468,13 @@ hop_val hop_cast_at(hop_place at, hop_val x, const char *dtype);
 #define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x, const char *axes);
 HOP_REDUCTIONS(HOP_DECLARE)
 #undef HOP_DECLARE
+/* The same in a dtype of its own, which elements are brought to before they are added up or multiplied:
+ * hop_sum_as(x, "all", "i32") of i8. Floats are kept in the widest of x's dtype, this one and f32, and
+ * rounded once. NULL: as above. */
+hop_val hop_sum_as_at(hop_place at, hop_val x, const char *axes, const char *dtype);
+hop_val hop_prod_as_at(hop_place at, hop_val x, const char *axes, const char *dtype);
+#define hop_sum_as(...) hop_sum_as_at(HOP_HERE, __VA_ARGS__)
+#define hop_prod_as(...) hop_prod_as_at(HOP_HERE, __VA_ARGS__)
 hop_val hop_argmax_at(hop_place at, hop_val x, int axis); /* where the first of the largest stands */
 hop_val hop_argmin_at(hop_place at, hop_val x, int axis);
 /* The variance, and its root: squares of distances from the mean, summed and divided by their number less
@@ -496,11 +503,15 @@ hop_val hop_log_softmax_at(hop_place at, hop_val x, const char *axes);
 
 /* matmul follows NumPy: ranks of one are vectors, leading dims are broadcast. */
 hop_val hop_matmul_at(hop_place at, hop_val x, hop_val y);
+/* The same added up and given in a dtype of its own: hop_matmul_as(x, y, "i32") of i8, "f32" of bf16. The
+ * operands may differ in dtype; they are not promoted. NULL: as above. */
+hop_val hop_matmul_as_at(hop_place at, hop_val x, hop_val y, const char *dtype);
 /* Sums of products over contracted axes; result: batch dims, free dims of x, free dims of y. Axes are lists
  * like "0, 1"; NULL: none. */
 typedef struct hop_dot_spec {
     const char *contract_x, *contract_y, *batch_x, *batch_y;
-    void *reserved[4];
+    const char *dtype; /* of the result, as for hop_matmul_as; NULL: that of x and y promoted */
+    void *reserved[3];
 } hop_dot_spec;
 hop_val hop_dot_at(hop_place at, hop_val x, hop_val y, const hop_dot_spec *spec);
 /* Sums of products of n operands, one letter per axis: hop_einsum("bij,bjk->bik", in, 2). A letter that the
@@ -508,6 +519,9 @@ hop_val hop_dot_at(hop_place at, hop_val x, hop_val y, const hop_dot_spec *spec)
  * for the axes that are left, which are broadcast. Without -> the result has the letters that stand there
  * once, in the order of the alphabet, after "...". */
 hop_val hop_einsum_at(hop_place at, const char *subscripts, const hop_val *operands, int n);
+/* The same in a dtype of its own, as for hop_matmul_as. */
+hop_val hop_einsum_as_at(hop_place at, const char *subscripts, const hop_val *operands, int n,
+                         const char *dtype);
 hop_val hop_outer_at(hop_place at, hop_val x, hop_val y); /* all products of elements of two vectors */
 hop_val hop_diagonal_at(hop_place at, hop_val x);         /* of the last two axes */
 hop_val hop_trace_at(hop_place at, hop_val x);            /* the sum of the diagonal */
@@ -516,6 +530,8 @@ hop_val hop_trace_at(hop_place at, hop_val x);            /* the sum of the diag
 #define hop_diagonal(...) hop_diagonal_at(HOP_HERE, __VA_ARGS__)
 #define hop_trace(...) hop_trace_at(HOP_HERE, __VA_ARGS__)
 #define hop_matmul(...) hop_matmul_at(HOP_HERE, __VA_ARGS__)
+#define hop_matmul_as(...) hop_matmul_as_at(HOP_HERE, __VA_ARGS__)
+#define hop_einsum_as(...) hop_einsum_as_at(HOP_HERE, __VA_ARGS__)
 #define hop_dot(...) hop_dot_at(HOP_HERE, __VA_ARGS__)
 
 /* ---- shapes ---- */
@@ -715,6 +731,9 @@ hop_val hop_keep_at(hop_place at, hop_val x);
 hop_val hop_recompute_at(hop_place at, hop_val x);
 #define hop_keep(...) hop_keep_at(HOP_HERE, __VA_ARGS__)
 #define hop_recompute(...) hop_recompute_at(HOP_HERE, __VA_ARGS__)
+/* The value as it is, under a name that policies of checkpointed calls speak of (hop_call_spec). */
+hop_val hop_checkpoint_name_at(hop_place at, hop_val x, const char *name);
+#define hop_checkpoint_name(...) hop_checkpoint_name_at(HOP_HERE, __VA_ARGS__)
 
 /* Any operator of the table (`hop ops` lists them) with attributes as in the text form: hop_apply(out, 1,
  * "argmax {dim = 1}", in, 1). Operands are taken as they are: no promotion, no broadcasting. */
@@ -864,7 +883,17 @@ typedef struct hop_call_spec {
     int recompute; /* a gradient keeps the inputs only and runs the body again (checkpointing) */
     const void *key;
     const char *name; /* of the body, for texts and messages; NULL: none */
-    void *reserved[3];
+    /* What a gradient keeps of the body besides the inputs; the rest it computes again. NULL: no policy.
+     * "nothing" (as `recompute`); "products": what products give; "products_without_batch"; "names(save = [a,
+     * b])": values with such names (hop_checkpoint_name); "names(recompute = [a])", "everything": whatever
+     * costs less, as without a policy, the first computes values with such names again; "both(products,
+     * names(save = [a]))": what any of them keeps. */
+    const char *policy;
+    /* Asked for each value of the body when it is captured: an operator, its type, its name or NULL. 1: a
+     * gradient keeps it; 0: what `policy` says, without one it is computed again; all else is the status of
+     * the call. NULL: nobody is asked. */
+    int (*keeps)(void *user, const char *op, const char *type, const char *name);
+    void *keeps_user;
 } hop_call_spec;
 #define hop_call(...) hop_call_at(HOP_HERE, __VA_ARGS__)
 int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec);

@@ -21,6 +21,7 @@ from . import flatten_util as flatten_util
 from . import linalg as linalg
 from . import nn as nn
 from . import optim as optim
+from . import policies as policies
 from . import random as random
 from . import tree as tree
 from . import tree_util as tree_util
@@ -357,6 +358,25 @@ def treedef_tuple(treedefs: Iterable[TreeDef]) -> TreeDef: ...
 
 from . import Array, Tree
 ''', {"ravel_pytree": "tuple[Array, Callable[[Array], Tree]]"}),
+    "policies": ('''from collections.abc import Sequence
+from typing import Any
+
+class Policy:
+    text: str | None
+    def __init__(self, text: str | None, asks: tuple[Any, ...] = ...) -> None: ...
+
+nothing: Policy
+everything: Policy
+products: Policy
+products_without_batch: Policy
+nothing_saveable: Policy
+everything_saveable: Policy
+dots_saveable: Policy
+checkpoint_dots: Policy
+dots_with_no_batch_dims_saveable: Policy
+checkpoint_dots_with_no_batch_dims: Policy
+''', {"names": "Policy", "both": "Policy", "function": "Policy", "save_only_these_names": "Policy",
+        "save_anything_except_these_names": "Policy", "save_from_both_policies": "Policy"}),
     "autograd": ('''from typing import Any, ClassVar
 
 from . import Array
@@ -474,7 +494,7 @@ def module_stub(name):
     TYPES.update(MODULE_TYPES)
     out = [f'"""Types of hop.{name}. Written by python/build_backend/make_stubs.py."""\n\n', head, "\n"]
     for public in sorted(module.__all__):
-        if f"\nclass {public}" not in head and f"\ndef {public}" not in head:
+        if not any(f"\n{written}" in head for written in (f"class {public}", f"def {public}", f"{public}: ")):
             out.append(
                 f"def {public}({parameters(getattr(module, public))}) "
                 f"-> {results.get(public, 'Array')}: ...\n"
@@ -592,6 +612,7 @@ def stubs():
         "debug",
         "autograd",
         "implicit",
+        "policies",
         "ShapeDtypeStruct",
         "dtype",
         "finfo",
@@ -645,7 +666,10 @@ def stubs():
     out.append("def region(kind: str, /, **attributes: Any) -> Callable[[F], F]: ...\n")
     out.append(f"def check_grads(f: Callable[..., Any], {check}) -> None: ...\n")
     for name in ("checkpoint", "remat"):
-        more = "*, policy: None = ..., prevent_cse: bool = ..., static_argnums: int | Sequence[int] = ..."
+        more = (
+            "*, policy: policies.Policy | str | None = ..., prevent_cse: bool = ..., "
+            "static_argnums: int | Sequence[int] = ..."
+        )
         out.append(
             "@overload\n"
             f"def {name}(fun: F, {more}) -> F: ...\n"

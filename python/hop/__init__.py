@@ -66,7 +66,7 @@ from ._solves import *  # noqa: E402, F403
 from ._sources import *  # noqa: E402, F403
 from ._transforms import *  # noqa: E402, F403
 from . import (  # noqa: E402
-    _entries, autograd, debug, flatten_util, implicit, linalg, nn, optim, random, tree_util,
+    _entries, autograd, debug, flatten_util, implicit, linalg, nn, optim, policies, random, tree_util,
 )  # fmt: skip
 from ._check import *  # noqa: E402, F403
 from ._numpy import *  # noqa: E402, F403
@@ -78,7 +78,7 @@ __array_api_version__ = "2024.12"
 __all__ = [
     "Array", "Tracer", "Size",
     "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug", "autograd",
-    "implicit",
+    "implicit", "policies",
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
     *_callback.__all__, *_calls.__all__, *_check.__all__, *_control.__all__, *_custom.__all__,  # noqa: F405
     *_files.__all__, *_function.__all__, *_gradients.__all__, *_jit.__all__, *_printing.__all__,  # noqa: F405
@@ -90,7 +90,9 @@ __all__ = [
 ]  # fmt: skip
 
 _entries.install(_sys.modules["hop"])
-for _module in (autograd, debug, flatten_util, implicit, linalg, nn, optim, random, tree, tree_util):
+for _module in (
+    autograd, debug, flatten_util, implicit, linalg, nn, optim, policies, random, tree, tree_util,
+):  # fmt: skip
     _entries.install(_module)
     _module.__getattr__, _module.__dir__ = _lookup(_module.__name__), _public_names(_module)
 for _module in (

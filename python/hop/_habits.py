@@ -69,7 +69,7 @@ _RULES = {
     "p": {"": "use hop.{f} without it", "vector_norm": "use ord={v}", "matrix_norm": "use ord={v}"},
     "pin_memory": "leave it out",
     "precision": "products have the precision of their dtype: leave it out, or use x.astype(hop.float64)",
-    "preferred_element_type": "convert the operands with x.astype(dtype) first",
+    "preferred_element_type": "use dtype={v} of hop.matmul, hop.einsum, hop.tensordot or hop.vecdot",
     "promote_integers": "small integers are summed as int64 or uint64; dtype= says otherwise",
     "rcond": "use rtol={v}",
     "requires_grad": "hop.grad says what is differentiated: leave it out",

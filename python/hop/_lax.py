@@ -6,7 +6,7 @@ import string
 
 from . import _arguments, _core, _shapes
 from ._arguments import here
-from ._dtypes import as_dtype, result_type
+from ._dtypes import as_dtype
 from ._errors import InvalidError
 from ._ops import (
     astype, bitwise_invert, bitwise_left_shift, bitwise_right_shift, broadcast_to, count_leading_zeros,
@@ -327,8 +327,8 @@ def dynamic_update_index_in_dim(operand, update, index, axis):
 def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_type=None):
     """Sums of products over axes, side by side along others. dimension_numbers: ((summed axes of lhs, of
     rhs), (axes that both share, of lhs, of rhs)). The result has the shared axes, then what is left of lhs,
-    then of rhs. precision changes nothing: products have the precision of their dtype, which
-    preferred_element_type widens.
+    then of rhs. precision changes nothing: products have the precision of their dtype. With
+    preferred_element_type they are added up and given in that.
 
     >>> hop.dot_general(hop.ones((5, 2, 3)), hop.ones((5, 3, 4)), (((2,), (1,)), ((0,), (0,)))).shape
     (5, 2, 4)
@@ -356,6 +356,5 @@ def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_t
             if name is None:
                 names[axis] = next(letters)
                 free.append(names[axis])
-    d = result_type(x, y) if preferred_element_type is None else as_dtype(preferred_element_type)
     text = f"{''.join(left)},{''.join(right)}->{''.join([*shared, *free])}"
-    return einsum(text, astype(x, d, copy=False), astype(y, d, copy=False))
+    return einsum(text, x, y, preferred_element_type=preferred_element_type)

@@ -857,17 +857,20 @@ def dsplit(x, parts, /):
 # ---- products ----
 
 
-def dot(x1, x2, /):
+def dot(x1, x2, /, *, dtype=None, preferred_element_type=None):
     """The product of vectors and matrices; of more axes the sum over the last axis of x1 and the second to
-    last of x2.
+    last of x2. dtype: as for matmul.
 
     >>> hop.dot(hop.asarray([[1, 2], [3, 4]]), hop.asarray([1, 1]))
     Array([3, 7], dtype=int64)
     """
     x1, x2 = _array(x1), _array(x2)
+    chosen = {"dtype": dtype, "preferred_element_type": preferred_element_type}
     if not x1.ndim or not x2.ndim:
-        return x1 * x2
-    return matmul(x1, x2) if x2.ndim < 3 else tensordot(x1, x2, axes=((-1 % x1.ndim,), (x2.ndim - 2,)))
+        return tensordot(x1, x2, axes=0, **chosen)
+    if x2.ndim < 3:
+        return matmul(x1, x2, **chosen)
+    return tensordot(x1, x2, axes=((-1 % x1.ndim,), (x2.ndim - 2,)), **chosen)
 
 
 def inner(x1, x2, /):

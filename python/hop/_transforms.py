@@ -10,7 +10,7 @@ import functools
 import re
 import types
 
-from . import _arguments, _calls, _core, _cut, _modes, _reuse, _shapes, tree
+from . import _arguments, _calls, _core, _cut, _modes, _reuse, _shapes, policies as _policies, tree
 from ._arguments import place
 from ._dtypes import float32, is_number
 from ._errors import InvalidError, WriteError
@@ -1004,24 +1004,32 @@ def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
     """fun, but a gradient keeps its arguments only and runs it again instead of keeping what it computed.
     static_argnums: arguments that are no arrays.
 
-    What is kept in spite of it is chosen by hop.keep inside of fun: there are no policies. prevent_cse
-    changes nothing: it is taken because JAX's programs give it.
+    policy says what is kept besides: hop.policies.products, hop.policies.names(save=["a"]) with
+    hop.checkpoint_name(x, "a") in fun, …, or such a policy as text; None: nothing. hop.keep(x) inside of fun
+    keeps one value in spite of any. prevent_cse changes nothing, because what is run again is never merged
+    with what was run before: it is taken because JAX's programs give it.
 
     >>> hop.grad(hop.remat(hop.cos))(0.0)
     Array(-0., dtype=float32)
+    >>> @hop.checkpoint(policy=hop.policies.products)
+    ... def layer(w, x):
+    ...     return hop.sin(x @ w)
+    >>> hop.grad(lambda w: hop.sum(layer(w, hop.ones((2, 2)))))(hop.zeros((2, 2)))
+    Array([[2., 2.],
+           [2., 2.]], dtype=float32)
     """
     if fun is None:
         return functools.partial(
             checkpoint, policy=policy, prevent_cse=prevent_cse, static_argnums=static_argnums
         )
     _reuse.check_pure(_callable(fun, "checkpoint"))
-    if policy is not None:
-        raise InvalidError(
-            f"{place()}checkpoint: there are no policies: "
-            "mark what a gradient shall keep with hop.keep(x), in the function"
-        )
+    chosen = _policies.policy_of("nothing" if policy is None else policy, "checkpoint: policy")
+    text, keeps = None if policy is None else chosen.text, chosen.keeps()
+    whole = text is None and keeps is None
     static = _arguments.argument_numbers("checkpoint: static_argnums", static_argnums, fun)
-    called = in_program(fun, "checkpoint", static, lambda body, values: _core.invoke(body, values, True))
+    called = in_program(
+        fun, "checkpoint", static, lambda body, values: _core.invoke(body, values, whole, text, keeps)
+    )
 
     @_wrapper(fun, "checkpoint")
     def checkpointed(*args, **named):

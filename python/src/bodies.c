@@ -345,21 +345,35 @@ static PyObject *switch_branches(PyObject *self, PyObject *args)
     return r;
 }
 
-/* invoke(body, in, recompute): a call of a body */
+/* A policy's question to a function of (operator, type, name). */
+static int ask_policy(void *user, const char *op, const char *type, const char *name)
+{
+    PyObject *found = PyObject_CallFunction(user, "ssz", op, type, name);
+    int keeps = found ? PyObject_IsTrue(found) : -1;
+    Py_XDECREF(found);
+    return keeps < 0 ? BODY_RAISED : keeps;
+}
+
+/* invoke(body, in, recompute, policy=None, keeps=None): a call of a body */
 static PyObject *invoke(PyObject *self, PyObject *args)
 {
     PyObject *in;
     struct body b = { .n_out = -1 };
     hop_call_spec s = { .body = run_body, .env = &b };
+    PyObject *keeps = Py_None;
     struct values x = { 0 };
     struct operation o;
     PyObject *r = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOp", &b.fun, &in, &s.recompute) || operation_begin(&o)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOp|zO", &b.fun, &in, &s.recompute, &s.policy, &keeps) ||
+        operation_begin(&o))
+        return NULL;
     if (!read_values(in, o.at, &x) && operation_ready(&o, HOP_ANY)) {
         b.n_in = x.n;
         s.in = x.data;
         s.n_in = x.n;
+        s.keeps = keeps == Py_None ? NULL : ask_policy;
+        s.keeps_user = keeps;
         s.name = body_name(b.fun);
         r = operation_end(&o, hop_call_at(o.at, NULL, HOP_ANY, &s));
     }
@@ -374,7 +388,7 @@ static PyMethodDef functions[] = {
     { "while_loop", while_loop, METH_VARARGS, "while_loop(cond, body, carry, max_trips, schedule, stack)" },
     { "associative_scan", associative_scan, METH_VARARGS, "associative_scan(combine, xs, axis, reverse)" },
     { "switch", switch_branches, METH_VARARGS, "switch(index, bodies, in)" },
-    { "invoke", invoke, METH_VARARGS, "invoke(body, in, recompute)" },
+    { "invoke", invoke, METH_VARARGS, "invoke(body, in, recompute, policy=None, keeps=None)" },
     { NULL, NULL, 0, NULL },
 };
 

@@ -42,6 +42,23 @@ static int emit_einsum(hop_place at, const struct call *c, const hop_val *in, ho
 {
     return one(hop_einsum_at(at, c->text, in, (int)c->n), out);
 }
+/* Sums and products whose result's dtype is chosen: the last text. */
+static int emit_sum_as(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_sum_as_at(at, in[0], c->text, c->text2), out);
+}
+static int emit_prod_as(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_prod_as_at(at, in[0], c->text, c->text2), out);
+}
+static int emit_matmul_as(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_matmul_as_at(at, in[0], in[1], c->text), out);
+}
+static int emit_einsum_as(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_einsum_as_at(at, c->text, in, (int)c->n, c->text2), out);
+}
 static int emit_gather(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
 {
     return one(hop_gather_at(at, in[0], in + 1, (int)c->n - 1, c->text), out);
@@ -151,6 +168,7 @@ const struct op_row op_rows[] = {
     ROW(stop_gradient, X, FLAT | JOIN)
     ROW(keep, X, FLAT | JOIN)
     ROW(recompute, X, FLAT | JOIN)
+    ROW(checkpoint_name, XT, FLAT)
     ROW(sum, XT, FIRST)
     ROW(prod, XT, FIRST)
     ROW(mean, XT, FIRST)
@@ -211,6 +229,10 @@ const struct op_row op_rows[] = {
     OWN(pad, 2, FIRST, ONE)
     OWN(einsum, 1, JOIN, ONE)
     OWN(dot, 2, JOIN, ONE)
+    OWN(sum_as, 1, 0, ONE)
+    OWN(prod_as, 1, 0, ONE)
+    OWN(matmul_as, 2, 0, ONE)
+    OWN(einsum_as, 1, 0, ONE)
     OWN(gather, 1, FIRST, ONE)
     OWN(scatter, 2, FIRST, ONE)
     OWN(dynamic_slice, 1, FIRST, ONE)

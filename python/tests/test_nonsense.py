@@ -242,6 +242,8 @@ def calls():
     add("vjp linearize", square, v, has_aux=False)
     add("jvp", square, (v,), (v,), has_aux=False)
     add("vmap", square, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None)
+    add("checkpoint_name", v, "a")
+    add("checkpoint remat", square, policy=hop.policies.products, static_argnums=())
     add("checkpoint remat", square, policy=None, static_argnums=())
     add("custom_gradient", lambda e: (e, lambda g: g))
     add("straight_through", hop.round)

@@ -2,6 +2,7 @@
  * until every body has run, because only then it is known which variables from outside were assigned to:
  * these become further results of branches and calls and further carries of loops. */
 #include "capture/capture.h"
+#include "hops/policy.h"
 #include "ir/loop.h"
 #include "ir/named.h"
 
@@ -315,6 +316,9 @@ struct branches {
     uint32_t n_in;
     const void *key;
     bool recompute;
+    const char *policy;    /* OP_invoke_subgraph; NULL: none */
+    policy_question keeps; /* the same */
+    void *keeps_user;
     const char *kind, *attributes; /* OP_region */
 };
 
@@ -424,7 +428,12 @@ static uint32_t emit_branches(struct capture *c, hop_val *results, int n_results
     struct attr attrs[MOST_ATTRS] = { 0 };
     _Static_assert((int)INVOKE_RECOMPUTE == (int)SWITCH_RECOMPUTE,
                    "calls and branches have the attribute at the same place");
-    if (b->recompute) attrs[INVOKE_RECOMPUTE] = A_FLAG(true);
+    bool recompute = b->recompute;
+    if (b->keeps)
+        regions[0].fn = policy_asked(c->m, regions[0].fn, b->policy, b->keeps, b->keeps_user, &recompute);
+    if (recompute) attrs[INVOKE_RECOMPUTE] = A_FLAG(true);
+    if (b->policy && !b->keeps)
+        attrs[INVOKE_POLICY] = A_STRING(module_string(c->m, b->policy, strlen(b->policy)));
     if (b->op == OP_region) {
         attrs[REGION_KIND] = A_STRING(module_string(c->m, b->kind, strlen(b->kind)));
         attrs[REGION_NAMED] = named_parse(c->m, "its attributes", b->attributes, &s->b.arena);
@@ -567,6 +576,9 @@ static void do_call(struct capture *c, void *args)
         .n_in = (uint32_t)s->n_in,
         .key = s->key,
         .recompute = s->recompute != 0,
+        .policy = s->policy,
+        .keeps = s->keeps,
+        .keeps_user = s->keeps_user,
     };
     a->n_given = emit_branches(c, a->results, a->n_results, &branches);
 }

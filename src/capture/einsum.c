@@ -24,6 +24,12 @@ struct einsum {
     dim size[LABELS];     /* HOP_NONE: the label is not used */
     uint64_t out_letters; /* bit per letter */
     bool out_dots;
+    /* Where the result's dtype is chosen: what sums and products are kept in until the last; DT_COUNT: as
+     * they come out. */
+    enum dtype wide;
+};
+struct einsum_args {
+    const char *text, *dtype;
 };
 
 /* In the order of the alphabet, capitals first. */
@@ -257,7 +263,9 @@ static void sum_own(struct einsum *s, struct term *t)
         else list[n++] = i;
     }
     t->n = kept;
-    t->v = emit_reduce(s->b, OP_sum, t->v, list, n);
+    struct attr attrs[REDUCE_ATTRS] = { A_INTS(list, n), A_NONE };
+    if (s->wide != DT_COUNT) attrs[REDUCE_DTYPE] = A_DTYPE(s->wide);
+    if (n) t->v = emit(s->b, OP_sum, &t->v, 1, attrs);
 }
 
 /* ---- two operands ---- */
@@ -324,6 +332,12 @@ static val spread_term(struct einsum *s, const struct term *t, const struct term
     return n == to->n ? v : emit_broadcast(s->b, v, to->n, dims, at);
 }
 
+/* The operand of a product in the dtype in which that takes it (autocast); its own, that is. */
+static val lowered(struct einsum *s, val v)
+{
+    return emit_cast(s->b, v, modes_dtype(s->b, OP_dot, (enum dtype)emit_type(s->b, v).dtype));
+}
+
 static void multiply(struct einsum *s, uint32_t x, uint32_t y)
 {
     uint64_t shared[2];
@@ -339,12 +353,17 @@ static void multiply(struct einsum *s, uint32_t x, uint32_t y)
                     lists[2 * k][n[k]] = i;
                     term_has(right, left->label[i], &lists[2 * k + 1][n[k]++]);
                 }
-        out.v = emit_dot(s->b, left->v, right->v, lists[0], lists[1], n[0], lists[2], lists[3], n[1]);
+        if (s->wide == DT_COUNT)
+            out.v = emit_dot(s->b, left->v, right->v, lists[0], lists[1], n[0], lists[2], lists[3], n[1]);
+        else
+            out.v = emit_dot_to(s->b, s->wide, lowered(s, left->v), lowered(s, right->v), lists[0], lists[1],
+                                n[0], lists[2], lists[3], n[1]);
     } else {
         val lhs = spread_term(s, left, &out), rhs = spread_term(s, right, &out);
         /* a product or a sum before may have given another dtype (autocast) */
         enum dtype t = promote_dtypes((enum dtype)emit_type(s->b, lhs).dtype,
                                       (enum dtype)emit_type(s->b, rhs).dtype);
+        if (s->wide != DT_COUNT) t = s->wide;
         out.v = emit2(s->b, OP_mul, emit_cast(s->b, lhs, t), emit_cast(s->b, rhs, t));
     }
     *left = out;
@@ -375,16 +394,43 @@ static void multiply_best(struct einsum *s)
     multiply(s, best[0], best[1]);
 }
 
+/* The dtype in which operand i comes in: t, the common one; where t was chosen its own, numbers without a
+ * dtype t. */
+static enum dtype einsum_dtype(struct emission *e, const struct einsum_args *a, enum dtype t, uint32_t i)
+{
+    return a->dtype && !e->in[i].weak ? operands_dtype(e->b, &e->in[i], 1) : t;
+}
+
+/* What a result of dtype t is kept in until it is complete. */
+static enum dtype einsum_wide(const struct einsum *s, enum dtype t)
+{
+    enum dtype wide = dtype_accumulator(t);
+    if (t == DT_BOOL) capture_throw("dtype: expected a dtype of numbers, found bool");
+    for (uint32_t i = 0; i < s->n; i++) {
+        enum dtype own = (enum dtype)emit_type(s->b, s->terms[i].v).dtype;
+        if (dtype_is_float(own) && !dtype_is_float(t))
+            capture_throw("dtype: expected a float dtype for operand %u, which is %s, found %s: cast the "
+                          "operand first, or the result",
+                          i, dtype_info[own].name, dtype_info[t].name);
+        wide = dtype_accumulator_of(own, wide);
+    }
+    return wide;
+}
+
 static void rule_einsum(struct emission *e)
 {
     struct builder *b = e->b;
-    struct einsum s = {
-        .b = b, .text = e->args, .n = e->n, .terms = ARENA_ZNEW(&b->arena, struct term, e->n)
-    };
-    enum dtype t = operands_dtype(b, e->in, e->n);
+    const struct einsum_args *a = e->args;
+    struct einsum s = { .b = b,
+                        .text = a->text,
+                        .n = e->n,
+                        .terms = ARENA_ZNEW(&b->arena, struct term, e->n),
+                        .wide = DT_COUNT };
+    enum dtype t = a->dtype ? text_dtype(a->dtype) : operands_dtype(b, e->in, e->n);
     uint32_t order[MAX_RANK], j;
-    if (t == DT_BOOL) t = DT_I64;
-    for (uint32_t i = 0; i < e->n; i++) s.terms[i].v = operand_as(b, &e->in[i], t);
+    if (t == DT_BOOL && !a->dtype) t = DT_I64;
+    for (uint32_t i = 0; i < e->n; i++) s.terms[i].v = operand_as(b, &e->in[i], einsum_dtype(e, a, t, i));
+    if (a->dtype) s.wide = einsum_wide(&s, t);
     read_subscripts(&s);
     for (uint32_t i = 0; i < s.n; i++) {
         settle_sizes(&s, &s.terms[i]);
@@ -400,16 +446,27 @@ static void rule_einsum(struct emission *e)
     for (uint32_t i = 0; i < s.n_out; i++)
         if (!term_has(&s.terms[0], s.out[i], &order[i]))
             hop_throw(HOP_INTERNAL, "einsum: %s was lost", label_text(&s, s.out[i]));
-    e->out[0] = emit_permute(b, s.terms[0].v, order);
+    val v = a->dtype ? emit_cast(b, s.terms[0].v, t) : s.terms[0].v;
+    e->out[0] = emit_permute(b, v, order);
 }
 
-hop_val hop_einsum_at(hop_place at, const char *subscripts, const hop_val *operands, int n)
+static hop_val einsum(hop_place at, const char *subscripts, const hop_val *operands, int n, const char *dtype)
 {
     if (!subscripts || n < 1 || !operands) {
         hop_fail_at(at, "einsum: expected subscripts and at least one operand");
         return (hop_val){ 0, 0 };
     }
-    return capture_emit1(at, "einsum", rule_einsum, subscripts, operands, (uint32_t)n);
+    struct einsum_args args = { subscripts, dtype };
+    return capture_emit1(at, "einsum", rule_einsum, &args, operands, (uint32_t)n);
+}
+hop_val hop_einsum_at(hop_place at, const char *subscripts, const hop_val *operands, int n)
+{
+    return einsum(at, subscripts, operands, n, NULL);
+}
+hop_val hop_einsum_as_at(hop_place at, const char *subscripts, const hop_val *operands, int n,
+                         const char *dtype)
+{
+    return einsum(at, subscripts, operands, n, dtype);
 }
 
 /* ---- calls that are such sums ---- */
@@ -450,5 +507,6 @@ hop_val hop_trace_at(hop_place at, hop_val x)
 
 hop_val hop_outer_at(hop_place at, hop_val x, hop_val y)
 {
-    return capture_emit1(at, "outer", rule_einsum, "i,j->ij", (hop_val[]){ x, y }, 2);
+    return capture_emit1(at, "outer", rule_einsum, &(struct einsum_args){ "i,j->ij", NULL },
+                         (hop_val[]){ x, y }, 2);
 }

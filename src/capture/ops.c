@@ -315,6 +315,7 @@ hop_val hop_random_normal_at(hop_place at, hop_val key, const char *type)
 struct reduce_args {
     enum op op;
     const char *axes;
+    const char *dtype; /* of the result; NULL: as it comes out */
 };
 
 static void rule_reduce(struct emission *e)
@@ -323,11 +324,17 @@ static void rule_reduce(struct emission *e)
     val v = operand_value(e->b, &e->in[0]);
     struct type t = emit_type(e->b, v);
     uint32_t mask = parse_axes(a->axes, t.rank, true), list[MAX_RANK], n = 0;
-    if ((a->op == OP_sum || a->op == OP_prod) && t.dtype == DT_BOOL) v = emit_cast(e->b, v, DT_I64);
+    bool sums = a->op == OP_sum || a->op == OP_prod;
+    if (sums && t.dtype == DT_BOOL && !a->dtype) v = emit_cast(e->b, v, DT_I64);
     for (uint32_t i = 0; i < t.rank; i++)
         if (mask >> i & 1) list[n++] = i;
-    struct attr dims = n == t.rank ? A_NONE : A_INTS(list, n);
-    e->out[0] = n || !t.rank ? emit(e->b, a->op, &v, 1, &dims) : v;
+    struct attr attrs[REDUCE_ATTRS] = { n == t.rank ? A_NONE : A_INTS(list, n), A_NONE };
+    if (a->dtype) {
+        enum dtype to = text_dtype(a->dtype);
+        if (to != modes_dtype(e->b, a->op, (enum dtype)t.dtype)) attrs[REDUCE_DTYPE] = A_DTYPE(to);
+    }
+    bool nothing = !n && t.rank && attrs[REDUCE_DTYPE].kind == ATTR_ABSENT;
+    e->out[0] = nothing ? v : emit(e->b, a->op, &v, 1, attrs);
 }
 #define DEFINE(name) \
     hop_val hop_##name##_at(hop_place at, hop_val x, const char *axes) \
@@ -341,6 +348,15 @@ DEFINE(reduce_max)
 DEFINE(reduce_min)
 DEFINE(any)
 DEFINE(all)
+#undef DEFINE
+#define DEFINE(name) \
+    hop_val hop_##name##_as_at(hop_place at, hop_val x, const char *axes, const char *dtype) \
+    { \
+        struct reduce_args args = { .op = OP_##name, .axes = axes, .dtype = dtype }; \
+        return capture_emit1(at, #name, rule_reduce, &args, &x, 1); \
+    }
+DEFINE(sum)
+DEFINE(prod)
 #undef DEFINE
 
 struct arg_args {
@@ -365,11 +381,17 @@ hop_val hop_argmin_at(hop_place at, hop_val x, int axis)
 
 /* ---- products ---- */
 
-/* The two operands of a product in the dtype in which it takes them. */
-static void product_operands(struct emission *e, val *out)
+/* The two operands of a product in the dtypes in which it takes them: one, or where the result's is chosen
+ * (`dtype`, NULL: it is not) each its own. Returns the result's. */
+static enum dtype product_operands(struct emission *e, const char *dtype, val *out)
 {
-    enum dtype t = modes_dtype(e->b, OP_matmul, operands_dtype(e->b, e->in, 2));
-    for (uint32_t i = 0; i < 2; i++) out[i] = operand_as(e->b, &e->in[i], t);
+    struct builder *b = e->b;
+    enum dtype t = DT_COUNT;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (dtype || !i) t = modes_dtype(b, OP_matmul, operands_dtype(b, &e->in[i], dtype ? 1 : 2));
+        out[i] = operand_as(b, &e->in[i], t);
+    }
+    return dtype ? text_dtype(dtype) : t;
 }
 
 /* Leading dims of two stacks of matrices made equal. */
@@ -396,26 +418,31 @@ static void broadcast_stacks(struct builder *b, val *in)
 static void rule_matmul(struct emission *e)
 {
     val in[2];
-    product_operands(e, in);
+    enum dtype t = product_operands(e, e->args, in);
     uint32_t x = emit_type(e->b, in[0]).rank, y = emit_type(e->b, in[1]).rank;
     if ((x > 2 && y == 1) || (x == 1 && y > 2)) {
         uint32_t cx = x - 1, cy = y == 1 ? 0 : y - 2;
-        e->out[0] = emit_dot(e->b, in[0], in[1], NULL, NULL, 0, &cx, &cy, 1);
+        e->out[0] = emit_dot_to(e->b, t, in[0], in[1], NULL, NULL, 0, &cx, &cy, 1);
         return;
     }
     if (x >= 2 && y > 2) broadcast_stacks(e->b, in);
-    e->out[0] = emit2(e->b, OP_matmul, in[0], in[1]);
+    struct attr dtype = emit_result_dtype(e->b, in, 2, t);
+    e->out[0] = emit(e->b, OP_matmul, in, 2, &dtype);
 }
 hop_val hop_matmul_at(hop_place at, hop_val x, hop_val y)
 {
     return capture_emit1(at, "matmul", rule_matmul, NULL, (hop_val[]){ x, y }, 2);
+}
+hop_val hop_matmul_as_at(hop_place at, hop_val x, hop_val y, const char *dtype)
+{
+    return capture_emit1(at, "matmul", rule_matmul, dtype, (hop_val[]){ x, y }, 2);
 }
 
 static void rule_dot(struct emission *e)
 {
     const hop_dot_spec *spec = e->args;
     val in[2];
-    product_operands(e, in);
+    enum dtype t = product_operands(e, spec->dtype, in);
     const char *texts[4] = { spec->batch_x, spec->batch_y, spec->contract_x, spec->contract_y };
     static const char *const names[4] = { "batch_x", "batch_y", "contract_x", "contract_y" };
     uint32_t lists[4][MAX_RANK], n[4];
@@ -423,7 +450,7 @@ static void rule_dot(struct emission *e)
     for (int k = 0; k < 4; k += 2)
         if (n[k] != n[k + 1])
             capture_throw("%s names %u axes, %s names %u", names[k], n[k], names[k + 1], n[k + 1]);
-    e->out[0] = emit_dot(e->b, in[0], in[1], lists[0], lists[1], n[0], lists[2], lists[3], n[2]);
+    e->out[0] = emit_dot_to(e->b, t, in[0], in[1], lists[0], lists[1], n[0], lists[2], lists[3], n[2]);
 }
 hop_val hop_dot_at(hop_place at, hop_val x, hop_val y, const hop_dot_spec *spec)
 {
@@ -495,9 +522,9 @@ int hop_barrier_at(hop_place at, hop_val *out, const hop_val *in, int n)
 
 static void rule_tag(struct emission *e)
 {
-    struct attr gradient = A_WORD(*(const enum tag *)e->args);
+    struct attr attrs[TAG_ATTRS] = { [TAG_GRADIENT] = A_WORD(*(const enum tag *)e->args) };
     val in = operand_value(e->b, &e->in[0]);
-    e->out[0] = emit(e->b, OP_tag, &in, 1, &gradient);
+    e->out[0] = emit(e->b, OP_tag, &in, 1, attrs);
 }
 hop_val hop_keep_at(hop_place at, hop_val x)
 {
@@ -506,6 +533,19 @@ hop_val hop_keep_at(hop_place at, hop_val x)
 hop_val hop_recompute_at(hop_place at, hop_val x)
 {
     return capture_emit1(at, "recompute", rule_tag, &(enum tag){ TAG_RECOMPUTE }, &x, 1);
+}
+
+static void rule_name(struct emission *e)
+{
+    const char *name = e->args;
+    if (!name) capture_throw("expected a name, found NULL");
+    struct attr attrs[TAG_ATTRS] = { [TAG_NAME] = A_STRING(module_string(e->b->m, name, strlen(name))) };
+    val in = operand_value(e->b, &e->in[0]);
+    e->out[0] = emit(e->b, OP_tag, &in, 1, attrs);
+}
+hop_val hop_checkpoint_name_at(hop_place at, hop_val x, const char *name)
+{
+    return capture_emit1(at, "checkpoint_name", rule_name, name, &x, 1);
 }
 
 /* ---- about values ---- */

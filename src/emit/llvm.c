@@ -26,7 +26,7 @@ static struct {
     LLVMTargetRef target;
     char *triple, *cpu, *features;
     uint32_t vector_bytes;
-    bool has_fma, has_f16;
+    bool has_fma, has_f16, has_pairs;
     struct machine *free;
 } host = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -62,6 +62,7 @@ static void host_start(void)
                 has_feature("+avx512dq");
     host.vector_bytes = x86 && wide ? 64 : x86 && has_feature("+avx") ? 32 : 16;
     host.has_fma = x86 ? has_feature("+fma") : true;
+    host.has_pairs = x86 && (wide || (host.vector_bytes == 32 && has_feature("+avx2")));
     host.has_f16 = x86 ? has_feature("+f16c")
                        : !strncmp(host.triple, "aarch64", 7) || !strncmp(host.triple, "arm64", 5);
 }
@@ -248,6 +249,7 @@ static void emitter_begin(struct emitter *e, const struct machine *m)
     char *layout = LLVMCopyStringRepOfTargetData(m->layout);
     e->vector_bytes = host.vector_bytes;
     e->has_fma = host.has_fma;
+    e->has_pairs = host.has_pairs;
     e->has_f16 = host.has_f16 && !e->options->plain_f16;
     e->context = LLVMContextCreate();
     e->module = LLVMModuleCreateWithNameInContext("hop", e->context);

@@ -206,6 +206,7 @@ struct emitter {
     struct plan plan;
     uint32_t vector_bytes;
     bool has_fma, has_f16; /* f16: conversions are instructions */
+    bool has_pairs;        /* op_pairs is an instruction */
     LLVMContextRef context;
     LLVMModuleRef module;
     LLVMBuilderRef builder;
@@ -216,6 +217,7 @@ struct emitter {
     uint32_t bodies;          /* outlined functions made so far */
     const char *name;         /* of the entry function, or of the procedure */
     LLVMValueRef *procedures; /* of the program: those emitted so far */
+    LLVMValueRef give;        /* hands arrays to procedures; NULL: not emitted yet */
     const struct lp *program; /* p, or the program whose procedure p is */
     void *memory;             /* chunks of emit_alloc, newest first */
     char *next;
@@ -338,6 +340,10 @@ struct operands {
     LLVMValueRef a, b, c;
 };
 LLVMValueRef op_emit(struct emitter *e, enum lp_op op, const struct operands *o);
+/* Two vectors of products of bytes, each a vector of this many 32-bit integers: the sums of neighbours, which
+ * is what the processor's dot products give; NULL: they are no such products, or there is no such
+ * instruction. Summed over all lanes it is the sum of both. */
+LLVMValueRef op_pairs(struct emitter *e, uint32_t lanes, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a,
                        LLVMValueRef b);
 LLVMValueRef op_cast(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes, LLVMValueRef a);

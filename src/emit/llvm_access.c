@@ -933,6 +933,18 @@ static void accumulate_lanes(struct emitter *e, const struct lp_stmt *s, uint32_
         x = lanes_from(e, x, 0, lanes);
         mask = widened_mask(e, mask, have, lanes);
     }
+    if (s->mode == FOLD_SUM && size_of(t) == 4 && !is_float(t) && !mask && part % 2 && have == lanes) {
+        /* Together with the part before, whose addition is left to be removed. */
+        LLVMValueRef *before = &state->part[(part - 1) % state->n], old = *before;
+        LLVMValueRef other = value_part(e, s->value, part - 1);
+        bool added = LLVMIsAInstruction(old) && LLVMGetInstructionOpcode(old) == LLVMAdd &&
+                     LLVMGetOperand(old, 1) == other;
+        LLVMValueRef pairs = added ? op_pairs(e, lanes, other, x) : NULL;
+        if (pairs) {
+            *before = LLVMBuildAdd(e->builder, LLVMGetOperand(old, 0), pairs, "");
+            return;
+        }
+    }
     LLVMValueRef next = op_fold(e, (enum lp_fold)s->mode, t, lanes, *acc, x);
     *acc = mask ? LLVMBuildSelect(e->builder, mask, next, *acc, "") : next;
 }

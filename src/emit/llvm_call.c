@@ -219,6 +219,84 @@ static void emit_SETDIM(struct emitter *e, const struct lp_call *c)
                    field(e, symbols_pointer(e), c->target * sizeof(int64_t)));
 }
 
+/* Each argument of a call written by instructions of its own would be most of the code of a program that
+ * calls one body often. From so many on, they are a list of constants that one function goes through. */
+enum { LIST_ARGUMENTS = 8 };
+
+/* give(from, to, list, n): to[list[3 * k]] = from[list[3 * k + 1]] + list[3 * k + 2] bytes for all n > 0. */
+static LLVMValueRef give_function(struct emitter *e)
+{
+    if (e->give) return e->give;
+    LLVMTypeRef params[4] = { e->ptr, e->ptr, e->ptr, e->i64 };
+    LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
+    LLVMValueRef fn = LLVMAddFunction(e->module, "give", LLVMFunctionType(e->i32, params, 4, false));
+    LLVMSetLinkage(fn, LLVMInternalLinkage);
+    func_attributes(e, fn);
+    LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(e->context, fn, "");
+    LLVMBasicBlockRef loop = LLVMAppendBasicBlockInContext(e->context, fn, "");
+    LLVMBasicBlockRef end = LLVMAppendBasicBlockInContext(e->context, fn, "");
+    LLVMPositionBuilderAtEnd(e->builder, entry);
+    LLVMBuildBr(e->builder, loop);
+    LLVMPositionBuilderAtEnd(e->builder, loop);
+    LLVMValueRef k = LLVMBuildPhi(e->builder, e->i64, ""), entries[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        LLVMValueRef place = LLVMBuildMul(e->builder, k, const_index(e, 3), "");
+        place = LLVMBuildAdd(e->builder, place, const_index(e, i), "");
+        place = LLVMBuildGEP2(e->builder, e->i64, LLVMGetParam(fn, 2), &place, 1, "");
+        entries[i] = LLVMBuildLoad2(e->builder, e->i64, place, "");
+    }
+    LLVMValueRef to = LLVMBuildGEP2(e->builder, e->ptr, LLVMGetParam(fn, 1), &entries[0], 1, "");
+    LLVMValueRef from = LLVMBuildGEP2(e->builder, e->ptr, LLVMGetParam(fn, 0), &entries[1], 1, "");
+    LLVMValueRef array = LLVMBuildLoad2(e->builder, e->ptr, from, "");
+    LLVMBuildStore(e->builder, LLVMBuildGEP2(e->builder, e->i8, array, &entries[2], 1, ""), to);
+    LLVMValueRef next = LLVMBuildAdd(e->builder, k, const_index(e, 1), "");
+    LLVMValueRef more = LLVMBuildICmp(e->builder, LLVMIntSLT, next, LLVMGetParam(fn, 3), "");
+    LLVMBuildCondBr(e->builder, more, loop, end);
+    LLVMAddIncoming(k, (LLVMValueRef[]){ const_index(e, 0), next }, (LLVMBasicBlockRef[]){ entry, loop }, 2);
+    LLVMPositionBuilderAtEnd(e->builder, end);
+    LLVMBuildRet(e->builder, int32(e, 0));
+    LLVMPositionBuilderAtEnd(e->builder, at);
+    e->give = fn;
+    return fn;
+}
+
+/* An array of the table at a place that is known. */
+static bool is_listed(const struct emitter *e, const struct lp_operand *o, int64_t *at)
+{
+    *at = 0;
+    if (e->p->buffers.data[o->buffer].kind == BUF_LOCAL) return false;
+    return o->index == LPV_NONE || const_int(e, o->index, at);
+}
+
+/* Which arguments were given as a list. */
+static const bool *give_list(struct emitter *e, const struct lp_call *c, LLVMValueRef table)
+{
+    bool *given = EMIT_NEW(e, bool, c->n_operands);
+    LLVMValueRef *list = EMIT_NEW(e, LLVMValueRef, 3 * c->n_operands);
+    uint32_t n = 0;
+    int64_t at;
+    for (uint32_t k = 0; k < c->n_operands; k++) {
+        given[k] = is_listed(e, &c->operands[k], &at);
+        if (!given[k]) continue;
+        uint32_t size = size_of((enum dtype)e->p->buffers.data[c->operands[k].buffer].dtype);
+        list[n++] = const_index(e, k);
+        list[n++] = const_index(e, c->operands[k].buffer);
+        list[n++] = const_index(e, at * size);
+    }
+    if (n < 3 * LIST_ARGUMENTS) {
+        memset(given, 0, c->n_operands * sizeof *given);
+        return given;
+    }
+    LLVMValueRef fn = give_function(e);
+    LLVMValueRef constants = LLVMAddGlobal(e->module, LLVMArrayType(e->i64, n), "arguments");
+    LLVMSetInitializer(constants, LLVMConstArray(e->i64, list, n));
+    LLVMSetGlobalConstant(constants, true);
+    LLVMSetLinkage(constants, LLVMPrivateLinkage);
+    LLVMValueRef args[4] = { buffers_table(e), table, constants, const_index(e, n / 3) };
+    LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, args, 4, "");
+    return given;
+}
+
 /* A procedure finds its arrays in its part of the table of buffers; what is given to it is written there. */
 static void emit_PROCEDURE(struct emitter *e, const struct lp_call *c)
 {
@@ -227,10 +305,13 @@ static void emit_PROCEDURE(struct emitter *e, const struct lp_call *c)
     LLVMValueRef at = const_index(e, first * (int64_t)sizeof(void *));
     LLVMValueRef table = LLVMBuildGEP2(e->builder, e->i8, buffers_table(e), &at, 1, "");
     LLVMValueRef fn = e->procedures[c->target];
-    for (uint32_t k = 0; k < c->n_operands; k++)
+    const bool *given = give_list(e, c, table);
+    for (uint32_t k = 0; k < c->n_operands; k++) {
+        if (given[k]) continue;
         LLVMBuildStore(e->builder,
                        buffer_address(e, c->operands[k].buffer, index_or_zero(e, c->operands[k].index)),
                        field(e, table, k * sizeof(void *)));
+    }
     LLVMValueRef args[3] = { e->f->rt, table, symbols_pointer(e) };
     leave_on(e, LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, args, 3, ""));
 }

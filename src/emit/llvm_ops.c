@@ -451,6 +451,79 @@ static LLVMValueRef far_or_near(struct emitter *e, const struct lp_instr *i, uin
     return phi;
 }
 
+/* ---- products of bytes ---- */
+
+/* An integer that was made longer from i8 or u8; NULL: not so. */
+static LLVMValueRef from_byte(struct emitter *e, LLVMValueRef v, bool *is_zero_extended)
+{
+    if (!LLVMIsAInstruction(v)) return NULL;
+    LLVMOpcode op = LLVMGetInstructionOpcode(v);
+    if (op != LLVMSExt && op != LLVMZExt) return NULL;
+    LLVMTypeRef from = LLVMTypeOf(LLVMGetOperand(v, 0));
+    if (LLVMGetTypeKind(from) == LLVMVectorTypeKind) from = LLVMGetElementType(from);
+    *is_zero_extended = op == LLVMZExt;
+    return from == LLVMInt8TypeInContext(e->context) ? LLVMGetOperand(v, 0) : NULL;
+}
+
+/* A vector of such integers, or one of them in every lane, in 16 bits. */
+static LLVMValueRef byte_factor(struct emitter *e, LLVMValueRef v, LLVMTypeRef to, bool *is_zero_extended)
+{
+    LLVMValueRef x = from_byte(e, v, is_zero_extended);
+    if (x && *is_zero_extended) return LLVMBuildZExt(e->builder, x, to, "");
+    if (x) return LLVMBuildSExt(e->builder, x, to, "");
+    if (!LLVMIsAShuffleVectorInst(v) || !LLVMIsAInsertElementInst(LLVMGetOperand(v, 0))) return NULL;
+    LLVMValueRef scalar = LLVMGetOperand(LLVMGetOperand(v, 0), 1);
+    return from_byte(e, scalar, is_zero_extended) ? LLVMBuildTrunc(e->builder, v, to, "") : NULL;
+}
+
+/* Vectors of 32-bit integers are slow to multiply. A product of two bytes fits into 16 bits: without a sign
+ * if neither factor has one, else with it (-128·255 and -128·-128 do). */
+static LLVMValueRef whole_product(struct emitter *e, const struct operands *o)
+{
+    bool unsigned_a, unsigned_b;
+    if (o->lanes && size_of(o->t) >= 4) {
+        LLVMTypeRef half = LLVMVectorType(LLVMInt16TypeInContext(e->context), o->lanes);
+        LLVMValueRef a = byte_factor(e, o->a, half, &unsigned_a);
+        LLVMValueRef b = a ? byte_factor(e, o->b, half, &unsigned_b) : NULL;
+        if (b) {
+            LLVMValueRef r = LLVMBuildMul(e->builder, a, b, "");
+            LLVMTypeRef whole = LLVMTypeOf(o->a);
+            return unsigned_a && unsigned_b ? LLVMBuildZExt(e->builder, r, whole, "")
+                                            : LLVMBuildSExt(e->builder, r, whole, "");
+        }
+    }
+    return LLVMBuildMul(e->builder, o->a, o->b, "");
+}
+
+/* The factors of what whole_product made of two vectors of bytes. */
+static bool byte_factors(struct emitter *e, LLVMValueRef x, LLVMValueRef factors[2])
+{
+    bool without_sign[2];
+    if (!LLVMIsAInstruction(x)) return false;
+    LLVMOpcode op = LLVMGetInstructionOpcode(x);
+    LLVMValueRef product = op == LLVMSExt || op == LLVMZExt ? LLVMGetOperand(x, 0) : NULL;
+    if (!product || !LLVMIsAInstruction(product) || LLVMGetInstructionOpcode(product) != LLVMMul)
+        return false;
+    for (uint32_t i = 0; i < 2; i++) {
+        factors[i] = LLVMGetOperand(product, i);
+        if (!from_byte(e, factors[i], &without_sign[i])) return false;
+    }
+    return (op == LLVMZExt) == (without_sign[0] && without_sign[1]); /* else it may have wrapped around */
+}
+
+LLVMValueRef op_pairs(struct emitter *e, uint32_t lanes, LLVMValueRef x, LLVMValueRef y)
+{
+    LLVMValueRef of_x[2], of_y[2], joined[2], order[MAX_PARTS * 2];
+    if (!e->has_pairs || (lanes != 8 && lanes != 16) || (lanes == 16 && e->vector_bytes < 64)) return NULL;
+    if (2 * lanes > HOP_COUNT(order) || !byte_factors(e, x, of_x) || !byte_factors(e, y, of_y)) return NULL;
+    for (uint32_t i = 0; i < 2 * lanes; i++) order[i] = LLVMConstInt(e->i32, i, false);
+    for (uint32_t i = 0; i < 2; i++)
+        joined[i] = LLVMBuildShuffleVector(e->builder, of_x[i], of_y[i], LLVMConstVector(order, 2 * lanes),
+                                           "");
+    const char *name = lanes == 8 ? "llvm.x86.avx2.pmadd.wd" : "llvm.x86.avx512.pmaddw.d.512";
+    return call_intrinsic(e, name, NULL, 0, joined, 2);
+}
+
 /* ---- the operations of lp.def ---- */
 
 #define BUILD1(name) LLVMBuild##name(e->builder, o->a, "")
@@ -535,7 +608,7 @@ OPERATION(CAST, op_cast(e, (enum dtype)o->i->dtype, o->t, o->lanes, o->a))
 OPERATION(BITCAST, LLVMBuildBitCast(e->builder, o->a, type_value(e, (enum dtype)o->i->dtype, o->lanes), ""))
 OPERATION(ADD, is_float(o->t) ? BUILD2(FAdd) : o->t == DT_BOOL ? BUILD2(Or) : BUILD2(Add))
 OPERATION(SUB, is_float(o->t) ? BUILD2(FSub) : BUILD2(Sub))
-OPERATION(MUL, is_float(o->t) ? BUILD2(FMul) : BUILD2(Mul))
+OPERATION(MUL, is_float(o->t) ? BUILD2(FMul) : whole_product(e, o))
 OPERATION(DIV, quotient(e, LP_DIV, o))
 OPERATION(REM, quotient(e, LP_REM, o))
 OPERATION(MIN, extreme(e, LP_MIN, o))

@@ -60,17 +60,19 @@ void call_vjp_forward(struct vjp_forward *v, uint32_t body, bool recompute, cons
     struct node_in in = copier_node_in(v->copy, v->n);
     const struct region_in *r = &in.regions[0];
     struct call_saved *saved = ARENA_NEW(&b->arena, struct call_saved, 1);
-    const struct vjp_halves *h = vjp_split(b->m, body, v->active, v->result_wanted, 0, recompute);
+    const struct vjp_halves *h = vjp_split(b->m, body, v->split_active, v->split_wanted, 0, recompute);
     *saved = (struct call_saved){ h, ARENA_NEW(&b->arena, val, h->n_residuals), r->dims,
                                   node_region(v->f, v->n, 0)->n_dims, recompute || h->guarded };
     struct region_in forward = { h->forward, r->operands, r->n_operands, saved->dims };
     val first = call(b, v->n->op, attrs ? attrs : in.attrs, forward, saved->n_dims, HOP_NONE);
     val extra = first + v->n->n_results;
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
-    for (uint32_t k = v->n->n_results; k < module_fn(b->m, h->forward)->n_results; k++)
+    bool asked = false; /* or nothing that forward gives is read */
+    for (uint32_t k = 0; k < r->n_operands; k++) asked |= v->active[k];
+    for (uint32_t k = v->n->n_results; asked && k < module_fn(b->m, h->forward)->n_results; k++)
         saved_add(b->m, (struct saved_value){ node_row(v->n), v->n->place, 0, builder_type(b, first + k),
                                               HOP_NONE, false, "dearer to compute again, or tagged" });
-    saved_add_inside(b->m, node_row(v->n), v->n->place, h->saved);
+    if (asked) saved_add_inside(b->m, node_row(v->n), v->n->place, h->saved);
     for (uint32_t i = 0; i < h->n_residuals; i++) {
         uint32_t param = h->source_param[i], result = h->source_result[i];
         if (param != HOP_NONE) saved->residuals[i] = r->operands[param];

@@ -91,6 +91,11 @@ void call_vjp(struct vjp *v, const struct attr *attrs); /* attrs: of the node ov
 void call_jvp(struct jvp *j, const struct attr *attrs);
 void call_batch(struct batch *v);
 
+/* Policies of checkpointed calls (policy.c): a string of words. */
+void infer_policy(struct infer *in, const struct attr *policy);
+/* The body, its values tagged as the policy says; *recompute: all others are run again. */
+uint32_t policy_body(struct module *m, uint32_t fn, const struct attr *policy, bool *recompute);
+
 /* Regions that are computed once (region_once.c): parts of the rules of region. */
 void once_infer(const struct infer *in);
 enum once region_once(const struct module *m, const struct fn *f, const struct node *n);

@@ -2,10 +2,22 @@
  * that only the body knows become symbols that the call binds. */
 #include "hops/hops.h"
 
+static void invoke_infer(struct infer *in)
+{
+    const struct attr *policy = &in->attrs[INVOKE_POLICY];
+    if (policy->kind != ATTR_ABSENT && in->attrs[INVOKE_RECOMPUTE].kind != ATTR_ABSENT)
+        infer_error(in, "both 'recompute' and 'policy' are given: recompute is policy = \"nothing\"");
+    if (policy->kind != ATTR_ABSENT) infer_policy(in, policy);
+    call_infer(in);
+}
+
 static void invoke_vjp_forward(struct vjp_forward *v)
 {
     bool recompute = node_attr(v->f, v->n, INVOKE_RECOMPUTE)->kind != ATTR_ABSENT;
-    call_vjp_forward(v, node_region(v->f, v->n, 0)->fn, recompute, NULL);
+    const struct attr *policy = node_attr(v->f, v->n, INVOKE_POLICY);
+    uint32_t body = node_region(v->f, v->n, 0)->fn;
+    if (policy->kind != ATTR_ABSENT) body = policy_body(v->copy->b->m, body, policy, &recompute);
+    call_vjp_forward(v, body, recompute, NULL);
 }
 
 static void invoke_vjp(struct vjp *v) { call_vjp(v, NULL); }
@@ -26,8 +38,10 @@ static const struct op_sample invoke_samples[] = {
       NULL },
 };
 
-static const struct attr_spec invoke_attrs[] = { [INVOKE_RECOMPUTE] = { "recompute", ATTR_FLAG, false,
-                                                                        NULL } };
+static const struct attr_spec invoke_attrs[INVOKE_ATTRS] = {
+    [INVOKE_RECOMPUTE] = { "recompute", ATTR_FLAG, false, NULL },
+    [INVOKE_POLICY] = { "policy", ATTR_STRING, false, NULL },
+};
 
 const struct op_row row_invoke_subgraph = {
     .name = "invoke_subgraph",
@@ -39,7 +53,7 @@ const struct op_row row_invoke_subgraph = {
              .regions = { { .word = "", .feeds = 0, .results = { "yield" } } } },
     .flags = OPF_HIGHER,
     .autocast = AUTOCAST_KEEP,
-    .infer = call_infer,
+    .infer = invoke_infer,
     .eval = call_eval,
     .vjp = invoke_vjp,
     .vjp_forward = invoke_vjp_forward,

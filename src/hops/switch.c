@@ -737,7 +737,7 @@ static void batch_select(struct batch *v, const struct node_in *in)
     struct builder *b = v->b;
     uint32_t n = in->n_regions, n_results = v->n->n_results;
     bool *force = ARENA_NEW(&b->arena, bool, n_results), *found = ARENA_NEW(&b->arena, bool, n_results);
-    struct attr call[] = { [INVOKE_RECOMPUTE] = in->attrs[SWITCH_RECOMPUTE] };
+    struct attr call[INVOKE_ATTRS] = { [INVOKE_RECOMPUTE] = in->attrs[SWITCH_RECOMPUTE] };
     for (uint32_t k = 0; k < n_results; k++) {
         force[k] = true;
         if (!same_everywhere(b->m, in, k))

@@ -43,6 +43,12 @@ static inline bool dtype_is_integer(enum dtype t)
 static inline bool dtype_is_narrow(enum dtype t) { return t == DT_F16 || t == DT_BF16; }
 /* What sums and products of many elements are kept in until they are complete. */
 static inline enum dtype dtype_accumulator(enum dtype t) { return dtype_is_narrow(t) ? DT_F32 : t; }
+/* The same where operands have another dtype than the result: integers are kept in the result's dtype, in
+ * which all that wraps around agrees, floats in the widest of all. */
+static inline enum dtype dtype_accumulator_of(enum dtype operand, enum dtype result)
+{
+    return operand == DT_F64 && dtype_is_float(result) ? DT_F64 : dtype_accumulator(result);
+}
 bool dtype_from_name(const char *name, size_t length, enum dtype *out);
 
 /* ---- dims ---- */

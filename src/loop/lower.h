@@ -70,6 +70,8 @@ struct op_lower {
     /* BLOCK: are operands with USE_ONCE read one element after the other, not by vector code? NULL: no. */
     bool (*one_by_one)(struct module *m, const struct fn *f, const struct node *n);
 };
+/* What a fold is kept in until it is complete. */
+enum dtype node_accumulator(const struct module *m, const struct fn *f, const struct node *n);
 /* A product of two arrays; the dims of one array in another order; one array repeated over new dims. */
 static inline bool node_is_product(const struct node *n)
 {

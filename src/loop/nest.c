@@ -615,7 +615,7 @@ static lpv fold_pair(struct lp *p, enum lp_fold fold, lpv a, lpv b)
 /* What an item that folds accumulates in, and an element of it; the result is rounded when it is complete. */
 static enum dtype item_dtype(struct lower *L, const struct item *item)
 {
-    return dtype_accumulator((enum dtype)type_of(L, item->v).dtype);
+    return node_accumulator(L->S->m, L->f, fn_node(L->f, item->node));
 }
 static enum lp_fold item_fold(struct lower *L, const struct item *item)
 {

@@ -392,7 +392,7 @@ static const struct fn *wrapper(struct shared *S, const struct fn *g)
     dim *dims = ARENA_NEW(&b.arena, dim, g->n_outer_symbols);
     for (uint32_t i = 0; i < g->n_outer_symbols; i++) dims[i] = dim_symbol(S->m, i);
     struct region_in region = { g->id, params, g->n_params, dims };
-    struct attr attrs[1] = { A_NONE };
+    struct attr attrs[INVOKE_ATTRS] = { A_NONE };
     b.place = g->place;
     val first = builder_node(&b, &(struct node_in){ .op = OP_invoke_subgraph,
                                                     .groups = (const uint32_t[1]){ 0 },

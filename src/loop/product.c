@@ -8,6 +8,14 @@ enum {
     UNKNOWN_SIZE = 1000 /* what a dim that is not static counts as */
 };
 
+enum dtype node_accumulator(const struct module *m, const struct fn *f, const struct node *n)
+{
+    enum dtype t = (enum dtype)type_get(m, value_type(f, n->results)).dtype;
+    for (uint32_t i = 0; i < n->n_operands; i++)
+        t = dtype_accumulator_of((enum dtype)type_get(m, value_type(f, node_operands(f, n)[i])).dtype, t);
+    return t;
+}
+
 static bool product_of(struct lower *L, const struct node *n, struct dot_dims *d)
 {
     const struct op_lower *row = node_row(n)->lower;
@@ -33,8 +41,10 @@ bool product_is_gemm(struct lower *L, const struct node *n)
     if (L->S->p->regime.strict || !choice_on(L->S->passes, CHOICE_blas) || !product_of(L, n, &d))
         return false;
     const val *o = node_operands(L->f, n);
-    enum dtype t = (enum dtype)type_get(L->S->m, value_type(L->f, o[0])).dtype;
+    enum dtype t = (enum dtype)type_get(L->S->m, value_type(L->f, n->results)).dtype;
     if (t != DT_F32 && t != DT_F64) return false;
+    for (uint32_t i = 0; i < 2; i++)
+        if (type_get(L->S->m, value_type(L->f, o[i])).dtype != t) return false;
     double m = size_of(L, o[0], d.lhs_free, d.n_lhs_free);
     double c = size_of(L, o[1], d.rhs_free, d.n_rhs_free);
     double k = size_of(L, o[0], d.contract_lhs, d.n_contract);

@@ -184,6 +184,20 @@ static void consider(struct lower *L, const struct node *n)
     }
 }
 
+/* A parameter whose memory keeps its content while the function runs: a run of it can be read there,
+ * whenever.
+ */
+static bool is_lasting_param(struct lower *L, val v)
+{
+    const struct slot *slot = &L->slots[v];
+    if (maker(L, v) || slot->kind != SLOT_ARRAY) return false;
+    const struct lp_buffer *b = &L->S->p->buffers.data[slot->array.buffer];
+    if ((b->kind != BUF_ARG && b->kind != BUF_PARAM) || b->updated) return false;
+    for (uint32_t r = 0; r < L->f->n_results; r++)
+        if (L->sinks[r].overwrites == v) return false;
+    return true;
+}
+
 void within_analyse(struct lower *L)
 {
     const struct fn *f = L->f;
@@ -204,9 +218,9 @@ void within_analyse(struct lower *L)
         if (!is_run(L, n->results, &at)) continue;
         val o = node_operands(f, n)[0];
         const struct node *made = maker(L, o);
-        if (!made || L->info[o].part) continue;
-        bool both_stored = L->info[o].root && (info->root || info->wanted);
-        if (!nest_is_block(L, made) && !both_stored) continue;
+        if ((!made && !is_lasting_param(L, o)) || L->info[o].part) continue;
+        bool both_stored = (!made || L->info[o].root) && (info->root || info->wanted);
+        if (!(made && nest_is_block(L, made)) && !both_stored) continue;
         info->run = true;
         info->root = false;
     }
@@ -301,8 +315,9 @@ void within_run(struct lower *L, const struct node *n)
     is_run_of(L, n, &at);
     struct array a = lower_array(L, node_operands(L->f, n)[0]);
     a.at = lp_bin(p, LP_ADD, a.at, lower_dim(L, at));
+    const struct node *made = maker(L, node_operands(L->f, n)[0]);
     vec_push(&p->arena, &p->within_notes,
              arena_printf(&p->arena, "%s: read where %s lies", node_row(n)->name,
-                          node_row(maker(L, node_operands(L->f, n)[0]))->name));
+                          made ? node_row(made)->name : "an argument"));
     L->slots[n->results] = (struct slot){ .kind = SLOT_ARRAY, .array = a };
 }

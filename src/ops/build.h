@@ -22,8 +22,10 @@ enum { REVERSE_DIMS };
 /* operands x, one i64[] start per dim; starts are clamped so that the window fits */
 enum { DYNAMIC_SLICE_SIZES };
 /* dynamic_update: operands x, update, starts…, clamped likewise */
-enum { REDUCE_DIMS }; /* sum reduce_max reduce_min any all; absent: all dims */
-enum { ARGMAX_DIM };  /* argmax argmin: i64, first of equals, the first NaN before all */
+/* sum prod reduce_max reduce_min any all; dims absent: all. dtype: of sum and prod alone, absent: that of the
+ * operand */
+enum { REDUCE_DIMS, REDUCE_DTYPE, REDUCE_ATTRS };
+enum { ARGMAX_DIM }; /* argmax argmin: i64, first of equals, the first NaN before all */
 /* mean var std: dims as above; var, std: divided by the count less correction (absent: 0) */
 enum { MEAN_DIMS, VAR_CORRECTION };
 enum { SOFTMAX_DIMS }; /* softmax log_softmax: dims, together; logsumexp: as a reduction */
@@ -55,13 +57,14 @@ enum { SCATTER_DIMS, SCATTER_MODE };
 enum { NONZERO_SIZE, NONZERO_FILL };
 enum { SEARCH_RIGHT }; /* operands sorted [L…, n], values [L…, S…] */
 /* cumsum cumprod cummax cummin recurrence logcumsumexp; dim absent: 0; reverse: from the last to the first */
-enum { CUMULATIVE_DIM, CUMULATIVE_REVERSE };
+enum { CUMULATIVE_DIM, CUMULATIVE_REVERSE, CUMULATIVE_ATTRS };
 /* recurrence: s_k = a_{k-1}·s_{k-1} + b_k, the last step's factor is not used */
 enum { RECURRENCE_LATE = CUMULATIVE_REVERSE + 1 };
 enum { SORT_DIM, SORT_DESCENDING }; /* sort: values and i64 positions; argsort: positions; dim absent: 0 */
 enum { TOP_K_K, TOP_K_DIM };        /* values and i64 positions of the k largest along a dim, absent: 0 */
 /* result: batch dims, free dims of lhs, free dims of rhs */
-enum { DOT_BATCH_LHS, DOT_BATCH_RHS, DOT_CONTRACT_LHS, DOT_CONTRACT_RHS };
+enum { DOT_BATCH_LHS, DOT_BATCH_RHS, DOT_CONTRACT_LHS, DOT_CONTRACT_RHS, DOT_DTYPE, DOT_ATTRS };
+enum { MATMUL_DTYPE };
 enum { CAST_DTYPE };
 /* operand key u32[2]; bits: u32, no dtype attribute; others: dtype absent: f32 */
 enum { RANDOM_DIMS, RANDOM_DTYPE };
@@ -75,7 +78,7 @@ enum { CHECK_MESSAGE };      /* operands pred (bool, any shape: all must hold), 
 enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };
 enum { CALLBACK_NAME, CALLBACK_LANES, CALLBACK_MASKED }; /* as for print */
 enum { STOP_RESULT };                                    /* the one word: unread */
-enum { TAG_GRADIENT };                                   /* an enum tag */
+enum { TAG_GRADIENT, TAG_NAME, TAG_ATTRS };              /* an enum tag; what policies call the value */
 enum { DIM_VALUE_DIM };
 /* operand n: i64[]; result i64[?k] = 0, 1, … n-1, which makes k = n; n < lo (default 0) or n > hi fails as
  * a check */
@@ -108,7 +111,9 @@ enum {
 /* Where the jvp of a custom with a backward alone comes from; none: it must not be differentiated. */
 enum { TANGENT_TRANSPOSE, TANGENT_BODY, TANGENT_NONE };
 enum { REGION_KIND, REGION_NAMED, REGION_ATTRS }; /* the last: all that its user gives it (ir/named.h) */
-enum { INVOKE_RECOMPUTE }; /* the gradient keeps the operands only and runs the function again */
+/* recompute: the gradient keeps the operands only and runs the function again; policy: and what it keeps
+ * besides (hops/policy.c) */
+enum { INVOKE_RECOMPUTE, INVOKE_POLICY, INVOKE_ATTRS };
 enum { SWITCH_RECOMPUTE, SWITCH_ATTRS }; /* the same for the branch taken */
 
 static inline val emit(struct builder *b, enum op op, const val *operands, uint32_t n,
@@ -176,8 +181,8 @@ static inline val emit_broadcast_front(struct builder *b, val v, dim d)
 }
 static inline val emit_reduce(struct builder *b, enum op op, val v, const uint32_t *dims, uint32_t n)
 {
-    struct attr a = A_INTS(dims, n);
-    return n ? emit(b, op, &v, 1, &a) : v;
+    struct attr a[REDUCE_ATTRS] = { A_INTS(dims, n), A_NONE };
+    return n ? emit(b, op, &v, 1, a) : v;
 }
 static inline val emit_reshape(struct builder *b, val v, uint32_t rank, const dim *dims)
 {
@@ -208,11 +213,28 @@ static inline val emit_slice(struct builder *b, val v, const dim *start, const d
     struct attr a[3] = { A_DIMS(start, rank), A_DIMS(limit, rank), A_NONE };
     return emit(b, OP_slice, &v, 1, a);
 }
+/* What says that a result has this dtype: nothing where the operands have it. */
+static inline struct attr emit_result_dtype(const struct builder *b, const val *operands, uint32_t n,
+                                            enum dtype t)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (emit_type(b, operands[i]).dtype != t) return A_DTYPE(t);
+    return A_NONE;
+}
+/* The product added up and given in a dtype; see numbers.md. */
+static inline val emit_dot_to(struct builder *b, enum dtype t, val x, val y, const uint32_t *bx,
+                              const uint32_t *by, uint32_t nb, const uint32_t *cx, const uint32_t *cy,
+                              uint32_t nc)
+{
+    val operands[2] = { x, y };
+    struct attr a[DOT_ATTRS] = { A_INTS(bx, nb), A_INTS(by, nb), A_INTS(cx, nc), A_INTS(cy, nc),
+                                 emit_result_dtype(b, operands, 2, t) };
+    return emit(b, OP_dot, operands, 2, a);
+}
 static inline val emit_dot(struct builder *b, val x, val y, const uint32_t *bx, const uint32_t *by,
                            uint32_t nb, const uint32_t *cx, const uint32_t *cy, uint32_t nc)
 {
-    struct attr a[4] = { A_INTS(bx, nb), A_INTS(by, nb), A_INTS(cx, nc), A_INTS(cy, nc) };
-    return emit(b, OP_dot, (val[]){ x, y }, 2, a);
+    return emit_dot_to(b, (enum dtype)emit_type(b, x).dtype, x, y, bx, by, nb, cx, cy, nc);
 }
 /* How many trips a counted loop makes whose bounds are numbers or sizes (or sums of them), as a dim; false:
  * they are not. Then it can be a scan over its indices, whose rows have a known number (fori_loop.c). */

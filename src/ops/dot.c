@@ -1,11 +1,13 @@
 /* Rows of the products: dot (any batch and contracted dims) and matmul (the usual shapes, the same thing
  * under shorter rules). Every result element is one accumulator that starts at 0 and adds a·b with the
- * contracted index ascending. */
+ * contracted index ascending. With the attribute `dtype` operands are brought to the accumulator's dtype, and
+ * what comes out to this one; they may differ from it and from each other. */
 #include "ops/dot.h"
 
 #include "ir/number.h"
 #include "loop/lower.h"
 #include "ops/rowkit.h"
+#include "ops/scalar_c.h"
 #include "transform/fold.h"
 
 /* ---- which dim is what ---- */
@@ -62,7 +64,7 @@ void dot_dims(const struct module *m, const struct fn *f, const struct node *n, 
 
 /* ---- infer ---- */
 
-static void infer_product(struct infer *in, const struct dot_dims *d)
+static void infer_product(struct infer *in, const struct dot_dims *d, enum dtype result)
 {
     struct type x = infer_type(in, 0), y = infer_type(in, 1);
     dim dims[2 * MAX_RANK];
@@ -81,17 +83,23 @@ static void infer_product(struct infer *in, const struct dot_dims *d)
     for (uint32_t k = 0; k < d->n_lhs_free; k++) dims[n++] = x.dims[d->lhs_free[k]];
     for (uint32_t k = 0; k < d->n_rhs_free; k++) dims[n++] = y.dims[d->rhs_free[k]];
     if (n > MAX_RANK) infer_error(in, "the result would have %u dims, at most %d are possible", n, MAX_RANK);
-    infer_result(in, type_intern(in->m, x.dtype, n, dims));
+    infer_result(in, type_intern(in->m, result, n, dims));
 }
 
-static void infer_numbers(struct infer *in)
+/* The dtype of the result. */
+static enum dtype infer_numbers(struct infer *in, const struct attr *dtype)
 {
     struct type x = infer_type(in, 0), y = infer_type(in, 1);
+    if (dtype->kind != ATTR_ABSENT) {
+        infer_result_dtype(in, dtype);
+        return (enum dtype)dtype->i;
+    }
     if (x.dtype == DT_BOOL)
         infer_error(in, "operand 0 (lhs): expected numbers, found %s", infer_text(in, in->operands[0]));
     if (x.dtype != y.dtype)
         infer_error(in, "operand 1 (rhs): expected dtype %s, found %s", dtype_info[x.dtype].name,
                     infer_text(in, in->operands[1]));
+    return (enum dtype)x.dtype;
 }
 
 static void infer_dot(struct infer *in)
@@ -99,7 +107,7 @@ static void infer_dot(struct infer *in)
     static const char *const names[] = { "batch_lhs", "batch_rhs", "contract_lhs", "contract_rhs" };
     struct type t[2] = { infer_type(in, 0), infer_type(in, 1) };
     const struct attr *a = in->attrs;
-    infer_numbers(in);
+    enum dtype result = infer_numbers(in, &a[DOT_DTYPE]);
     for (uint32_t k = 0; k < 4; k++) infer_dim_list(in, &a[k], t[k & 1].rank, names[k]);
     for (uint32_t k = 0; k < 4; k += 2)
         if (a[k].n != a[k + 1].n)
@@ -113,13 +121,13 @@ static void infer_dot(struct infer *in)
                                 k ? "rhs" : "lhs");
     struct dot_dims d;
     dims_of_dot(a, t[0].rank, t[1].rank, &d);
-    infer_product(in, &d);
+    infer_product(in, &d, result);
 }
 
 static void infer_matmul(struct infer *in)
 {
     uint32_t x = infer_type(in, 0).rank, y = infer_type(in, 1).rank;
-    infer_numbers(in);
+    enum dtype result = infer_numbers(in, &in->attrs[MATMUL_DTYPE]);
     for (uint32_t i = 0; i < 2; i++)
         if (!infer_type(in, i).rank)
             infer_error(in, "operand %u (%s): expected at least one dim, found %s", i, i ? "rhs" : "lhs",
@@ -129,7 +137,7 @@ static void infer_matmul(struct infer *in)
                     infer_text(in, in->operands[0]), infer_text(in, in->operands[1]));
     struct dot_dims d;
     dims_of_matmul(x, y, &d);
-    infer_product(in, &d);
+    infer_product(in, &d, result);
 }
 
 /* ---- eval ---- */
@@ -168,11 +176,10 @@ static int64_t *offsets(const struct tensor *t, const uint32_t *dims, uint32_t n
                 ((type *)r->data)[(b * n_lhs + i) * n_rhs + j] = (type)rounded(sum); \
             }
 
-static void eval_product(struct eval *e)
+/* Of tensors of one dtype. */
+static void product_of(struct dot_dims d, const struct tensor *x, const struct tensor *y,
+                       const struct tensor *r)
 {
-    const struct tensor *x = e->operands[0], *y = e->operands[1], *r = e->results[0];
-    struct dot_dims d;
-    dot_dims(e->m, e->f, e->n, &d);
     int64_t n_batch, n_lhs, n_rhs, n_contract;
     int64_t *batch_x = offsets(x, d.batch_lhs, d.n_batch, &n_batch);
     int64_t *batch_y = offsets(y, d.batch_rhs, d.n_batch, &n_batch);
@@ -200,6 +207,29 @@ static void eval_product(struct eval *e)
         hop_cleanup_pop(all[i]);
         hop_free(all[i]);
     }
+}
+
+static void eval_product(struct eval *e)
+{
+    struct tensor x = *e->operands[0], y = *e->operands[1], r = *e->results[0];
+    enum dtype result = (enum dtype)r.dtype;
+    struct dot_dims d;
+    dot_dims(e->m, e->f, e->n, &d);
+    if (x.dtype == result && y.dtype == result) {
+        product_of(d, &x, &y, &r);
+        return;
+    }
+    enum dtype wide = node_accumulator(e->m, e->f, e->n);
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    scalar_c_convert(&arena, &x, wide);
+    scalar_c_convert(&arena, &y, wide);
+    r.data = arena_alloc(&arena, (size_t)r.count * dtype_info[wide].size);
+    r.dtype = (uint8_t)wide;
+    product_of(d, &x, &y, &r);
+    scalar_c_cast(wide, result)(r.count, e->results[0]->data, (const void *[]){ r.data });
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
 }
 
 /* ---- gradients ---- */
@@ -243,16 +273,16 @@ static void vjp_product(struct vjp *v)
     count_from(d.n_batch + d.n_lhs_free, d.n_rhs_free, rhs);
     /* [batch, lhs free, rhs free] · rhs -> [batch, lhs free, contracted as rhs has them] */
     if (v->active[0]) {
-        val ct = emit_dot(b, v->ct[0], v->operands[1], batch, d.batch_rhs, d.n_batch, rhs, d.rhs_free,
-                          d.n_rhs_free);
+        val ct = emit_dot_to(b, (enum dtype)emit_type(b, v->operands[0]).dtype, v->ct[0], v->operands[1],
+                             batch, d.batch_rhs, d.n_batch, rhs, d.rhs_free, d.n_rhs_free);
         sort_by(d.contract_rhs, d.contract_lhs, d.n_contract, sorted);
         ct = arrange(b, ct, d.batch_lhs, d.n_batch, d.lhs_free, d.n_lhs_free, sorted, d.n_contract);
         v->out[0] = emit_as(b, ct, builder_type(b, v->operands[0]));
     }
     /* lhs · [batch, lhs free, rhs free] -> [batch, contracted as lhs has them, rhs free] */
     if (v->active[1]) {
-        val ct = emit_dot(b, v->operands[0], v->ct[0], d.batch_lhs, batch, d.n_batch, d.lhs_free, lhs,
-                          d.n_lhs_free);
+        val ct = emit_dot_to(b, (enum dtype)emit_type(b, v->operands[1]).dtype, v->operands[0], v->ct[0],
+                             d.batch_lhs, batch, d.n_batch, d.lhs_free, lhs, d.n_lhs_free);
         sort_by(d.contract_lhs, d.contract_rhs, d.n_contract, sorted);
         ct = arrange(b, ct, d.batch_rhs, d.n_batch, sorted, d.n_contract, d.rhs_free, d.n_rhs_free);
         v->out[1] = emit_as(b, ct, builder_type(b, v->operands[1]));
@@ -296,8 +326,9 @@ static void batch_product(struct batch *v)
         shift(batch_rhs + both, d.n_batch);
         shift(d.contract_rhs, d.n_contract);
     }
-    val r = emit_dot(b, v->operands[0], v->operands[1], batch_lhs, batch_rhs, d.n_batch + both,
-                     d.contract_lhs, d.contract_rhs, d.n_contract);
+    enum dtype t = (enum dtype)type_get(b->m, value_type(v->f, v->n->results)).dtype;
+    val r = emit_dot_to(b, t, v->operands[0], v->operands[1], batch_lhs, batch_rhs, d.n_batch + both,
+                        d.contract_lhs, d.contract_rhs, d.n_contract);
     /* One batched operand: its batch dim came out as the first of its free dims. */
     v->results[0] = both ? r : emit_move_dim(b, r, v->batched[0] ? d.n_batch : d.n_batch + d.n_lhs_free, 0);
 }
@@ -333,7 +364,7 @@ static lpv elem_product(struct lower *L, const struct fn *f, const struct node *
     }
     struct lp *p = lower_lp(L);
     const val *operands = node_operands(f, n);
-    enum dtype t = dtype_accumulator((enum dtype)type_get(lower_module(L), value_type(f, operands[0])).dtype);
+    enum dtype t = node_accumulator(lower_module(L), f, n);
     return lp_bin(p, LP_MUL, lp_cast(p, t, lower_elem(L, operands[0], x)),
                   lp_cast(p, t, lower_elem(L, operands[1], y)));
 }
@@ -375,7 +406,8 @@ static val fold_dot(const struct fold *w)
             any = true;
         }
         if (!ordered) continue;
-        struct attr attrs[4] = { w->attrs[0], w->attrs[1], w->attrs[2], w->attrs[3] };
+        struct attr attrs[DOT_ATTRS];
+        memcpy(attrs, w->attrs, sizeof attrs);
         attrs[DOT_BATCH_LHS + side] = A_INTS(lists[0], batch->n);
         attrs[DOT_CONTRACT_LHS + side] = A_INTS(lists[1], contract->n);
         val x[2] = { w->x[0], w->x[1] };
@@ -391,8 +423,9 @@ static val fold_matmul(const struct fold *w)
     if (!fold_made_by(w, w->x[0], OP_permute) && !fold_made_by(w, w->x[1], OP_permute)) return VAL_NONE;
     struct dot_dims d;
     dot_dims(w->m, w->f, w->n, &d);
-    return emit_dot(w->b, w->x[0], w->x[1], d.batch_lhs, d.batch_rhs, d.n_batch, d.contract_lhs,
-                    d.contract_rhs, d.n_contract);
+    enum dtype t = (enum dtype)type_get(w->m, value_type(w->f, w->n->results)).dtype;
+    return emit_dot_to(w->b, t, w->x[0], w->x[1], d.batch_lhs, d.batch_rhs, d.n_batch, d.contract_lhs,
+                       d.contract_rhs, d.n_contract);
 }
 
 static const struct op_lower lower_product = { .kind = LOWER_REDUCE,
@@ -409,8 +442,9 @@ static const struct op_lower lower_product = { .kind = LOWER_REDUCE,
 static const struct attr_spec dot_attrs[] = { [DOT_BATCH_LHS] = { "batch_lhs", ATTR_INTS, true, NULL },
                                               [DOT_BATCH_RHS] = { "batch_rhs", ATTR_INTS, true, NULL },
                                               [DOT_CONTRACT_LHS] = { "contract_lhs", ATTR_INTS, true, NULL },
-                                              [DOT_CONTRACT_RHS] = { "contract_rhs", ATTR_INTS, true,
-                                                                     NULL } };
+                                              [DOT_CONTRACT_RHS] = { "contract_rhs", ATTR_INTS, true, NULL },
+                                              [DOT_DTYPE] = { "dtype", ATTR_DTYPE, false, NULL } };
+static const struct attr_spec matmul_attrs[] = { [MATMUL_DTYPE] = { "dtype", ATTR_DTYPE, false, NULL } };
 static const struct op_sample dot_samples[] = {
     { "hop 1\nfn @sample(%x: f32[2, 3], %y: f32[3, 4]) -> (f32[2, 4]) {\n"
       "  %r = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [1], contract_rhs = [0]} (%x, %y)\n  "
@@ -428,11 +462,20 @@ static const struct op_sample dot_samples[] = {
       "  %r = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [1], contract_rhs = [1]} (%x, %y)\n  "
       "return %r\n}\n",
       NULL },
+    { "hop 1\nfn @sample(%x: i8[2, 40], %y: u8[3, 40]) -> (i32[2, 3]) {\n"
+      "  %r = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [1], contract_rhs = [1], dtype = i32} (%x, "
+      "%y)\n  return %r\n}\n",
+      "x = -128..127, y = 0..255" },
+    { "hop 1\nfn @sample[T](%x: bf16[T, 2, 3], %y: f32[T, 3]) -> (f64[T, 2]) {\n"
+      "  %r = dot {batch_lhs = [0], batch_rhs = [0], contract_lhs = [2], contract_rhs = [1], dtype = f64} "
+      "(%x, %y)\n  return %r\n}\n",
+      NULL },
 };
 const struct op_row row_dot = {
     .name = "dot",
     .meaning =
-        "sums of products over contracted dims; result dims: batch dims, free dims of lhs, free dims of rhs",
+        "sums of products over contracted dims; result dims: batch dims, free dims of lhs, free dims of rhs. "
+        "dtype: what is added up and given (absent: that of the operands, which is one)",
     .sig = { 2, 2, ROW_ATTRS(dot_attrs) },
     .infer = infer_dot,
     .eval = eval_product,
@@ -472,14 +515,27 @@ static const struct op_sample matmul_samples[] = {
     { "hop 1\nfn @sample[T](%x: f32[T, 2, 3], %y: f32[3, 2]) -> (f32[T, 2, 2]) {\n  %r = matmul(%x, %y)\n  "
       "return %r\n}\n",
       NULL },
+    { "hop 1\nfn @sample(%x: i8[3, 70], %y: i8[70, 5]) -> (i32[3, 5]) {\n  %r = matmul {dtype = i32} (%x, "
+      "%y)\n  return %r\n}\n",
+      "x = -128..127, y = -128..127" },
+    { "hop 1\nfn @sample(%x: bf16[3, 20], %y: bf16[20, 4]) -> (f32[3, 4]) {\n  %r = matmul {dtype = f32} "
+      "(%x, %y)\n  return %r\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f64[2, 9], %y: f64[9]) -> (f16[2]) {\n  %r = matmul {dtype = f16} (%x, %y)\n  "
+      "return %r\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: bool[T], %y: bool[T, 2]) -> (u16[2]) {\n  %r = matmul {dtype = u16} (%x, "
+      "%y)\n  return %r\n}\n",
+      NULL },
     { "hop 1\nfn @sample(%x: i64[2, 0], %y: i64[0, 2]) -> (i64[2, 2]) {\n  %r = matmul(%x, %y)\n  return "
       "%r\n}\n",
       NULL },
 };
 const struct op_row row_matmul = {
     .name = "matmul",
-    .meaning = "matrix product: [K]·[K], [M,K]·[K], [K]·[K,N], […,M,K]·[…,K,N], and […,M,K]·[K,N]",
-    .sig = { 2, 2 },
+    .meaning = "matrix product: [K]·[K], [M,K]·[K], [K]·[K,N], […,M,K]·[…,K,N], and […,M,K]·[K,N]. dtype: as "
+               "for dot",
+    .sig = { 2, 2, ROW_ATTRS(matmul_attrs) },
     .infer = infer_matmul,
     .eval = eval_product,
     .vjp = vjp_product,

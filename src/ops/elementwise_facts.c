@@ -1,6 +1,9 @@
 /* What passes know of elementwise operators: the interval of an integer result, the operand that a result
  * equals when intervals say so, and identities that hold for every number, NaN and signed zeros included. */
 #include "ops/facts.h"
+#include "loop/lower.h"
+
+#include <math.h>
 
 typedef __int128 wide;
 
@@ -187,26 +190,89 @@ val same_cast(const struct range_in *w) /* there and back again */
 
 /* ---- fold ---- */
 
-/* Surely not -0: sums start at +0, and only (-0) + (-0) is -0. */
-static bool never_negative_zero(const struct fold *w, val v)
+/* Sums start at +0, and only (-0) + (-0) is -0. */
+enum zeros {
+    ZEROS_ANY,
+    ZEROS_OF_FOLD,    /* positive unless it is rounded at the end, where a small negative sum gives -0 */
+    ZEROS_OF_OPERAND, /* of operand 0 */
+    ZEROS_OF_SUM,     /* positive if those of an operand are */
+    ZEROS_OF_VALUE,   /* a full */
+    ZEROS_OF_BODY     /* a call */
+};
+
+static enum zeros zeros_of(const struct node *n, enum dtype t)
 {
-    const struct node *n = built_node(w->b, v);
-    if (!n) return false;
     switch (n->op) {
     case OP_dot:
     case OP_matmul:
-    case OP_sum:
-        return !dtype_is_narrow(fold_dtype(w, v)); /* rounding a small negative sum to f16 gives -0 */
+    case OP_sum: return ZEROS_OF_FOLD;
     case OP_permute:
     case OP_reshape:
     case OP_broadcast:
-    case OP_slice: return never_negative_zero(w, built_operand(w->b, n, 0));
-    case OP_add:
-        return never_negative_zero(w, built_operand(w->b, n, 0)) ||
-               never_negative_zero(w, built_operand(w->b, n, 1));
-    case OP_full: return fold_is_float(w, v) && !fold_is_number(w, v, -0.0);
-    default: return false;
+    case OP_slice: return ZEROS_OF_OPERAND;
+    case OP_add: return ZEROS_OF_SUM;
+    case OP_full: return dtype_is_float(t) ? ZEROS_OF_VALUE : ZEROS_ANY;
+    case OP_invoke_subgraph: return ZEROS_OF_BODY;
+    default: return ZEROS_ANY;
     }
+}
+
+static bool is_negative_zero(const struct attr *a) { return a->kind == ATTR_REAL && !a->r && signbit(a->r); }
+
+enum { DEEPEST_ZEROS = 16 }; /* nodes that are followed */
+
+static bool never_in_body(const struct module *m, const struct fn *f, val v, uint32_t depth)
+{
+    if (f->values[v].node == NODE_NONE || !depth--) return false;
+    const struct node *n = fn_node(f, f->values[v].node);
+    switch (zeros_of(n, (enum dtype)type_get(m, value_type(f, v)).dtype)) {
+    case ZEROS_OF_FOLD: return node_accumulator(m, f, n) == type_get(m, value_type(f, v)).dtype;
+    case ZEROS_OF_OPERAND: return never_in_body(m, f, node_operands(f, n)[0], depth);
+    case ZEROS_OF_SUM:
+        return never_in_body(m, f, node_operands(f, n)[0], depth) ||
+               never_in_body(m, f, node_operands(f, n)[1], depth);
+    case ZEROS_OF_VALUE: return !is_negative_zero(node_attr(f, n, FULL_VALUE));
+    case ZEROS_OF_BODY: {
+        const struct fn *g = module_fn(m, node_region(f, n, 0)->fn);
+        return never_in_body(m, g, g->results[v - n->results], depth);
+    }
+    case ZEROS_ANY: break;
+    }
+    return false;
+}
+
+/* node_accumulator of a node that is being built. */
+static enum dtype fold_accumulator(const struct fold *w, const struct node *n, val v)
+{
+    enum dtype t = fold_dtype(w, v);
+    for (uint32_t i = 0; i < n->n_operands; i++)
+        t = dtype_accumulator_of(fold_dtype(w, built_operand(w->b, n, i)), t);
+    return t;
+}
+
+static bool never_negative_zero(const struct fold *w, val v, uint32_t depth)
+{
+    const struct node *n = built_node(w->b, v);
+    if (!n || !depth--) return false;
+    switch (zeros_of(n, fold_dtype(w, v))) {
+    case ZEROS_OF_FOLD: return fold_accumulator(w, n, v) == fold_dtype(w, v);
+    case ZEROS_OF_OPERAND: return never_negative_zero(w, built_operand(w->b, n, 0), depth);
+    case ZEROS_OF_SUM:
+        return never_negative_zero(w, built_operand(w->b, n, 0), depth) ||
+               never_negative_zero(w, built_operand(w->b, n, 1), depth);
+    case ZEROS_OF_VALUE: return !is_negative_zero(built_attr(w->b, n, FULL_VALUE));
+    case ZEROS_OF_BODY: {
+        const struct fn *g = module_fn(w->m, w->b->regions.data[n->regions].fn);
+        return never_in_body(w->m, g, g->results[v - n->results], depth);
+    }
+    case ZEROS_ANY: break;
+    }
+    return false;
+}
+
+bool fold_never_negative_zero(const struct fold *w, val v)
+{
+    return never_negative_zero(w, v, DEEPEST_ZEROS);
 }
 
 val fold_add(const struct fold *w)
@@ -214,13 +280,13 @@ val fold_add(const struct fold *w)
     for (uint32_t k = 0; k < 2; k++) {
         val x = w->x[k], y = w->x[1 - k];
         if (fold_is_number(w, y, fold_is_float(w, y) ? -0.0 : 0.0)) return x;
-        if (fold_is_float(w, y) && fold_is_number(w, y, 0.0) && never_negative_zero(w, x)) return x;
+        if (fold_is_float(w, y) && fold_is_number(w, y, 0.0) && fold_never_negative_zero(w, x)) return x;
     }
     for (uint32_t k = 0; k < 2; k++) {
         const struct node *negation = fold_made_by(w, w->x[1 - k], OP_neg);
         if (negation) return emit2(w->b, OP_sub, w->x[k], built_operand(w->b, negation, 0));
     }
-    return VAL_NONE;
+    return fold_sum_of_pads(w);
 }
 
 val fold_sub(const struct fold *w)

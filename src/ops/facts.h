@@ -33,6 +33,7 @@ val same_rem(const struct range_in *w); /* mod, too */
 val same_abs(const struct range_in *w);
 val same_cast(const struct range_in *w);
 val fold_add(const struct fold *w);
+bool fold_never_negative_zero(const struct fold *w, val v); /* surely no element is -0 */
 val fold_sub(const struct fold *w);
 val fold_mul(const struct fold *w);
 val fold_div(const struct fold *w);
@@ -57,6 +58,7 @@ val fold_slice(const struct fold *w);
 val fold_reverse(const struct fold *w);
 val fold_concat(const struct fold *w);
 val fold_pad(const struct fold *w);
+val fold_sum_of_pads(const struct fold *w); /* of add: both operands are padded with zeros, side by side */
 val fold_dynamic_slice(const struct fold *w);
 val fold_dynamic_update(const struct fold *w);
 

@@ -550,6 +550,19 @@ static void batch_tag(struct batch *v)
 /* It has nothing to say to anybody but a gradient. */
 static val fold_tag(const struct fold *w) { return w->x[0]; }
 
+/* Names stand in lists of policies, so they are made of what cannot end one. */
+static void infer_tag(struct infer *in)
+{
+    const struct attr *name = &in->attrs[TAG_NAME];
+    const char *text = name->kind == ATTR_ABSENT ? NULL : module_text(in->m, (uint32_t)name->i);
+    if (!text && in->attrs[TAG_GRADIENT].kind == ATTR_ABSENT)
+        infer_error(in, "expected gradient = keep, gradient = recompute or name = \"…\"");
+    if (text && (!*text || *text == ' ' || text[strlen(text) - 1] == ' ' || strpbrk(text, ",[]()=\t\n")))
+        infer_error(in, "name \"%s\": expected a name without , = [ ] ( ) and without spaces around it",
+                    text);
+    infer_pass(in);
+}
+
 static const struct op_sample tag_samples[] = {
     { "hop 1\nfn @sample[T](%x: f32[T, 2]) -> (f32[T, 2]) {\n  %y = sin(%x)\n  %z = tag {gradient = keep} "
       "(%y)\n  %e = exp(%z)\n  return %e\n}\n",
@@ -557,15 +570,22 @@ static const struct op_sample tag_samples[] = {
     { "hop 1\nfn @sample(%x: f64[3]) -> (f64[3]) {\n  %y = tanh(%x)\n  %z = tag {gradient = recompute} "
       "(%y)\n  %e = mul(%z, %z)\n  return %e\n}\n",
       NULL },
+    { "hop 1\nfn @f(%x: f64[3]) -> (f64[3]) {\n  %y = tanh(%x)\n  %z = tag {name = \"t\"} (%y)\n  %e = "
+      "mul(%z, "
+      "%z)\n  return %e\n}\nfn @sample(%x: f64[3]) -> (f64[3]) {\n  %y = invoke_subgraph {policy = "
+      "\"names(save = [t])\"} @f(%x)\n  return %y\n}\n",
+      NULL },
 };
 static const char *const tag_words[] = { [TAG_KEEP] = "keep", [TAG_RECOMPUTE] = "recompute", NULL };
-static const struct attr_spec tag_attrs[] = { [TAG_GRADIENT] = { "gradient", ATTR_WORD, true, tag_words } };
+static const struct attr_spec tag_attrs[] = { [TAG_GRADIENT] = { "gradient", ATTR_WORD, false, tag_words },
+                                              [TAG_NAME] = { "name", ATTR_STRING, false, NULL } };
 const struct op_row row_tag = {
     .name = "tag",
-    .meaning = "its operand; a gradient that reads the value keeps it, or computes it again",
+    .meaning = "its operand; a gradient that reads the value keeps it, or computes it again, or does what a "
+               "policy says of its name",
     .sig = { 1, 1, ROW_ATTRS(tag_attrs) },
     .flags = OPF_TAG,
-    .infer = infer_pass,
+    .infer = infer_tag,
     .eval = eval_pass,
     .vjp = vjp_pass,
     .jvp = jvp_pass,

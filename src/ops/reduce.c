@@ -27,11 +27,18 @@ static enum lp_fold fold_of(enum op op)
     }
 }
 
+/* Has the operator a dtype of its own? */
+static bool chooses(uint32_t op) { return op == OP_sum || op == OP_prod; }
+
 /* ---- infer ---- */
 
 static void infer_reduce(struct infer *in)
 {
     struct type t = infer_type(in, 0);
+    if (chooses(in->op) && in->attrs[REDUCE_DTYPE].kind != ATTR_ABSENT) {
+        infer_result_dtype(in, &in->attrs[REDUCE_DTYPE]);
+        t.dtype = (uint8_t)in->attrs[REDUCE_DTYPE].i;
+    }
     if (!scalar_c_fold(fold_of((enum op)in->op), (enum dtype)t.dtype))
         infer_error(in, "expected %s, found %s", in->op == OP_any || in->op == OP_all ? "bool" : "numbers",
                     infer_text(in, in->operands[0]));
@@ -82,11 +89,11 @@ static int64_t offset_of(uint32_t rank, const int64_t *idx, const int64_t *strid
     return at;
 }
 
-static void eval_reduce(struct eval *e)
+/* Folds x, whose dtype is the one to fold in, or one whose accumulator that is. */
+static void fold_tensor(struct eval *e, const struct tensor *x)
 {
-    const struct tensor *x = e->operands[0];
     struct tensor *out = e->results[0];
-    enum dtype t = (enum dtype)x->dtype;
+    enum dtype t = (enum dtype)x->dtype, result = (enum dtype)out->dtype;
     uint32_t fold = fold_of((enum op)e->n->op);
     uint32_t mask = folded_mask(node_attr(e->f, e->n, REDUCE_DIMS), x->rank);
     uint32_t n_lanes = x->rank && mask >> (x->rank - 1) & 1 ? LP_STRICT_LANES : 1;
@@ -104,7 +111,7 @@ static void eval_reduce(struct eval *e)
     for (int64_t r = 0; r < out->count; r++, next_index(p.n_kept, p.kept, kept)) {
         uint64_t lanes[LP_STRICT_LANES];
         char *lane = (char *)lanes;
-        char *to = (char *)out->data + (size_t)r * width;
+        char *to = (char *)out->data + (size_t)r * tensor_width(out);
         int64_t folded[MAX_RANK] = { 0 };
         int64_t base = offset_of(p.n_kept, kept, p.kept_strides);
         for (uint32_t l = 0; l < n_lanes; l++) scalar_c_identity(fold, accumulator, lane + l * lane_width);
@@ -114,9 +121,20 @@ static void eval_reduce(struct eval *e)
         }
         /* Lane j takes lane j + w: every step folds w lanes into the first w. */
         for (uint32_t w = n_lanes / 2; w; w /= 2) join(w, 1, w, lanes, lane + w * lane_width);
-        if (accumulator == t) memcpy(to, lanes, width);
-        else scalar_c_cast(accumulator, t)(1, to, (const void *[]){ lanes });
+        if (accumulator == result) memcpy(to, lanes, lane_width);
+        else scalar_c_cast(accumulator, result)(1, to, (const void *[]){ lanes });
     }
+}
+
+static void eval_reduce(struct eval *e)
+{
+    struct tensor x = *e->operands[0];
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    if (x.dtype != e->results[0]->dtype) scalar_c_convert(&arena, &x, node_accumulator(e->m, e->f, e->n));
+    fold_tensor(e, &x);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
 }
 
 /* Is element a before element b the better one? `least`: the smaller one is better. */
@@ -158,9 +176,10 @@ static void eval_argmax(struct eval *e)
 
 static void vjp_sum(struct vjp *v)
 {
-    if (v->active[0])
-        v->out[0] = emit_spread(v->b, v->ct[0], v->operands[0],
-                                folded_mask(&v->attrs[REDUCE_DIMS], emit_type(v->b, v->operands[0]).rank));
+    if (!v->active[0]) return;
+    struct type t = emit_type(v->b, v->operands[0]);
+    val ct = emit_cast(v->b, v->ct[0], (enum dtype)t.dtype);
+    v->out[0] = emit_spread(v->b, ct, v->operands[0], folded_mask(&v->attrs[REDUCE_DIMS], t.rank));
 }
 
 static void jvp_sum(struct jvp *j)
@@ -173,7 +192,8 @@ static void jvp_sum(struct jvp *j)
 static val winners(struct builder *b, val x, val y, const struct attr *attrs, uint32_t mask, val *count)
 {
     val wins = emit2(b, OP_eq, x, emit_spread(b, y, x, mask));
-    val sum = emit(b, OP_sum, (val[]){ emit_cast(b, wins, (enum dtype)emit_type(b, x).dtype) }, 1, attrs);
+    struct attr over[REDUCE_ATTRS] = { attrs[REDUCE_DIMS], A_NONE };
+    val sum = emit(b, OP_sum, (val[]){ emit_cast(b, wins, (enum dtype)emit_type(b, x).dtype) }, 1, over);
     *count = emit2(b, OP_max, sum, emit_full_like(b, sum, 1));
     return wins;
 }
@@ -198,7 +218,8 @@ static void jvp_extreme(struct jvp *j)
     val wins = winners(b, x, j->results[0], j->attrs,
                        folded_mask(&j->attrs[REDUCE_DIMS], emit_type(b, x).rank), &count);
     val chosen = emit_select(b, wins, j->tangents[0], emit_full_like(b, x, 0));
-    j->out[0] = emit2(b, OP_div, emit(b, OP_sum, &chosen, 1, j->attrs), count);
+    struct attr over[REDUCE_ATTRS] = { j->attrs[REDUCE_DIMS], A_NONE };
+    j->out[0] = emit2(b, OP_div, emit(b, OP_sum, &chosen, 1, over), count);
 }
 
 /* For each element the product of all others with which it is folded: those before it times those behind it,
@@ -221,7 +242,7 @@ static val product_of_others(struct builder *b, val x, uint32_t mask)
     val side[2];
     for (uint32_t k = 0; k < 2; k++) { /* the products up to an element begin one step earlier, with 1 */
         struct attr pads[3] = { A_DIMS(k ? none : one, 2), A_DIMS(k ? one : none, 2), A_NONE };
-        struct attr along[2] = { [CUMULATIVE_DIM] = A_INT(1), [CUMULATIVE_REVERSE] = A_FLAG(k) };
+        struct attr along[CUMULATIVE_ATTRS] = { A_INT(1), A_FLAG(k) };
         val padded = emit(b, OP_pad, (val[]){ flat, unit }, 2, pads);
         val steps = emit(b, OP_cumprod, &padded, 1, along);
         dim start[2] = { 0, k }, limit[2] = { rows[0], dim_add(b->m, rows[1], k) };
@@ -230,22 +251,38 @@ static val product_of_others(struct builder *b, val x, uint32_t mask)
     return emit_permute(b, emit_reshape(b, emit2(b, OP_mul, side[0], side[1]), t.rank, dims), back);
 }
 
+/* A value of a product, or of its derivative, in the dtype in which that is computed: the accumulator where a
+ * dtype was chosen. */
+static val prod_value(struct builder *b, const struct module *m, const struct fn *f, const struct node *n,
+                      val v)
+{
+    bool chosen = node_attr(f, n, REDUCE_DTYPE)->kind != ATTR_ABSENT;
+    return chosen ? emit_cast(b, v, node_accumulator(m, f, n)) : v;
+}
+
 static void vjp_prod(struct vjp *v)
 {
     if (!v->active[0]) return;
-    uint32_t mask = folded_mask(&v->attrs[REDUCE_DIMS], emit_type(v->b, v->operands[0]).rank);
-    val others = mask ? product_of_others(v->b, v->operands[0], mask) : VAL_NONE;
-    val ct = emit_spread(v->b, v->ct[0], v->operands[0], mask);
-    v->out[0] = mask ? emit2(v->b, OP_mul, ct, others) : ct;
+    struct builder *b = v->b;
+    struct type t = emit_type(b, v->operands[0]);
+    uint32_t mask = folded_mask(&v->attrs[REDUCE_DIMS], t.rank);
+    val x = prod_value(b, b->m, v->f, v->n, v->operands[0]);
+    val ct = emit_spread(b, prod_value(b, b->m, v->f, v->n, v->ct[0]), x, mask);
+    if (mask) ct = emit2(b, OP_mul, ct, product_of_others(b, x, mask));
+    v->out[0] = emit_cast(b, ct, (enum dtype)t.dtype);
 }
 
 static void jvp_prod(struct jvp *j)
 {
-    j->out[0] = j->tangents[0];
-    uint32_t mask = folded_mask(&j->attrs[REDUCE_DIMS], emit_type(j->b, j->operands[0]).rank);
-    if (j->tangents[0] == VAL_NONE || !mask) return;
-    val terms = emit2(j->b, OP_mul, j->tangents[0], product_of_others(j->b, j->operands[0], mask));
-    j->out[0] = emit(j->b, OP_sum, &terms, 1, j->attrs);
+    j->out[0] = VAL_NONE;
+    struct builder *b = j->b;
+    uint32_t mask = folded_mask(&j->attrs[REDUCE_DIMS], emit_type(b, j->operands[0]).rank);
+    if (j->tangents[0] == VAL_NONE) return;
+    val terms = prod_value(b, b->m, j->f, j->n, j->tangents[0]);
+    val x = prod_value(b, b->m, j->f, j->n, j->operands[0]);
+    if (mask) terms = emit2(b, OP_mul, terms, product_of_others(b, x, mask));
+    enum dtype t = (enum dtype)type_get(b->m, value_type(j->f, j->n->results)).dtype;
+    j->out[0] = mask ? emit(b, OP_sum, &terms, 1, j->attrs) : emit_cast(b, terms, t);
 }
 
 /* ---- batch ---- */
@@ -259,8 +296,8 @@ static void batch_reduce(struct batch *v)
     uint32_t mask = folded_mask(&v->attrs[REDUCE_DIMS], rank - 1);
     for (uint32_t i = 1; i < rank; i++)
         if (mask >> (i - 1) & 1) dims[n++] = i;
-    struct attr a = A_INTS(dims, n);
-    v->results[0] = emit(v->b, (enum op)v->n->op, v->operands, 1, &a);
+    struct attr a[REDUCE_ATTRS] = { A_INTS(dims, n), chooses(v->n->op) ? v->attrs[REDUCE_DTYPE] : A_NONE };
+    v->results[0] = emit(v->b, (enum op)v->n->op, v->operands, 1, a);
 }
 
 static void batch_argmax(struct batch *v)
@@ -381,6 +418,10 @@ static val sum_of_products(const struct fold *w)
     const struct node *n = fold_made_by(w, w->x[0], OP_dot);
     const struct attr *dims = &w->attrs[REDUCE_DIMS];
     if (!n || dims->kind != ATTR_INTS || built_attr(w->b, n, DOT_CONTRACT_LHS)->n) return VAL_NONE;
+    enum dtype t = fold_dtype(w, w->x[0]);
+    if (w->attrs[REDUCE_DTYPE].kind != ATTR_ABSENT && w->attrs[REDUCE_DTYPE].i != t) return VAL_NONE;
+    for (uint32_t side = 0; side < 2; side++) /* products that are rounded before they are added up */
+        if (dtype_accumulator_of(fold_dtype(w, built_operand(w->b, n, side)), t) != t) return VAL_NONE;
     uint32_t total = built_attr(w->b, n, DOT_BATCH_LHS)->n;
     if (total >= emit_type(w->b, w->x[0]).rank) return VAL_NONE;
     uint32_t batch[2][MAX_RANK] = { { 0 } };
@@ -400,8 +441,8 @@ static val sum_of_products(const struct fold *w)
         if (folded) n_contract++;
         else n_batch++;
     }
-    return emit_dot(w->b, built_operand(w->b, n, 0), built_operand(w->b, n, 1), batch[0], batch[1], n_batch,
-                    contract[0], contract[1], n_contract);
+    return emit_dot_to(w->b, t, built_operand(w->b, n, 0), built_operand(w->b, n, 1), batch[0], batch[1],
+                       n_batch, contract[0], contract[1], n_contract);
 }
 
 static val fold_sum(const struct fold *w)
@@ -443,12 +484,23 @@ static val fold_sum(const struct fold *w)
         SAMPLE(op, "", "bool[2, 0]", "", "bool[]"), \
         SAMPLE(op, "[N]", "bool[N, 2, 3]", " {dims = [0, 2]}", "bool[2]")
 
-static const struct attr_spec reduce_attrs[] = { [REDUCE_DIMS] = { "dims", ATTR_INTS, false, NULL } };
-#define REDUCE_ROW(op, text, list, class, ...) \
+#define SUM_SAMPLES(op) \
+    FLOAT_SAMPLES(op), SAMPLE(op, "", "i8[70]", " {dtype = i32}", "i32[]"), \
+        SAMPLE(op, "", "bool[3, 21]", " {dims = [1], dtype = u8}", "u8[3]"), \
+        SAMPLE(op, "", "bf16[5, 4]", " {dims = [0], dtype = f32}", "f32[4]"), \
+        SAMPLE(op, "[M, N]", "f32[M, N]", " {dims = [1], dtype = f64}", "f64[M]"), \
+        SAMPLE(op, "", "f64[2, 19]", " {dims = [1], dtype = bf16}", "bf16[2]"), \
+        SAMPLE(op, "", "u16[2, 3]", " {dims = [], dtype = f32}", "f32[2, 3]")
+
+static const struct attr_spec reduce_attrs[] = {
+    [REDUCE_DIMS] = { "dims", ATTR_INTS, false, NULL }, [REDUCE_DTYPE] = { "dtype", ATTR_DTYPE, false, NULL }
+};
+enum { ATTRS_SUM = REDUCE_ATTRS, ATTRS_FOLD = REDUCE_DTYPE }; /* with a dtype of its own, without */
+#define REDUCE_ROW(op, text, list, n, class, ...) \
     static const struct op_sample samples_##op[] = { list(#op) }; \
     const struct op_row row_##op = { .name = #op, \
                                      .meaning = text, \
-                                     .sig = { 1, 1, ROW_ATTRS(reduce_attrs) }, \
+                                     .sig = { 1, 1, .n_attrs = ATTRS_##n, .attrs = reduce_attrs }, \
                                      .infer = infer_reduce, \
                                      .eval = eval_reduce, \
                                      .batch = batch_reduce, \
@@ -457,20 +509,24 @@ static const struct attr_spec reduce_attrs[] = { [REDUCE_DIMS] = { "dims", ATTR_
                                      .autocast = AUTOCAST_##class, \
                                      ROW_SAMPLES(samples_##op), \
                                      __VA_ARGS__ };
-REDUCE_ROW(sum, "the sum over the dims listed (absent: all)", FLOAT_SAMPLES, F32, .vjp = vjp_sum,
-           .jvp = jvp_sum, .fold = fold_sum)
-REDUCE_ROW(prod, "the product over the dims listed (absent: all); of nothing 1", FLOAT_SAMPLES, F32,
-           .vjp = vjp_prod, .jvp = jvp_prod)
+REDUCE_ROW(sum,
+           "the sum over the dims listed (absent: all). dtype: what is added up and given (absent: the "
+           "operand's)",
+           SUM_SAMPLES, SUM, F32, .vjp = vjp_sum, .jvp = jvp_sum, .fold = fold_sum)
+REDUCE_ROW(prod, "the product over the dims listed (absent: all); of nothing 1. dtype: as for sum",
+           SUM_SAMPLES, SUM, F32, .vjp = vjp_prod, .jvp = jvp_prod)
 REDUCE_ROW(
     reduce_max,
     "the largest over the dims listed; of nothing -inf or the smallest integer; equals share the derivative",
-    FLOAT_SAMPLES, KEEP, .vjp = vjp_extreme, .jvp = jvp_extreme)
+    FLOAT_SAMPLES, FOLD, KEEP, .vjp = vjp_extreme, .jvp = jvp_extreme)
 REDUCE_ROW(
     reduce_min,
     "the smallest over the dims listed; of nothing inf or the largest integer; equals share the derivative",
-    FLOAT_SAMPLES, KEEP, .vjp = vjp_extreme, .jvp = jvp_extreme)
-REDUCE_ROW(any, "whether any holds over the dims listed", BOOL_SAMPLES, KEEP, .no_gradient = "integer-valued")
-REDUCE_ROW(all, "whether all hold over the dims listed", BOOL_SAMPLES, KEEP, .no_gradient = "integer-valued")
+    FLOAT_SAMPLES, FOLD, KEEP, .vjp = vjp_extreme, .jvp = jvp_extreme)
+REDUCE_ROW(any, "whether any holds over the dims listed", BOOL_SAMPLES, FOLD, KEEP,
+           .no_gradient = "integer-valued")
+REDUCE_ROW(all, "whether all hold over the dims listed", BOOL_SAMPLES, FOLD, KEEP,
+           .no_gradient = "integer-valued")
 
 static const struct attr_spec argmax_attrs[] = { [ARGMAX_DIM] = { "dim", ATTR_INT, false, NULL } };
 #define ARG_SAMPLES(op) \

@@ -51,6 +51,19 @@ static inline type_id infer_dims_type(struct infer *in, enum dtype dtype, const 
     return type_intern(in->m, dtype, dims->n, dims->list);
 }
 
+/* The attribute that chooses the dtype in which operands are folded: floats do not become integers by it. */
+static inline void infer_result_dtype(struct infer *in, const struct attr *dtype)
+{
+    enum dtype t = (enum dtype)dtype->i;
+    if (t == DT_BOOL) infer_error(in, "attribute 'dtype': expected a dtype of numbers, found bool");
+    for (uint32_t i = 0; i < in->n_operands; i++)
+        if (dtype_is_float((enum dtype)infer_type(in, i).dtype) && !dtype_is_float(t))
+            infer_error(in,
+                        "attribute 'dtype': expected a float dtype for operand %u %s, found %s: cast the "
+                        "operand first, or the result",
+                        i, infer_text(in, in->operands[i]), dtype_info[t].name);
+}
+
 /* A list of dims of a value: each below `rank`, none twice. */
 static inline void infer_dim_list(struct infer *in, const struct attr *list, uint32_t rank, const char *name)
 {

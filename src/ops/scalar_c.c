@@ -376,6 +376,14 @@ scalar_kernel scalar_c_cast(enum dtype from, enum dtype to)
     return table[from][to];
 }
 
+void scalar_c_convert(struct arena *a, struct tensor *t, enum dtype to)
+{
+    void *out = arena_alloc(a, (size_t)t->count * dtype_info[to].size);
+    scalar_c_cast((enum dtype)t->dtype, to)(t->count, out, (const void *[]){ t->data });
+    t->data = out;
+    t->dtype = (uint8_t)to;
+}
+
 /* ---- f16 and bf16 ---- */
 
 bool scalar_c_defined(enum op op, enum dtype t) { return scalar_c_kernel(op, dtype_accumulator(t)) != NULL; }

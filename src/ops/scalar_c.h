@@ -18,6 +18,8 @@ bool scalar_c_defined(enum op op, enum dtype t);
 void scalar_c_apply(enum op op, int64_t n, enum dtype to, void *out, uint32_t n_in, const uint8_t *dtypes,
                     const void *const *in);
 scalar_kernel scalar_c_cast(enum dtype from, enum dtype to);
+/* Makes t a copy of itself in another dtype, in the arena. */
+void scalar_c_convert(struct arena *a, struct tensor *t, enum dtype to);
 
 /* The two words of a random block: element `position` of a draw with this key. A second, independent block
  * has `second` set. */

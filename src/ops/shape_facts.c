@@ -169,6 +169,76 @@ val fold_pad(const struct fold *w)
     return w->x[0];
 }
 
+/* An array with zeros in front of it and behind it along one dim. */
+struct padded {
+    val x;
+    uint32_t d;
+    dim low, high;
+};
+
+/* One dim is padded: d, or any where d is HOP_NONE. */
+static bool find_padded(const struct fold *w, val v, uint32_t d, struct padded *out)
+{
+    const struct node *n = fold_made_by(w, v, OP_pad);
+    if (!n || !fold_is_number(w, built_operand(w->b, n, 1), 0.0)) return false;
+    const struct attr *low = built_attr(w->b, n, PAD_LOW), *high = built_attr(w->b, n, PAD_HIGH);
+    const struct attr *between = built_attr(w->b, n, PAD_INTERIOR);
+    for (uint32_t i = 0; i < low->n; i++) {
+        if (between->kind == ATTR_INTS && between->list[i]) return false;
+        if (!low->list[i] && !high->list[i]) continue;
+        if (d != HOP_NONE && d != i) return false;
+        d = i;
+    }
+    if (d == HOP_NONE) return false;
+    *out = (struct padded){ built_operand(w->b, n, 0), d, low->list[d], high->list[d] };
+    return true;
+}
+
+/* More is left in parts of parts: the parts of a sum of n pads are written down n times. */
+enum { MOST_PARTS = 256 };
+
+/* Adds the parts of x along d, each as it is when zero was added to it. */
+static uint32_t add_parts(const struct fold *w, const struct padded *x, val *parts, uint32_t n)
+{
+    const struct node *concat = fold_made_by(w, x->x, OP_concat);
+    if (concat && (built_attr(w->b, concat, CONCAT_DIM)->i != x->d || concat->n_operands > MOST_PARTS))
+        concat = NULL;
+    for (uint32_t k = 0; k < (concat ? concat->n_operands : 1); k++) {
+        val part = concat ? built_operand(w->b, concat, k) : x->x;
+        if (!fold_never_negative_zero(w, part))
+            part = emit2(w->b, OP_add, part, emit_full_like(w->b, part, 0));
+        parts[n++] = part;
+    }
+    return n;
+}
+
+/* What the gradient of slices is: zeros everywhere but in the slice, all of them added up. Where one slice
+ * begins at the end of the other it is both, one behind the other. */
+val fold_sum_of_pads(const struct fold *w)
+{
+    struct padded x, y;
+    if (!fold_is_float(w, w->x[0]) || !find_padded(w, w->x[0], HOP_NONE, &x)) return VAL_NONE;
+    if (!find_padded(w, w->x[1], x.d, &y)) return VAL_NONE;
+    if (dim_add(w->m, y.low, emit_type(w->b, y.x).dims[y.d]) == x.low) {
+        struct padded front = y;
+        y = x;
+        x = front;
+    }
+    if (dim_add(w->m, x.low, emit_type(w->b, x.x).dims[x.d]) != y.low) return VAL_NONE;
+    val *parts = ARENA_NEW(&w->b->arena, val, 2 * MOST_PARTS);
+    uint32_t n = add_parts(w, &y, parts, add_parts(w, &x, parts, 0));
+    struct attr along[1] = { A_INT(x.d) };
+    val both = emit(w->b, OP_concat, parts, n, along);
+    if (!x.low && !y.high) return both;
+    struct type t = type_get(w->m, w->type);
+    dim low[MAX_RANK] = { 0 }, high[MAX_RANK] = { 0 };
+    low[x.d] = x.low;
+    high[x.d] = y.high;
+    struct attr a[3] = { A_DIMS(low, t.rank), A_DIMS(high, t.rank), A_NONE };
+    val zero = emit_full(w->b, (enum dtype)t.dtype, 0, 0, NULL);
+    return emit(w->b, OP_pad, (val[]){ both, zero }, 2, a);
+}
+
 /* Starts are clamped so that the window fits: a window as large as the operand is the operand, known starts
  * make a slice. */
 val fold_dynamic_slice(const struct fold *w)

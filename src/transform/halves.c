@@ -92,7 +92,7 @@ static val call(struct second *s, uint32_t fn, const val *operands, uint32_t n)
     for (uint32_t k = 0; k < g->n_outer_symbols; k++)
         dims[k] = k < s->f->n_outer_symbols ? dim_symbol(s->b.m, k) : HOP_NONE;
     struct region_in region = { fn, operands, n, dims };
-    struct attr attrs[1] = { A_NONE };
+    struct attr attrs[INVOKE_ATTRS] = { A_NONE };
     return builder_node(&s->b, &(struct node_in){ .op = OP_invoke_subgraph,
                                                   .groups = (const uint32_t[1]){ 0 },
                                                   .attrs = attrs,

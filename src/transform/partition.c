@@ -10,6 +10,11 @@
 #include "transform/pass.h"
 #include "transform/transform.h"
 
+static bool attr_is_word(const struct attr *a, int64_t word)
+{
+    return a->kind != ATTR_ABSENT && a->i == word;
+}
+
 /* ---- the cut ---- */
 
 struct cut {
@@ -146,7 +151,7 @@ static void mark_tags(struct cut *c)
 {
     for (uint32_t i = 0; i < c->j->n_forward; i++) {
         const struct node *n = fn_node(c->joint, i);
-        if (!(node_row(n)->flags & OPF_TAG)) continue;
+        if (!(node_row(n)->flags & OPF_TAG) || node_attr(c->joint, n, 0)->kind == ATTR_ABSENT) continue;
         val v = node_operands(c->joint, n)[0];
         while (is_alias(c, v)) {
             const struct node *tag = fn_node(c->joint, c->joint->values[v].node);
@@ -160,14 +165,51 @@ bool partition_recomputes(const struct fn *f)
 {
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
-        if (node_row(n)->flags & OPF_TAG && node_attr(f, n, 0)->i == TAG_RECOMPUTE) return true;
+        if (node_row(n)->flags & OPF_TAG && attr_is_word(node_attr(f, n, 0), TAG_RECOMPUTE)) return true;
     }
+    return false;
+}
+
+static const uint64_t MEMO_KEPT_INSIDE = 0x696e7369;
+
+/* Is a value of the function, or of a body in it that is not a checkpointed call's, tagged `keep`? */
+static bool keeps_inside(struct module *m, uint32_t fn)
+{
+    const struct fn *f = module_fn(m, fn);
+    const uint64_t key[4] = { MEMO_KEPT_INSIDE, fn };
+    union memo_value known;
+    bool any = false;
+    if (memo_get(m, key, &known)) return known.number;
+    hop_check_stack();
+    for (uint32_t i = 0; i < f->n_nodes && !any; i++) {
+        const struct node *n = fn_node(f, i);
+        any = node_row(n)->flags & OPF_TAG && attr_is_word(node_attr(f, n, 0), TAG_KEEP);
+        bool own = n->op == OP_invoke_subgraph && (node_attr(f, n, INVOKE_RECOMPUTE)->kind != ATTR_ABSENT ||
+                                                   node_attr(f, n, INVOKE_POLICY)->kind != ATTR_ABSENT);
+        for (uint32_t r = 0; r < n->n_regions && !own && !any; r++)
+            any = keeps_inside(m, node_region(f, n, r)->fn);
+    }
+    memo_put(m, key, (union memo_value){ .number = any });
+    return any;
+}
+
+/* A loop or a branch that keeps something of its bodies is kept with it: to run it again would need the whole
+ * of its bodies. */
+static bool is_kept_whole(const struct cut *c, val v)
+{
+    uint32_t node = c->joint->values[v].node;
+    if (node == NODE_NONE) return false;
+    const struct node *n = fn_node(c->joint, node);
+    if (n->op == OP_invoke_subgraph) return false;
+    for (uint32_t r = 0; r < n->n_regions; r++)
+        if (keeps_inside(c->m, node_region(c->joint, n, r)->fn)) return true;
     return false;
 }
 
 static bool is_there_anyway(const struct cut *c, val v)
 {
     if (is_alias(c, v)) return false; /* had from its operand */
+    if (is_kept_whole(c, v)) return true;
     if (c->tag[v] == TAG_KEEP + 1) return true;
     if (v >= c->j->n_costly && v < c->j->n_x) return true;
     for (uint32_t k = c->j->n_costly; k < c->j->n_y; k++)

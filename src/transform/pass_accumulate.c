@@ -47,11 +47,14 @@ static bool is_arrangement(const struct node *n)
 static bool is_sum_of_two(const struct node *n) { return n->n_operands == 2 && node_row(n)->factors[1]; }
 static bool is_difference(const struct node *n) { return is_sum_of_two(n) && node_row(n)->factors[1] < 0; }
 
-/* A sum over dims of an array. */
-static bool is_reduction(const struct node *n)
+/* A sum over dims of an array, in its own dtype. */
+static bool is_reduction(const struct accumulation *w, const struct node *n)
 {
     const struct op_lower *lower = node_row(n)->lower;
-    return lower && lower->kind == LOWER_REDUCE && lower->fold == FOLD_SUM && !lower->product;
+    if (!lower || lower->kind != LOWER_REDUCE || lower->fold != FOLD_SUM || lower->product) return false;
+    const struct fn *g = w->l.body;
+    struct type from = type_get(w->c->b->m, value_type(g, node_operands(g, n)[0]));
+    return from.dtype == type_get(w->c->b->m, value_type(g, n->results)).dtype;
 }
 
 static val core_of(const struct accumulation *w, val v)
@@ -109,7 +112,9 @@ static bool product_moves(struct accumulation *w, const struct addend *d)
     if (is_invariant(&w->body, x) || is_invariant(&w->body, y)) return false;
     if (type_is_inner(m, g, value_type(g, x)) || type_is_inner(m, g, value_type(g, y))) return false;
     struct type t = type_get(m, value_type(g, x)), u = type_get(m, value_type(g, y));
-    if (!dtype_is_float((enum dtype)t.dtype) || t.rank + 1 > MAX_RANK || u.rank + 1 > MAX_RANK) return false;
+    enum dtype result = (enum dtype)type_get(m, value_type(g, n->results)).dtype;
+    if (!dtype_is_float(result) || t.rank + 1 > MAX_RANK || u.rank + 1 > MAX_RANK) return false;
+    if (node_accumulator(m, g, n) != result) return false; /* rounded at every step */
     struct dot_dims dims;
     dot_dims(m, g, n, &dims);
     int64_t cx = stacking_cost(w, x);
@@ -123,7 +128,7 @@ static bool product_moves(struct accumulation *w, const struct addend *d)
 static val summed_array(const struct accumulation *w, const struct addend *d)
 {
     const struct node *n = body_node(w, d->core);
-    for (uint32_t inside = n && is_reduction(n) ? 1 : 0; inside != HOP_NONE; inside--) {
+    for (uint32_t inside = n && is_reduction(w, n) ? 1 : 0; inside != HOP_NONE; inside--) {
         val v = inside ? body_operand(w, n, 0) : d->core;
         if (!is_invariant(&w->body, v) && time_is_available(w->c, &w->l, &w->plan, v)) return v;
     }
@@ -179,11 +184,12 @@ static val total(struct accumulation *w, const struct addend *d)
         }
         val x = time_array(w->c, &w->l, &w->plan, body_operand(w, n, 0));
         val y = time_array(w->c, &w->l, &w->plan, body_operand(w, n, 1));
-        v = emit_dot(b, x, y, bx, by, dims.n_batch, cx, cy, dims.n_contract + 1);
+        enum dtype t = (enum dtype)type_get(b->m, value_type(g, d->core)).dtype;
+        v = emit_dot_to(b, t, x, y, bx, by, dims.n_batch, cx, cy, dims.n_contract + 1);
     } else {
         val array = time_array(w->c, &w->l, &w->plan, summed_array(w, d));
         uint32_t over[MAX_RANK + 1] = { 0 }, rank = emit_type(b, array).rank, n_over = 1;
-        if (n && is_reduction(n) && summed_array(w, d) != d->core) {
+        if (n && is_reduction(w, n) && summed_array(w, d) != d->core) {
             const struct attr *dims = node_attr(g, n, REDUCE_DIMS);
             bool all = dims->kind == ATTR_ABSENT;
             uint32_t count = all ? rank - 1 : dims->n;

@@ -111,8 +111,9 @@ static bool layout_rule(struct simplifier *s, struct copier *c, const struct nod
     for (uint32_t i = 0; i < n_free; i++) order[at++] = free[i];
     val operands[2] = { c->values[x[0]], c->values[x[1]] };
     operands[rhs] = emit_permute(c->b, operands[rhs], order);
-    results[0] = emit_dot(c->b, operands[0], operands[1], d.batch_lhs, d.batch_rhs, d.n_batch, d.contract_lhs,
-                          d.contract_rhs, d.n_contract);
+    enum dtype t = (enum dtype)type_get(s->m, value_type(c->f, n->results)).dtype;
+    results[0] = emit_dot_to(c->b, t, operands[0], operands[1], d.batch_lhs, d.batch_rhs, d.n_batch,
+                             d.contract_lhs, d.contract_rhs, d.n_contract);
     return true;
 }
 

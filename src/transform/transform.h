@@ -49,6 +49,15 @@ void vjp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t 
 void jvp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t *forward, uint32_t *linear);
 /* Which results depend on active parameters through differentiable nodes? */
 void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool *results);
+/* What a call is differentiated for. Per node of f: the question whose halves a call takes because few calls
+ * of the same body ask its own, NULL: its own; NULL for all: f has few calls. The questions are in `arena`.
+ * Activity is guessed, never too little: a call whose guess was too much asks for more than it needs. */
+struct question {
+    const bool *active; /* per operand */
+    const bool *wanted; /* per result */
+};
+const struct question **call_questions(struct arena *arena, struct module *m, const struct fn *f,
+                                       const bool *active, const bool *wanted);
 
 /* ---- what a gradient keeps, for people ---- */
 

@@ -82,12 +82,13 @@ struct reverse {
     struct builder b;
     struct copier copy;
     const struct fn *f;
-    bool *wanted;                     /* per value of f: may a cotangent reach it? */
-    bool *active;                     /* per value of f: does it depend on what is differentiated? */
-    val *ct;                          /* per value of f */
-    void **saved;                     /* per node of f */
-    val *ct_params;                   /* per result of f: the parameter that holds its cotangent, VAL_NONE */
-    struct saved_list *list, *around; /* what it keeps; the list of the function around */
+    bool *wanted;                      /* per value of f: may a cotangent reach it? */
+    bool *active;                      /* per value of f: does it depend on what is differentiated? */
+    val *ct;                           /* per value of f */
+    void **saved;                      /* per node of f */
+    const struct question **questions; /* per node of f, for calls: see call_questions */
+    val *ct_params;                    /* per result of f: the parameter that holds its cotangent, VAL_NONE */
+    struct saved_list *list, *around;  /* what it keeps; the list of the function around */
     bool *told; /* per value of the forward half: it is in the list; NULL: only rows tell */
     uint32_t n_told;
 };
@@ -230,6 +231,7 @@ static void reverse_begin(struct reverse *r, struct module *m, const struct fn *
     copier_params(&r->copy);
     for (uint32_t p = 0; p < f->n_params; p++) r->active[p] = active[p] && is_float(m, value_type(f, p));
     mark_wanted(r, wanted);
+    r->questions = call_questions(&r->b.arena, m, f, r->active, r->wanted);
 }
 
 /* A parameter for the cotangent of each float result (that is wanted; NULL: all). */
@@ -267,7 +269,8 @@ static void forward_node(struct reverse *r, uint32_t i)
     bool *active = ARENA_NEW(&r->b.arena, bool, n->n_operands);
     bool any = active_operands(r, n, active), wanted = false;
     for (uint32_t k = 0; k < n->n_results; k++) wanted |= r->wanted[n->results + k];
-    if (!any || !wanted || !row->vjp) {
+    const struct question *q = r->questions ? r->questions[i] : NULL;
+    if (((!any || !wanted) && !q) || !row->vjp) {
         copier_node(&r->copy, n);
         return;
     }
@@ -282,6 +285,8 @@ static void forward_node(struct reverse *r, uint32_t i)
                              .n = n,
                              .active = active,
                              .result_wanted = r->wanted + n->results,
+                             .split_active = q ? q->active : active,
+                             .split_wanted = q ? q->wanted : r->wanted + n->results,
                              .results = ARENA_NEW(&r->b.arena, val, n->n_results),
                              .result_active = r->active + n->results };
     struct place outer = r->b.place;
@@ -475,7 +480,7 @@ static uint32_t joined_halves(struct module *m, const struct fn *f, const bool *
     for (uint32_t k = 0; k < back->n_outer_symbols; k++)
         dims[k] = k < f->n_outer_symbols ? dim_symbol(m, k) : HOP_NONE;
     struct region_in region = { h->backward, args, n, dims };
-    struct attr attrs[1] = { A_NONE };
+    struct attr attrs[INVOKE_ATTRS] = { A_NONE };
     val found = builder_node(&b, &(struct node_in){ .op = OP_invoke_subgraph,
                                                     .groups = (const uint32_t[1]){ 0 },
                                                     .attrs = attrs,

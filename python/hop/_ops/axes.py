@@ -50,10 +50,6 @@ _any = _reduction("any", "any", "Whether one element holds, along axes (all when
 
 _all = _reduction("all", "all", "Whether all elements hold, along axes (all when not said).")
 
-_sum = _reduction("sum", "sum", "The sum along axes (all when not said).")
-
-_prod = _reduction("prod", "prod", "The product along axes (all when not said).")
-
 _OF_BOOLS = {"reduce_max": _any, "reduce_min": _all}
 
 
@@ -93,19 +89,35 @@ def mean(x, /, axis=None, dtype=None, *, keepdims=False):
     return _mean(_as(x, dtype), axis=axis, keepdims=keepdims)
 
 
+# Sums of small integers are taken as int64, those of small unsigned ones as uint64, as in NumPy.
+_WIDE = {"i": _dtypes.int64, "b": _dtypes.int64, "u": _dtypes.uint64}
+
+
 def _wide(x, dtype):
-    """Sums of small integers are taken as int64, those of small unsigned ones as uint64, as in NumPy."""
     x = _as(x, dtype)
-    if dtype is not None:
-        return x
-    wide = {"i": _dtypes.int64, "b": _dtypes.int64, "u": _dtypes.uint64}.get(x.dtype.kind)
+    wide = _WIDE.get(x.dtype.kind) if dtype is None else None
     return x if wide is None else astype(x, wide, copy=False)
+
+
+def _fold(op, x, axis, dtype, keepdims):
+    """A sum or a product in a dtype of its own: elements are brought to it as they are folded."""
+    x = _array(x)
+    d = _WIDE.get(x.dtype.kind, x.dtype) if dtype is None else _dtypes.as_dtype(dtype)
+    if d.kind == "b" or (x.dtype.kind == "f" and d.kind != "f"):  # each element is cut off, as in NumPy
+        x = astype(x, d, copy=False)
+    at = (x.reshape((*x.shape, 1)), str(x.ndim)) if axis == () else (x, _axes_text(axis))
+    if d.kind == "b" or (dtype is None and d is x.dtype):
+        out = _call(_CODE[op], (at[0],), at[1])
+    else:
+        out = _call(_CODE[op + "_as"], (at[0],), at[1], 0, 0, d.text)
+    return out if axis == () else _keep(x, out, axis, keepdims)
 
 
 def sum(x, /, axis=None, dtype=None, *, keepdims=False):
     """The sum along axes (all when not said).
 
-    Small integers are summed as int64 or uint64; floats keep their dtype.
+    Small integers are summed as int64 or uint64; floats keep their dtype. dtype says otherwise: elements are
+    added up in it, or in what is wider, and the result is rounded once.
 
     >>> x = hop.asarray([[1, 2], [3, 4]])
     >>> hop.sum(x)
@@ -113,18 +125,19 @@ def sum(x, /, axis=None, dtype=None, *, keepdims=False):
     >>> hop.sum(x, axis=1)
     Array([3, 7], dtype=int64)
     """
-    return _sum(_wide(x, dtype), axis=axis, keepdims=keepdims)
+    return _fold("sum", x, axis, dtype, keepdims)
 
 
 def prod(x, /, axis=None, dtype=None, *, keepdims=False):
     """The product along axes (all when not said).
 
-    Small integers are multiplied as int64 or uint64. The gradient is right where elements are 0, too.
+    Small integers are multiplied as int64 or uint64; dtype says otherwise. The gradient is right where
+    elements are 0, too.
 
     >>> hop.prod(hop.asarray([[1, 2], [3, 4]]), axis=0)
     Array([3, 8], dtype=int64)
     """
-    return _prod(_wide(x, dtype), axis=axis, keepdims=keepdims)
+    return _fold("prod", x, axis, dtype, keepdims)
 
 
 def _spread(op):

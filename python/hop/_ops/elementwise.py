@@ -7,7 +7,9 @@ import operator
 
 from .. import _arguments, _core, _dtypes, _shapes, tree
 from .._dtypes import result_type
-from .common import _CODE, _named, _op, _public
+from .._arguments import place
+from .._errors import InvalidError
+from .common import _CODE, _call, _named, _op, _public
 from .creation import _array, asarray, astype, full, inf, ones_like, zeros_like
 
 
@@ -527,6 +529,19 @@ def fma(x, y, z, /):
     Array(10., dtype=float32)
     """
     return _op(_CODE["fma"], x, y, z)
+
+
+def checkpoint_name(x, /, name):
+    """x, under a name that policies of hop.checkpoint speak of. x may be a tree.
+
+    >>> hop.checkpoint_name(hop.asarray([1.0]), "attention")
+    Array([1.], dtype=float32)
+    """
+    if not isinstance(name, str):
+        raise InvalidError(f"{place()}checkpoint_name: expected a name, found {name!r}")
+    if isinstance(x, _core.ArrayBase):
+        return _call(_CODE["checkpoint_name"], (x,), name)
+    return tree.map(lambda leaf: checkpoint_name(_array(leaf), name), x)
 
 
 def stop_gradient(x, /):
