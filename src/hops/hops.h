@@ -3,6 +3,7 @@
 #ifndef HOP_HOPS_H
 #define HOP_HOPS_H
 
+#include "hops/budget.h"
 #include "hops/lower_hops.h"
 #include "interp/interp.h"
 #include "ir/loop.h"
@@ -85,7 +86,7 @@ static inline struct tensor *eval_new_stack(const struct eval *e, uint32_t k, in
 void call_infer(struct infer *in);
 void call_eval(struct eval *e);
 /* body: the region's, or one like it; recompute: it keeps the operands only; attrs: of the node over the
- * forward half, NULL: as the node has them */
+ * forward half, NULL: as the node has them. At the module's price. */
 void call_vjp_forward(struct vjp_forward *v, uint32_t body, bool recompute, const struct attr *attrs);
 void call_vjp(struct vjp *v, const struct attr *attrs); /* attrs: of the node over the backward */
 void call_jvp(struct jvp *j, const struct attr *attrs);
@@ -95,6 +96,7 @@ void call_batch(struct batch *v);
 void infer_policy(struct infer *in, const struct attr *policy);
 /* The body, its values tagged as the policy says; *recompute: all others are run again. */
 uint32_t policy_body(struct module *m, uint32_t fn, const struct attr *policy, bool *recompute);
+bool policy_budget(struct module *m, const struct attr *policy, struct budget *out); /* is it one? */
 
 /* Regions that are computed once (region_once.c): parts of the rules of region. */
 void once_infer(const struct infer *in);

@@ -16,8 +16,27 @@ static void invoke_vjp_forward(struct vjp_forward *v)
     bool recompute = node_attr(v->f, v->n, INVOKE_RECOMPUTE)->kind != ATTR_ABSENT;
     const struct attr *policy = node_attr(v->f, v->n, INVOKE_POLICY);
     uint32_t body = node_region(v->f, v->n, 0)->fn;
-    if (policy->kind != ATTR_ABSENT) body = policy_body(v->copy->b->m, body, policy, &recompute);
-    call_vjp_forward(v, body, recompute, NULL);
+    struct module *m = v->copy->b->m;
+    if (policy->kind == ATTR_ABSENT && !recompute) {
+        call_vjp_forward(v, body, false, NULL);
+        return;
+    }
+    /* A rule of its own: what holds around it does not hold inside. */
+    struct price_scope scope;
+    struct price price = { 0 };
+    struct budget budget;
+    struct attr attrs[INVOKE_ATTRS];
+    struct node_in in = copier_node_in(v->copy, v->n);
+    memcpy(attrs, in.attrs, sizeof attrs);
+    if (policy->kind != ATTR_ABSENT && policy_budget(m, policy, &budget)) {
+        price = budget_price(m, body, &budget, v->n, v->split_active, v->split_wanted);
+        attrs[INVOKE_POLICY] = A_NONE; /* spent: gradients of the gradient keep what they like */
+    } else if (policy->kind != ATTR_ABSENT) {
+        body = policy_body(m, body, policy, &recompute);
+    }
+    price_begin(&scope, m, price);
+    call_vjp_forward(v, body, recompute, attrs);
+    price_end(&scope);
 }
 
 static void invoke_vjp(struct vjp *v) { call_vjp(v, NULL); }

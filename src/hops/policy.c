@@ -8,18 +8,21 @@
 
 /* ---- reading ---- */
 
-enum policy_kind { NOTHING, EVERYTHING, PRODUCTS, PRODUCTS_WITHOUT_BATCH, NAMES, BOTH, ASKED };
+enum policy_kind { NOTHING, EVERYTHING, PRODUCTS, PRODUCTS_WITHOUT_BATCH, NAMES, BUDGET, BOTH, ASKED };
 static const char *const kind_words[] = {
     [NOTHING] = "nothing",   [EVERYTHING] = "everything",
     [PRODUCTS] = "products", [PRODUCTS_WITHOUT_BATCH] = "products_without_batch",
-    [NAMES] = "names",       [BOTH] = "both"
+    [NAMES] = "names",       [BUDGET] = "budget",
+    [BOTH] = "both"
 };
 
 struct policy {
     enum policy_kind kind;
     vec(const char *) save, recompute; /* of NAMES */
     vec(const struct policy *) parts;  /* of BOTH */
-    policy_question ask;               /* of ASKED, which has no text */
+    double amount;                     /* of BUDGET */
+    bool percent;
+    policy_question ask; /* of ASKED, which has no text */
     void *user;
 };
 
@@ -81,6 +84,30 @@ static void read_names(struct policy_text *t, struct policy *out)
     expect(t, ")");
 }
 
+/* Bytes, or a share of what would be needed without a policy, in percent. */
+static void read_budget(struct policy_text *t, struct policy *out)
+{
+    static const char *const expected = "a number of bytes, or a share as in 40%";
+    if (!expect(t, "(")) return;
+    while (is_space(*t->p)) t->p++;
+    size_t digits = strspn(t->p, "0123456789.");
+    char *end;
+    out->amount = digits ? strtod(t->p, &end) : 0;
+    if (!digits || end != t->p + digits) {
+        t->expected = expected;
+        return;
+    }
+    const char *number = t->p;
+    t->p = end;
+    out->percent = accept(t, "%");
+    double most = out->percent ? 100 : 0x1p62, least = out->percent ? 0 : 1;
+    if (out->amount > most || out->amount < least || (!out->percent && memchr(number, '.', digits))) {
+        t->p = number;
+        t->expected = expected;
+    }
+    expect(t, ")");
+}
+
 static struct policy *read_policy(struct policy_text *t)
 {
     struct policy *out = ARENA_ZNEW(t->arena, struct policy, 1);
@@ -89,15 +116,17 @@ static struct policy *read_policy(struct policy_text *t)
     while (kind > 0 && !accept(t, kind_words[kind - 1])) kind--;
     if (!kind) {
         t->expected = "nothing, everything, products, products_without_batch, names(save = [a], recompute = "
-                      "[b]) or both(policy, policy)";
+                      "[b]), budget(40%) or both(policy, policy)";
         return out;
     }
     out->kind = (enum policy_kind)(kind - 1);
     if (out->kind == NAMES) read_names(t, out);
+    if (out->kind == BUDGET) read_budget(t, out);
     if (out->kind != BOTH) return out;
     expect(t, "(");
     do {
         const struct policy *part = read_policy(t);
+        if (!t->expected && part->kind == BUDGET) t->expected = "a policy other than a budget";
         vec_push(t->arena, &out->parts, part);
     } while (!t->expected && accept(t, ","));
     expect(t, ")");
@@ -239,18 +268,9 @@ static bool open_node(struct simplifier *s, struct copier *c, const struct node 
         copier_body(&inner, results);
         return true;
     }
-    bool changed = false;
-    struct node_in in = copier_node_in(c, n);
-    struct region_in *regions = arena_copy(&c->b->arena, in.regions, n->n_regions * sizeof *regions);
-    for (uint32_t r = 0; r < n->n_regions; r++) {
-        regions[r].fn = opened(s->m, regions[r].fn);
-        changed |= regions[r].fn != in.regions[r].fn;
-    }
-    if (!changed) return false;
-    in.regions = regions;
-    val first = builder_node(c->b, &in);
-    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
-    return true;
+    uint32_t *fns = ARENA_NEW(&c->b->arena, uint32_t, n->n_regions);
+    for (uint32_t r = 0; r < n->n_regions; r++) fns[r] = opened(s->m, node_region(c->f, n, r)->fn);
+    return replace_regions(c, n, fns, results);
 }
 
 static uint32_t opened(struct module *m, uint32_t fn)
@@ -356,6 +376,7 @@ static enum decision decide(const struct tagging *t, const struct policy *p, con
     enum decision most = AGAIN;
     switch (p->kind) {
     case NOTHING: return AGAIN;
+    case BUDGET: hop_throw(HOP_INTERNAL, "a budget decides by itself");
     case EVERYTHING: return FREE;
     case PRODUCTS: return product ? KEEP : AGAIN;
     case PRODUCTS_WITHOUT_BATCH: return product && !has_batch_dims(t->m, t->f, n) ? KEEP : AGAIN;
@@ -460,6 +481,22 @@ static uint32_t tagged(struct module *m, uint32_t fn, const struct policy *p, ui
     return out;
 }
 
+bool policy_budget(struct module *m, const struct attr *policy, struct budget *out)
+{
+    struct arena arena = { 0 };
+    struct policy_text t;
+    uint32_t id = (uint32_t)policy->i;
+    hop_cleanup_push(arena_free, &arena);
+    const struct policy *p = parse(&arena, module_text(m, id), &t);
+    bool found = p->kind == BUDGET;
+    *out = (struct budget){ .id = id, .text = module_text(m, id) };
+    if (p->percent) out->share = p->amount / 100;
+    else out->bytes = (int64_t)p->amount;
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    return found;
+}
+
 uint32_t policy_body(struct module *m, uint32_t fn, const struct attr *policy, bool *recompute)
 {
     struct arena arena = { 0 };
@@ -486,6 +523,8 @@ uint32_t policy_asked(struct module *m, uint32_t fn, const char *text, policy_qu
         const struct policy *second = parse(&arena, text, &t);
         vec_push(&arena, &both.parts, second);
     }
+    if (!t.expected && text && both.parts.data[1]->kind == BUDGET)
+        t.expected = "a policy other than a budget";
     if (t.expected) hop_throw(HOP_INVALID, "policy \"%s\": expected %s", text, t.expected);
     uint32_t out = tagged(m, opened(m, fn), &both, HOP_NONE, false);
     *recompute = !is_free(&both);

@@ -288,6 +288,14 @@ struct memo_entry {
     union memo_value value;
 };
 
+/* At what price gradients run again what is dear rather than keep it: the higher the level, the more is run
+ * again; 0: only what is cheap. Nodes in the first `early_part` 256ths of a function, whose values would be
+ * kept longest, have a level of their own. */
+struct price {
+    uint8_t level, early_level;
+    uint16_t early_part;
+};
+
 struct module {
     uint64_t serial; /* no two modules of a process have the same */
     struct arena arena;
@@ -308,7 +316,8 @@ struct module {
     vec(struct memo_entry) memo_entries;
     /* Switches (transform/simplify.h) that are off in transforms of this module: a bit each. */
     uint32_t without;
-    bool has_once; /* it has nodes that may be computed once (op_row.once) */
+    bool has_once;      /* it has nodes that may be computed once (op_row.once) */
+    struct price price; /* of the gradient being made (transform.h); all 0: none */
     /* What the gradient being made keeps, and the one made last (transform.h). */
     struct saved_list *saved_now, *saved_last;
 };

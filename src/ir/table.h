@@ -241,7 +241,8 @@ enum op_flags {
     OPF_NO_FOLD = 8,     /* never evaluate at compile time */
     OPF_NO_MERGE = 16,   /* no cse, no motion across (barrier) */
     /* its operand as it is; the first attribute is an enum tag: what a gradient does with the value */
-    OPF_TAG = 32
+    OPF_TAG = 32,
+    OPF_ALIAS = 64 /* its results are its operands: it says something to transforms and passes alone */
 };
 
 enum tag { TAG_KEEP, TAG_RECOMPUTE };

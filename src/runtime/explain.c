@@ -178,6 +178,21 @@ static const char *saved_type(struct text *like, struct module *m, const struct 
     return t.data;
 }
 
+/* Temporaries and what is kept, arguments and results; -1: it depends on sizes. */
+static size_t peak_bytes(const struct explanation *e)
+{
+    size_t bytes = exe_arena_bytes(e->exe);
+    uint32_t n = e->f->n_params + e->f->n_results;
+    for (uint32_t i = 0; i < n && bytes != (size_t)-1; i++) {
+        val v = i < e->f->n_params ? i : e->f->results[i - e->f->n_params];
+        type_id t = value_type(e->f, v);
+        dim elements = type_elements(e->m, t);
+        if (!dim_is_const(e->m, elements)) return (size_t)-1;
+        bytes += (size_t)dim_const_value(e->m, elements) * dtype_info[type_get(e->m, t).dtype].size;
+    }
+    return bytes;
+}
+
 static void kept_text(struct text *out, struct module *m, const struct saved_list *l, uint32_t depth)
 {
     for (uint32_t i = 0; i < l->values.len; i++) {
@@ -300,9 +315,10 @@ static void explain_text(struct text *out, const struct explanation *e)
         updates_text(out, e);
         if (program_multiplies(e->p)) text_add(out, "products: %s\n", blas_description());
     }
-    size_t arena = exe_arena_bytes(e->exe);
+    size_t arena = exe_arena_bytes(e->exe), peak = peak_bytes(e);
     if (arena == (size_t)-1) text_str(out, "memory: depends on sizes\n");
-    else text_add(out, "memory: %zu bytes\n", arena);
+    else if (peak == (size_t)-1) text_add(out, "memory: %zu bytes\n", arena);
+    else text_add(out, "memory: %zu bytes, at the peak %zu with arguments and results\n", arena, peak);
     cache_text(out, e);
     text_add(out, "code: %zu bytes\n", e->report.code_bytes);
     stages_text(out, &e->report);
@@ -350,6 +366,12 @@ static void json_place(struct text *out, struct module *m, struct place p)
     char *end = strrchr(text, ':');
     if (end) *end = 0;
     json_field(out, "place", text);
+}
+
+static void size_or_null(struct text *out, size_t bytes)
+{
+    if (bytes == (size_t)-1) text_str(out, "null");
+    else text_add(out, "%zu", bytes);
 }
 
 static void kept_value_json(struct text *out, struct module *m, const struct saved_list *l,
@@ -486,8 +508,9 @@ static void explain_json(struct text *out, const struct explanation *e)
     if (products) notes_json(out, "products", &products, 1);
     size_t arena = exe_arena_bytes(e->exe);
     json_key(out, "memory_bytes");
-    if (arena == (size_t)-1) text_str(out, "null");
-    else text_add(out, "%zu", arena);
+    size_or_null(out, arena);
+    json_key(out, "peak_bytes");
+    size_or_null(out, peak_bytes(e));
     text_add(out, ", \"code_bytes\": %zu", e->report.code_bytes);
     json_field(out, "from", origins[e->report.origin]);
     text_str(out, ", \"stages\": {");

@@ -63,7 +63,7 @@ static int64_t element_cost(const struct op_lower *lower)
     return lower->access == ACCESS_GATHER ? GATHERED : CHEAP;
 }
 
-static int64_t node_cost(struct module *m, const struct fn *f, const struct node *n)
+int64_t node_cost(struct module *m, const struct fn *f, const struct node *n)
 {
     const struct op_lower *lower = node_row(n)->lower;
     int64_t elements = 0;

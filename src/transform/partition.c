@@ -6,6 +6,7 @@
  * backward, without their effects. */
 #include "loop/lower.h"
 #include "ops/build.h"
+#include "transform/cost.h"
 #include "transform/mincut.h"
 #include "transform/pass.h"
 #include "transform/transform.h"
@@ -30,6 +31,7 @@ struct cut {
     /* Per value: enum tag + 1, 0: none. The results of tags are aliases: what is said of them is said of
      * their operands. */
     uint8_t *tag;
+    bool dear_again; /* backward runs again what is dear */
 };
 
 static void note_inner(void *ctx, uint32_t symbol)
@@ -125,25 +127,39 @@ static void note_unbound(void *ctx, uint32_t symbol)
     if (!is_bound_in_backward(s->c, symbol)) s->found = true;
 }
 
-/* Can a node of the forward half be run again for little, or was that asked for? Its operands must not be
- * what only a body knows. */
-static bool is_cheap(const struct cut *c, const struct node *n)
+enum again {
+    AGAIN_NEVER,
+    AGAIN_DEAR, /* at a price */
+    AGAIN_CHEAP /* for little, or that was asked for */
+};
+
+static uint8_t price_level(const struct cut *c, uint32_t i)
 {
+    return i < c->j->n_early ? c->m->price.early_level : c->m->price.level;
+}
+
+/* Can node i of the forward half be run again? Its operands must not be what only a body knows. */
+static enum again run_again(const struct cut *c, uint32_t i)
+{
+    const struct node *n = fn_node(c->joint, i);
     const struct op_row *row = node_row(n);
     struct symbol_search unbound = { c, false };
     struct symbol_walk walk = { note_unbound, &unbound };
     bool asked = false;
     node_symbols(c->m, c->joint, n, &walk);
-    if (unbound.found) return false;
+    if (unbound.found) return AGAIN_NEVER;
     for (uint32_t k = 0; k < n->n_operands; k++)
-        if (c->inner[node_operands(c->joint, n)[k]]) return false;
+        if (c->inner[node_operands(c->joint, n)[k]]) return AGAIN_NEVER;
     for (uint32_t k = 0; k < n->n_results; k++) asked |= c->tag[n->results + k] == TAG_RECOMPUTE + 1;
-    if (asked) return true;
-    if (n->n_regions || row->effect || row->flags & OPF_NO_MERGE) return false;
-    if (!n->n_operands) return true;
+    if (asked) return AGAIN_CHEAP;
+    if (row->effect || row->flags & OPF_NO_MERGE) return AGAIN_NEVER;
+    if (!n->n_operands && !n->n_regions) return AGAIN_CHEAP;
     const struct op_lower *lower = row->lower;
-    return lower && lower->kind == LOWER_POINTWISE && lower->cost != COST_EXPENSIVE &&
-           lower->access != ACCESS_GATHER;
+    if (lower && lower->kind == LOWER_POINTWISE && lower->cost != COST_EXPENSIVE &&
+        lower->access != ACCESS_GATHER)
+        return AGAIN_CHEAP;
+    bool may = price_level(c, i) && node_is_pure(c->m, c->joint, n) && !node_binds_symbols(c->joint, n);
+    return may ? AGAIN_DEAR : AGAIN_NEVER;
 }
 
 /* Tags say what they say of what their operands stand for: one value, kept at most once. */
@@ -217,6 +233,8 @@ static bool is_there_anyway(const struct cut *c, val v)
     return false;
 }
 
+enum { UNITS_PER_BYTE = 1024 }; /* of capacities in the cut */
+
 /* Bytes, with a guess for sizes that are not known; what is there anyway costs next to nothing. */
 static int64_t saving_cost(const struct cut *c, val v)
 {
@@ -230,7 +248,15 @@ static int64_t saving_cost(const struct cut *c, val v)
         bytes *= lo == hi ? HOP_MIN(HOP_MAX(lo, 1), 1 << 20) : HOP_MAX(lo, HOP_MIN(hi, GUESS));
         bytes = HOP_MIN(bytes, (int64_t)1 << 40);
     }
-    return bytes * 1024;
+    return bytes * UNITS_PER_BYTE;
+}
+
+/* What it costs to run node i again, which is dear: in units of keeping. */
+static int64_t running_cost(const struct cut *c, uint32_t i)
+{
+    static const int64_t most = (int64_t)1 << 44;
+    int64_t cost = HOP_MIN(node_cost(c->m, c->joint, fn_node(c->joint, i)), most) * UNITS_PER_BYTE;
+    return HOP_MAX(cost >> (2 * price_level(c, i) - 1), 2);
 }
 
 /* Everything is run again that is not there anyway. */
@@ -245,38 +271,50 @@ static void save_nothing(struct cut *c)
     }
 }
 
-/* The two ends of a value's edge in the graph of the cut. */
+/* Vertices of the graph of the cut: the two ends of a value's edge, and a node that may be run again. */
 static uint32_t before_keeping(val v) { return 2 * v; }
 static uint32_t after_keeping(val v) { return 2 * v + 1; }
+static uint32_t running_again(uint32_t n_values, uint32_t node) { return 2 * n_values + node; }
 
-/* Marks the nodes that are cheap to run again where that saves more than it costs: every value of the forward
- * half is split into an edge whose capacity is what keeping it costs; it can be had from its operands if its
- * node is cheap, otherwise only by keeping it. */
+/* Node i may be run again, if its operands are had. */
+static void add_running(struct cut *c, struct mincut *g, uint32_t n_values, uint32_t source, uint32_t i,
+                        enum again again)
+{
+    const struct node *n = fn_node(c->joint, i);
+    uint32_t running = running_again(n_values, i);
+    if (again == AGAIN_DEAR) mincut_edge(g, source, running, running_cost(c, i));
+    for (uint32_t k = 0; k < n->n_operands; k++)
+        mincut_edge(g, after_keeping(node_operands(c->joint, n)[k]), running, MINCUT_INFINITE);
+}
+
+/* Marks the nodes that are run again where that saves more than it costs: every value of the forward half is
+ * split into an edge whose capacity is what keeping it costs; it can be had from its operands if its node is
+ * cheap, for the price of running it if that is dear, otherwise only by keeping it. */
 static void choose_saved(struct cut *c)
 {
     const struct fn *joint = c->joint;
     uint32_t n_values = joint->n_params;
     for (uint32_t i = 0; i < c->j->n_forward; i++)
         n_values = HOP_MAX(n_values, joint->nodes[i].results + joint->nodes[i].n_results);
-    uint32_t source = 2 * n_values, sink = source + 1;
+    uint32_t source = running_again(n_values, c->j->n_forward), sink = source + 1;
     struct mincut g = mincut_new(c->arena, sink + 1);
-    bool *cheap = ARENA_NEW(c->arena, bool, c->j->n_forward); /* decided before anything more is marked */
-    for (uint32_t i = 0; i < c->j->n_forward; i++) cheap[i] = is_cheap(c, fn_node(joint, i));
+    /* Decided before anything more is marked. */
+    enum again *can = ARENA_NEW(c->arena, enum again, c->j->n_forward);
+    for (uint32_t i = 0; i < c->j->n_forward; i++) {
+        can[i] = run_again(c, i);
+        if (can[i] != AGAIN_NEVER) add_running(c, &g, n_values, source, i, can[i]);
+    }
     for (val v = 0; v < n_values; v++) {
         uint32_t node = joint->values[v].node;
         bool there = node != NODE_NONE && c->needed[node]; /* runs in backward anyway */
         if ((node == NODE_NONE && v >= c->j->n_x) || there || c->inner[v]) continue;
-        bool never = node != NODE_NONE && cheap[node] && (c->tag[v] == TAG_RECOMPUTE + 1 || is_alias(c, v));
+        bool may = node != NODE_NONE && can[node] != AGAIN_NEVER;
+        bool never = may && (c->tag[v] == TAG_RECOMPUTE + 1 || is_alias(c, v));
         int64_t cost = never ? MINCUT_INFINITE : saving_cost(c, v);
         mincut_edge(&g, before_keeping(v), after_keeping(v), cost);
         if (c->used[v]) mincut_edge(&g, after_keeping(v), sink, MINCUT_INFINITE);
-        if (node == NODE_NONE || !cheap[node]) {
-            mincut_edge(&g, source, before_keeping(v), MINCUT_INFINITE);
-            continue;
-        }
-        const struct node *n = fn_node(joint, node);
-        for (uint32_t k = 0; k < n->n_operands; k++)
-            mincut_edge(&g, after_keeping(node_operands(joint, n)[k]), before_keeping(v), MINCUT_INFINITE);
+        uint32_t from = may ? running_again(n_values, node) : source;
+        mincut_edge(&g, from, before_keeping(v), MINCUT_INFINITE);
     }
     bool *behind = ARENA_NEW(c->arena, bool, sink + 1);
     mincut_solve(&g, source, sink, behind);
@@ -288,7 +326,9 @@ static void choose_saved(struct cut *c)
             bool kept = behind[after_keeping(v)] && !behind[before_keeping(v)];
             again |= c->used[v] && !c->inner[v] && !kept;
         }
-        if (c->needed[i] || (again && cheap[i])) need_node(c, i);
+        again &= can[i] != AGAIN_NEVER;
+        if (c->needed[i] || again) need_node(c, i);
+        c->dear_again |= again && can[i] == AGAIN_DEAR;
     }
 }
 
@@ -355,6 +395,41 @@ static void backward_node(struct copier *copy, const struct node *n, bool again)
     copier_bind(copy, n, results);
 }
 
+/* The needed nodes, NODE_NONE behind the last. What is run again stands where it is first needed, so that it
+ * does not lie in memory for longer than it must; unless it says sizes, which whatever comes behind it may
+ * mention. */
+static const uint32_t *backward_order(struct cut *c)
+{
+    uint32_t n_nodes = c->joint->n_nodes, n_forward = c->j->n_forward, n = 0;
+    uint32_t *order = ARENA_NEW(c->arena, uint32_t, n_nodes + 1);
+    uint32_t *reader = ARENA_NEW(c->arena, uint32_t, n_nodes); /* the first behind the forward half */
+    uint32_t *next = ARENA_NEW(c->arena, uint32_t, n_nodes);   /* that has the same one */
+    uint32_t *first = ARENA_NEW(c->arena, uint32_t, n_nodes + 1);
+    bool late = c->dear_again || c->j->recompute;
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        reader[i] = i < n_forward ? n_nodes : i;
+        if (i < n_forward && c->needed[i] && node_binds_symbols(c->joint, fn_node(c->joint, i))) late = false;
+    }
+    for (uint32_t i = n_nodes; i-- > 0 && late;) {
+        const struct node *node = fn_node(c->joint, i);
+        for (uint32_t k = 0; k < node->n_operands && c->needed[i]; k++) {
+            uint32_t made = c->joint->values[node_operands(c->joint, node)[k]].node;
+            if (made < n_forward) reader[made] = HOP_MIN(reader[made], reader[i]);
+        }
+    }
+    memset(first, 0xff, (n_nodes + 1) * sizeof *first);
+    for (uint32_t i = n_nodes; i-- > 0;) {
+        if (!late) reader[i] = i;
+        if (!c->needed[i]) continue;
+        next[i] = first[reader[i]];
+        first[reader[i]] = i;
+    }
+    for (uint32_t i = 0; i <= n_nodes; i++)
+        for (uint32_t k = first[i]; k != NODE_NONE; k = next[k]) order[n++] = k;
+    order[n] = NODE_NONE;
+    return order;
+}
+
 /* (residuals…, cotangents…) -> (cotangents of parameters…), before it is known which parameters are read
  * after pruning. */
 static uint32_t build_backward(struct cut *c, const val *residuals, uint32_t n_residuals)
@@ -368,8 +443,9 @@ static uint32_t build_backward(struct cut *c, const val *residuals, uint32_t n_r
     for (uint32_t i = 0; i < n_residuals; i++)
         copy.values[residuals[i]] = param_like(c->m, &copy, residuals[i]);
     for (uint32_t p = c->j->n_x; p < joint->n_params; p++) copy.values[p] = param_like(c->m, &copy, p);
-    for (uint32_t i = 0; i < joint->n_nodes; i++)
-        if (c->needed[i]) backward_node(&copy, fn_node(joint, i), i < c->j->n_forward);
+    const uint32_t *order = backward_order(c);
+    for (uint32_t i = 0; order[i] != NODE_NONE; i++)
+        backward_node(&copy, fn_node(joint, order[i]), order[i] < c->j->n_forward);
     uint32_t n_out = joint->n_results - c->j->n_y;
     val *out = ARENA_NEW(&b.arena, val, n_out);
     for (uint32_t k = 0; k < n_out; k++) out[k] = copy.values[joint->results[c->j->n_y + k]];
@@ -497,7 +573,7 @@ void partition_joint(struct module *m, const struct fn *f, const struct joint *j
     val *residuals = ARENA_NEW(&arena, val, joint->n_values);
     bool *used = ARENA_NEW(&arena, bool, n_ct + joint->n_values);
     uint32_t n = find_residuals(&c, residuals);
-    out->guarded |= runs_tagged_again(&c);
+    out->guarded |= c.dear_again || runs_tagged_again(&c);
     uint32_t backward = build_backward(&c, residuals, n);
     used_params(&c, backward, used);
     uint32_t n_read = 0;

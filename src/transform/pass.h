@@ -55,6 +55,8 @@ typedef bool (*node_rule)(struct simplifier *s, struct copier *c, const struct n
 uint32_t rewrite_nodes(struct simplifier *s, uint32_t fn, bool (*wants)(const struct node *n), node_rule rule,
                        void *ctx);
 bool wants_higher(const struct node *n);
+/* For rules: the node over other functions, one per region; false: they are the same ones. */
+bool replace_regions(struct copier *c, const struct node *n, const uint32_t *fns, val *results);
 
 void copy_requires(struct copier *c);
 /* A copier from the function of region r of n into c's builder: the region's symbols are mapped, parameters

@@ -2,9 +2,51 @@
  * symbols of nodes, liveness, and numbers under which surely equal values are found. */
 #include "transform/pass.h"
 
+static const uint64_t MEMO_PLAIN = 0x706c61696e;
+
 /* ---- rewriting ---- */
 
 bool wants_higher(const struct node *n) { return node_row(n)->flags & OPF_HIGHER; }
+
+bool replace_regions(struct copier *c, const struct node *n, const uint32_t *fns, val *results)
+{
+    bool changed = false;
+    for (uint32_t r = 0; r < n->n_regions; r++) changed |= fns[r] != node_region(c->f, n, r)->fn;
+    if (!changed) return false;
+    struct node_in in = copier_node_in(c, n);
+    struct region_in *regions = arena_copy(&c->b->arena, in.regions, n->n_regions * sizeof *regions);
+    for (uint32_t r = 0; r < n->n_regions; r++) regions[r].fn = fns[r];
+    in.regions = regions;
+    val first = builder_node(c->b, &in);
+    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
+    return true;
+}
+
+static bool may_have_alias(const struct node *n) { return n->n_regions || node_row(n)->flags & OPF_ALIAS; }
+
+static bool drop_alias(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
+{
+    HOP_UNUSED(ctx);
+    for (uint32_t k = 0; k < n->n_results && node_row(n)->flags & OPF_ALIAS; k++)
+        results[k] = c->values[node_operands(c->f, n)[k]];
+    if (!n->n_regions) return true;
+    uint32_t *fns = ARENA_NEW(&c->b->arena, uint32_t, n->n_regions);
+    for (uint32_t r = 0; r < n->n_regions; r++) fns[r] = without_aliases(s->m, node_region(c->f, n, r)->fn);
+    return replace_regions(c, n, fns, results);
+}
+
+uint32_t without_aliases(struct module *m, uint32_t fn)
+{
+    static const struct pass_options everything;
+    const uint64_t key[4] = { MEMO_PLAIN, fn };
+    union memo_value known;
+    if (memo_get(m, key, &known)) return known.fn;
+    hop_check_stack();
+    struct simplifier s = { .m = m, .o = &everything, .root = fn };
+    uint32_t out = rewrite_nodes(&s, fn, may_have_alias, drop_alias, NULL);
+    memo_put(m, key, (union memo_value){ .fn = out });
+    return out;
+}
 
 void copy_requires(struct copier *c)
 {

@@ -131,20 +131,9 @@ static bool replace_bodies(struct simplifier *s, struct copier *c, const struct 
                            void *ctx)
 {
     HOP_UNUSED(ctx);
-    bool changed = false;
-    for (uint32_t r = 0; r < n->n_regions; r++)
-        changed |= new_body(s, c->f, n, r) != node_region(c->f, n, r)->fn;
-    if (!changed) return false;
-    struct node_in in = copier_node_in(c, n);
-    struct region_in *regions = ARENA_NEW(&c->b->arena, struct region_in, n->n_regions);
-    for (uint32_t r = 0; r < n->n_regions; r++) {
-        regions[r] = in.regions[r];
-        regions[r].fn = new_body(s, c->f, n, r);
-    }
-    in.regions = regions;
-    val first = builder_node(c->b, &in);
-    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
-    return true;
+    uint32_t *fns = ARENA_NEW(&c->b->arena, uint32_t, n->n_regions);
+    for (uint32_t r = 0; r < n->n_regions; r++) fns[r] = new_body(s, c->f, n, r);
+    return replace_regions(c, n, fns, results);
 }
 
 static uint32_t simplify_bodies(struct simplifier *s, uint32_t fn)

@@ -47,4 +47,8 @@ static inline bool choice_on(const struct pass_options *o, enum choice c) { retu
  * Reports each pass's time and the nodes it left, summed over all runs. */
 uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o);
 
+/* The function as it is computed: without nodes that speak to transforms and passes alone (OPF_ALIAS), in the
+ * bodies that it reaches too. Not to be simplified any more: barriers are gone. */
+uint32_t without_aliases(struct module *m, uint32_t fn);
+
 #endif

@@ -33,8 +33,8 @@ struct vjp_halves {
     bool *ct_result;                        /* [n_results]: backward takes a cotangent for it */
     bool *ct_param;                         /* [n_params]: backward gives one */
     const struct saved_list *saved;         /* what loops and branches inside keep while the function runs */
-    bool guarded; /* backward runs again what a tag names: where both halves meet in one function, residuals
-                     go through a barrier, or the two would be merged */
+    bool guarded; /* backward runs again what is dear, or what a tag names: where both halves meet in one
+                     function, residuals go through a barrier, or the two would be merged */
 };
 const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted,
                                    uint32_t n_costly, bool recompute);
@@ -42,6 +42,18 @@ const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *ac
  * nodes bind; they are further outer symbols of backward. */
 const struct vjp_halves *vjp_split_whole(struct module *m, uint32_t fn, const bool *active,
                                          const bool *wanted);
+/* Gradients made between the two have this price. */
+struct price_scope {
+    struct module *m;
+    struct price around;
+};
+void price_begin(struct price_scope *s, struct module *m, struct price price);
+void price_end(struct price_scope *s);
+/* The two halves of f in one function again, what backward runs again kept apart by a barrier: (x…, ct…) ->
+ * (y…, ct of wrt…), or without `cts` (x…) -> (y… if `value`, gradients of the first result). HOP_NONE: sizes
+ * that only f knows would have to be named. */
+uint32_t vjp_join(struct module *m, const struct fn *f, const struct vjp_halves *h, const bool *wrt, bool cts,
+                  bool value);
 /* For users: forward (x…) -> (y…, residual…); backward (x…, y…, residual…, ct of each float y…) -> (ct of
  * each wrt x…), zeros where none came; linear (x…, y…, residual…, tangent of each wrt x…) -> (tangent of each
  * float y…). Arguments and results are no residuals: they are given as they are. */
@@ -164,7 +176,8 @@ enum memo_tag {
     MEMO_READ,
     MEMO_TRIM,
     MEMO_DEPENDS,
-    MEMO_LINEAR
+    MEMO_LINEAR,
+    MEMO_BUDGET
 };
 void *transform_recall(const struct module *m, enum memo_tag tag, uint32_t fn, uint64_t word,
                        const bool *mask, uint32_t n); /* NULL: none */
@@ -177,6 +190,7 @@ void transform_remember(struct module *m, enum memo_tag tag, uint32_t fn, uint64
  * y. */
 struct joint {
     uint32_t fn, n_forward;
+    uint32_t n_early;         /* nodes that the price of early ones holds for */
     uint32_t n_x, n_y;        /* parameters and results of the function itself; the rest are cotangents */
     const uint32_t *ct_of;    /* per cotangent parameter: the result it belongs to */
     uint32_t n_outer_symbols; /* of the function itself: further ones are sizes of cotangents */

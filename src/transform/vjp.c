@@ -36,6 +36,7 @@ void inline_function(struct builder *b, uint32_t fn, const dim *symbols, const v
 struct memo_record {
     uint64_t word;
     uint32_t without; /* switches that were off */
+    struct price price;
     uint32_t n;
     const bool *mask;
     void *record;
@@ -44,7 +45,10 @@ struct memo_record {
 static bool record_is(const struct memo_record *r, const struct module *m, uint64_t word, const bool *mask,
                       uint32_t n)
 {
-    return r->word == word && r->without == m->without && r->n == n && (!n || !memcmp(r->mask, mask, n));
+    bool same_price = r->price.level == m->price.level && r->price.early_level == m->price.early_level &&
+                      r->price.early_part == m->price.early_part;
+    return r->word == word && r->without == m->without && same_price && r->n == n &&
+           (!n || !memcmp(r->mask, mask, n));
 }
 
 static uint64_t mask_hash(uint64_t word, const bool *mask, uint32_t n)
@@ -71,7 +75,7 @@ void transform_remember(struct module *m, enum memo_tag tag, uint32_t fn, uint64
     union memo_value known;
     while (memo_get(m, key, &known)) key[3]++;
     struct memo_record *r = ARENA_NEW(&m->arena, struct memo_record, 1);
-    *r = (struct memo_record){ word, m->without, n, arena_copy(&m->arena, mask, n), record };
+    *r = (struct memo_record){ word, m->without, m->price, n, arena_copy(&m->arena, mask, n), record };
     memo_put(m, key, (union memo_value){ .record = r });
 }
 
@@ -91,6 +95,7 @@ struct reverse {
     struct saved_list *list, *around;  /* what it keeps; the list of the function around */
     bool *told; /* per value of the forward half: it is in the list; NULL: only rows tell */
     uint32_t n_told;
+    uint32_t n_early; /* nodes of the forward half that have the price of early ones */
 };
 
 /* ---- what is kept, for people ---- */
@@ -297,12 +302,42 @@ static void forward_node(struct reverse *r, uint32_t i)
     r->saved[i] = v.saved;
 }
 
+static void price_back(void *scope)
+{
+    struct price_scope *s = scope;
+    s->m->price = s->around;
+}
+
+void price_begin(struct price_scope *s, struct module *m, struct price price)
+{
+    *s = (struct price_scope){ m, m->price };
+    m->price = price;
+    hop_cleanup_push(price_back, s);
+}
+
+void price_end(struct price_scope *s)
+{
+    hop_cleanup_pop(s);
+    price_back(s);
+}
+
+/* Bodies inside have the price of the node that they belong to; what runs in the middle of a loop, or in a
+ * function around another, is not early or late as a whole. */
 static void forward_pass(struct reverse *r)
 {
+    struct price price = r->m->price;
+    uint32_t n_early = (uint32_t)((uint64_t)r->f->n_nodes * price.early_part / 256);
     for (uint32_t i = 0; i < r->f->n_required; i++)
         builder_require(&r->b, copier_dim(&r->copy, r->f->required[i].a),
                         copier_dim(&r->copy, r->f->required[i].b), "requirement");
-    for (uint32_t i = 0; i < r->f->n_nodes; i++) forward_node(r, i);
+    for (uint32_t i = 0; i < r->f->n_nodes; i++) {
+        if (i == n_early) r->n_early = r->b.nodes.len;
+        bool whole = r->f->n_nodes == 1 || node_row(fn_node(r->f, i))->loop;
+        uint8_t level = i < n_early ? price.early_level : price.level;
+        r->m->price = whole ? price : (struct price){ .level = level };
+        forward_node(r, i);
+    }
+    r->m->price = price;
 }
 
 static void seed_result(struct reverse *r, uint32_t k, val ct)
@@ -439,17 +474,11 @@ static bool has_inner_result(struct module *m, const struct fn *f)
     return false;
 }
 
-/* The two halves in one function again, what backward runs again kept apart by a barrier: (x…, ct…) -> (y…,
- * ct of wrt…), or without `cts` (x…) -> (y… if `value`, gradients of the first result). HOP_NONE: no tag asks
- * for it, or sizes that only f knows would have to be named. */
-static uint32_t joined_halves(struct module *m, const struct fn *f, const bool *wrt, const bool *wanted,
-                              bool cts, bool value)
+uint32_t vjp_join(struct module *m, const struct fn *f, const struct vjp_halves *h, const bool *wrt, bool cts,
+                  bool value)
 {
-    if (!partition_recomputes(f)) return HOP_NONE;
-    const struct vjp_halves *h = vjp_split_whole(m, f->id, wrt, wanted);
     const struct fn *forward = module_fn(m, h->forward), *back = module_fn(m, h->backward);
-    if ((cts && has_inner_result(m, f)) || !h->guarded) return HOP_NONE;
-    m->saved_last = halves_list(m, f, h);
+    if (cts && has_inner_result(m, f)) return HOP_NONE;
     struct builder b;
     builder_begin(&b, m, f);
     b.label = module_label(m, fn_label(f), "vjp");
@@ -492,6 +521,18 @@ static uint32_t joined_halves(struct module *m, const struct fn *f, const bool *
         if (wrt[p]) out[n++] = given != VAL_NONE ? given : zeros_like(&b, params[p]);
     }
     return prune_function(m, builder_finish(&b, out, n), NULL);
+}
+
+/* The function and its gradient in two halves that vjp_join has put together. HOP_NONE: no tag asks for it.
+ */
+static uint32_t joined_halves(struct module *m, const struct fn *f, const bool *wrt, const bool *wanted,
+                              bool cts, bool value)
+{
+    if (!partition_recomputes(f)) return HOP_NONE;
+    const struct vjp_halves *h = vjp_split_whole(m, f->id, wrt, wanted);
+    uint32_t joined = h->guarded ? vjp_join(m, f, h, wrt, cts, value) : HOP_NONE;
+    if (joined != HOP_NONE) m->saved_last = halves_list(m, f, h);
+    return joined;
 }
 
 uint32_t vjp_function(struct module *m, uint32_t fn, const bool *wrt)
@@ -626,6 +667,7 @@ static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool 
     out->saved = r.list;
     struct joint joint = { .fn = builder_finish(&r.b, results, n_results),
                            .n_forward = n_forward,
+                           .n_early = r.n_early,
                            .n_x = f->n_params,
                            .n_y = f->n_results,
                            .ct_of = ct_of,
