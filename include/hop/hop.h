@@ -886,8 +886,9 @@ typedef struct hop_call_spec {
     /* What a gradient keeps of the body besides the inputs; the rest it computes again. NULL: no policy.
      * "nothing" (as `recompute`); "products": what products give; "products_without_batch"; "names(save = [a,
      * b])": values with such names (hop_checkpoint_name); "names(recompute = [a])", "everything": whatever
-     * costs less, as without a policy, the first computes values with such names again; "both(products,
-     * names(save = [a]))": what any of them keeps. */
+     * costs less, as without a policy, the first computes values with such names again; "named",
+     * "named(but = [a])": values with a name, but not these; "both(products, names(save = [a]))": what any of
+     * them keeps. */
     const char *policy;
     /* Asked for each value of the body when it is captured: an operator, its type, its name or NULL. 1: a
      * gradient keeps it; 0: what `policy` says, without one it is computed again; all else is the status of

@@ -8,16 +8,17 @@
 
 /* ---- reading ---- */
 
-enum policy_kind { NOTHING, EVERYTHING, PRODUCTS, PRODUCTS_WITHOUT_BATCH, NAMES, BOTH, ASKED };
+enum policy_kind { NOTHING, EVERYTHING, PRODUCTS, PRODUCTS_WITHOUT_BATCH, NAMES, NAMED, BOTH, ASKED };
 static const char *const kind_words[] = {
     [NOTHING] = "nothing",   [EVERYTHING] = "everything",
     [PRODUCTS] = "products", [PRODUCTS_WITHOUT_BATCH] = "products_without_batch",
-    [NAMES] = "names",       [BOTH] = "both"
+    [NAMES] = "names",       [NAMED] = "named",
+    [BOTH] = "both"
 };
 
 struct policy {
     enum policy_kind kind;
-    vec(const char *) save, recompute; /* of NAMES */
+    vec(const char *) save, recompute; /* of NAMES; NAMED has the latter alone */
     vec(const struct policy *) parts;  /* of BOTH */
     policy_question ask;               /* of ASKED, which has no text */
     void *user;
@@ -63,21 +64,34 @@ static const char *read_name(struct policy_text *t)
     return name;
 }
 
+static void read_list(struct policy_text *t, struct policy *out, bool save)
+{
+    expect(t, "=");
+    expect(t, "[");
+    do {
+        const char *name = t->expected ? NULL : read_name(t);
+        if (name && save) vec_push(t->arena, &out->save, name);
+        else if (name) vec_push(t->arena, &out->recompute, name);
+    } while (!t->expected && accept(t, ","));
+    expect(t, "]");
+}
+
 static void read_names(struct policy_text *t, struct policy *out)
 {
     expect(t, "(");
     do {
         bool save = accept(t, "save");
         if (!t->expected && !save && !accept(t, "recompute")) t->expected = "save = [ or recompute = [";
-        expect(t, "=");
-        expect(t, "[");
-        do {
-            const char *name = t->expected ? NULL : read_name(t);
-            if (name && save) vec_push(t->arena, &out->save, name);
-            else if (name) vec_push(t->arena, &out->recompute, name);
-        } while (!t->expected && accept(t, ","));
-        expect(t, "]");
+        read_list(t, out, save);
     } while (!t->expected && accept(t, ","));
+    expect(t, ")");
+}
+
+static void read_named(struct policy_text *t, struct policy *out)
+{
+    if (!accept(t, "(")) return;
+    expect(t, "but");
+    read_list(t, out, false);
     expect(t, ")");
 }
 
@@ -89,11 +103,12 @@ static struct policy *read_policy(struct policy_text *t)
     while (kind > 0 && !accept(t, kind_words[kind - 1])) kind--;
     if (!kind) {
         t->expected = "nothing, everything, products, products_without_batch, names(save = [a], recompute = "
-                      "[b]) or both(policy, policy)";
+                      "[b]), named(but = [a]) or both(policy, policy)";
         return out;
     }
     out->kind = (enum policy_kind)(kind - 1);
     if (out->kind == NAMES) read_names(t, out);
+    if (out->kind == NAMED) read_named(t, out);
     if (out->kind != BOTH) return out;
     expect(t, "(");
     do {
@@ -117,6 +132,7 @@ static struct policy *parse(struct arena *arena, const char *text, struct policy
 
 static bool names_in(const struct policy *p, const char *name)
 {
+    if (p->kind == NAMED && !p->recompute.len) return true; /* whatever has a name */
     for (uint32_t i = 0; i < p->save.len; i++)
         if (!strcmp(p->save.data[i], name)) return true;
     for (uint32_t i = 0; i < p->recompute.len; i++)
@@ -173,7 +189,7 @@ static const char *named_twice(const struct policy *p)
 
 static bool has_names(const struct policy *p)
 {
-    bool any = p->kind == NAMES;
+    bool any = p->kind == NAMES || p->kind == NAMED;
     for (uint32_t i = 0; i < p->parts.len; i++) any |= has_names(p->parts.data[i]);
     return any;
 }
@@ -363,6 +379,9 @@ static enum decision decide(const struct tagging *t, const struct policy *p, con
         if (is_listed(t, v, p->save.data, p->save.len)) return KEEP;
         if (is_listed(t, v, p->recompute.data, p->recompute.len)) return AGAIN;
         return p->recompute.len ? FREE : AGAIN;
+    case NAMED:
+        if (is_listed(t, v, p->recompute.data, p->recompute.len)) return AGAIN;
+        return is_named(t, v) ? KEEP : AGAIN;
     case ASKED: return ask(t, p, n, v);
     case BOTH: break;
     }
