@@ -895,6 +895,10 @@ typedef struct hop_call_spec {
      * the call. NULL: nobody is asked. */
     int (*keeps)(void *user, const char *op, const char *type, const char *name);
     void *keeps_user;
+    /* Where the program is compiled, "yes": the body is put in place of the call; "no": it is a function that
+     * is called, if it can be (it has no effects and no sizes found while running). NULL: by its size. The
+     * calls in its derivatives say the same. */
+    const char *inlining;
 } hop_call_spec;
 #define hop_call(...) hop_call_at(HOP_HERE, __VA_ARGS__)
 int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec);
@@ -902,6 +906,15 @@ int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_sp
 #define hop_call_fn(...) hop_call_fn_at(HOP_HERE, __VA_ARGS__)
 int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in,
                    int n_in);
+/* The same, with what the call says of itself, as in hop_call_spec. NULL: nothing. */
+typedef struct hop_call_options {
+    int recompute;
+    const char *policy, *inlining;
+    void *reserved[4];
+} hop_call_options;
+#define hop_call_fn_with(...) hop_call_fn_with_at(HOP_HERE, __VA_ARGS__)
+int hop_call_fn_with_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in,
+                        int n_in, const hop_call_options *options);
 
 /* A call of `body` whose derivatives, or whose way over one more dim, the user gives as functions (captured,
  * read or transformed before). Whichever are given, every transform works; NULL: there is none.

@@ -112,8 +112,8 @@ enum {
 enum { TANGENT_TRANSPOSE, TANGENT_BODY, TANGENT_NONE };
 enum { REGION_KIND, REGION_NAMED, REGION_ATTRS }; /* the last: all that its user gives it (ir/named.h) */
 /* recompute: the gradient keeps the operands only and runs the function again; policy: and what it keeps
- * besides (hops/policy.c) */
-enum { INVOKE_RECOMPUTE, INVOKE_POLICY, INVOKE_ATTRS };
+ * besides (hops/policy.c); inline: whether the body is put in place (transform/sharing.h) */
+enum { INVOKE_RECOMPUTE, INVOKE_POLICY, INVOKE_INLINE, INVOKE_ATTRS };
 enum { SWITCH_RECOMPUTE, SWITCH_ATTRS }; /* the same for the branch taken */
 
 static inline val emit(struct builder *b, enum op op, const val *operands, uint32_t n,
