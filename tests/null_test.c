@@ -560,6 +560,11 @@ static void keep_value(hop_val v)
     CALL(MADE, hop_log_softmax_at, (AT, VALUE, TEXT)) \
     CALL(MADE, hop_sum_as_at, (AT, VALUE, TEXT, TEXT)) \
     CALL(MADE, hop_prod_as_at, (AT, VALUE, TEXT, TEXT)) \
+    CALL(MADE, hop_mean_as_at, (AT, VALUE, TEXT, TEXT)) \
+    CALL(MADE, hop_var_as_at, (AT, VALUE, TEXT, INT, TEXT)) \
+    CALL(MADE, hop_std_as_at, (AT, VALUE, TEXT, INT, TEXT)) \
+    CALL(MADE, hop_cumsum_as_at, (AT, VALUE, INT, INT, TEXT)) \
+    CALL(MADE, hop_cumprod_as_at, (AT, VALUE, INT, INT, TEXT)) \
     CALL(MADE, hop_matmul_at, (AT, VALUE, VALUE)) \
     CALL(MADE, hop_matmul_as_at, (AT, VALUE, VALUE, TEXT)) \
     CALL(MADE, hop_dot_at, (AT, VALUE, VALUE, DOT_SPEC)) \

@@ -481,6 +481,11 @@ hop_val hop_argmin_at(hop_place at, hop_val x, int axis);
  * `correction` (0, or 1 for a sample). */
 hop_val hop_var_at(hop_place at, hop_val x, const char *axes, int correction);
 hop_val hop_std_at(hop_place at, hop_val x, const char *axes, int correction);
+/* Computed and given in a float dtype of their own, x being any numbers: hop_mean_as(x, "0", "f64") of f32.
+ * NULL: as above. */
+hop_val hop_mean_as_at(hop_place at, hop_val x, const char *axes, const char *dtype);
+hop_val hop_var_as_at(hop_place at, hop_val x, const char *axes, int correction, const char *dtype);
+hop_val hop_std_as_at(hop_place at, hop_val x, const char *axes, int correction, const char *dtype);
 /* exp divided by its sum over the axes, and the logarithm of that; they keep the axes. */
 hop_val hop_softmax_at(hop_place at, hop_val x, const char *axes);
 hop_val hop_log_softmax_at(hop_place at, hop_val x, const char *axes);
@@ -489,6 +494,9 @@ hop_val hop_log_softmax_at(hop_place at, hop_val x, const char *axes);
 #define hop_argmin(...) hop_argmin_at(HOP_HERE, __VA_ARGS__)
 #define hop_var(...) hop_var_at(HOP_HERE, __VA_ARGS__)
 #define hop_std(...) hop_std_at(HOP_HERE, __VA_ARGS__)
+#define hop_mean_as(...) hop_mean_as_at(HOP_HERE, __VA_ARGS__)
+#define hop_var_as(...) hop_var_as_at(HOP_HERE, __VA_ARGS__)
+#define hop_std_as(...) hop_std_as_at(HOP_HERE, __VA_ARGS__)
 #define hop_softmax(...) hop_softmax_at(HOP_HERE, __VA_ARGS__)
 #define hop_log_softmax(...) hop_log_softmax_at(HOP_HERE, __VA_ARGS__)
 #define hop_sum(...) hop_sum_at(HOP_HERE, __VA_ARGS__)
@@ -648,6 +656,10 @@ int hop_nonzero_sized_at(hop_place at, hop_val *out, hop_val x, const char *size
 #define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x, int axis, int reverse);
 HOP_CUMULATIVE_OPERATORS(HOP_DECLARE)
 #undef HOP_DECLARE
+/* In a dtype of its own, as for hop_sum_as: running values are kept in the widest of x's dtype, this one and
+ * f32, and each is rounded once. */
+hop_val hop_cumsum_as_at(hop_place at, hop_val x, int axis, int reverse, const char *dtype);
+hop_val hop_cumprod_as_at(hop_place at, hop_val x, int axis, int reverse, const char *dtype);
 hop_val hop_recurrence_at(hop_place at, hop_val a, hop_val b, int axis,
                           int reverse); /* s = a*s + b, the first s is the first b */
 /* Equals keep their order, -0 and 0 are equal, NaN is larger than every number. */
@@ -661,6 +673,8 @@ int hop_top_k_at(hop_place at, hop_val *out, hop_val x, const char *k,
 hop_val hop_searchsorted_at(hop_place at, hop_val sorted, hop_val values, int right);
 #define hop_cumsum(...) hop_cumsum_at(HOP_HERE, __VA_ARGS__)
 #define hop_cumprod(...) hop_cumprod_at(HOP_HERE, __VA_ARGS__)
+#define hop_cumsum_as(...) hop_cumsum_as_at(HOP_HERE, __VA_ARGS__)
+#define hop_cumprod_as(...) hop_cumprod_as_at(HOP_HERE, __VA_ARGS__)
 #define hop_cummax(...) hop_cummax_at(HOP_HERE, __VA_ARGS__)
 #define hop_cummin(...) hop_cummin_at(HOP_HERE, __VA_ARGS__)
 #define hop_logcumsumexp(...) hop_logcumsumexp_at(HOP_HERE, __VA_ARGS__)
