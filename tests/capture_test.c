@@ -1383,6 +1383,57 @@ static void test_policies(void)
           "a policy that ends too early: %s", hop_message());
 }
 
+/* ---- what a call says of itself ---- */
+
+static hop_fn *called;
+struct said {
+    const char *policy, *inlining;
+    int recompute;
+    bool by_body;
+};
+BODY(with_options)
+{
+    const struct said *s = env;
+    hop_call_spec spec = { .body = named_body, .in = in, .n_in = 1, .recompute = s->recompute };
+    spec.policy = s->policy;
+    spec.inlining = s->inlining;
+    if (s->by_body) return hop_call(out, 1, &spec);
+    hop_call_options o = { .recompute = s->recompute, .policy = s->policy, .inlining = s->inlining };
+    return hop_call_fn_with(out, 1, called, in, 1, &o);
+}
+static void test_options_of_calls(void)
+{
+    static const struct {
+        struct said said;
+        const char *text; /* of the call; NULL: an error … */
+        const char *message;
+    } rows[] = {
+        { { NULL, NULL, 0, false }, "= invoke_subgraph @named_body(", NULL },
+        { { NULL, "yes", 0, false }, "invoke_subgraph {inline = yes} @", NULL },
+        { { NULL, "no", 1, false }, "invoke_subgraph {recompute, inline = no} @", NULL },
+        { { "products", "no", 0, false }, "invoke_subgraph {policy = \"products\", inline = no} @", NULL },
+        { { NULL, "maybe", 0, false }, NULL, "inlining: expected \"yes\" or \"no\", found \"maybe\"" },
+        { { "products", NULL, 1, false }, NULL, "both 'recompute' and 'policy' are given" },
+        { { "most", NULL, 0, false }, NULL, "found \"most\"" },
+    };
+    CLAIM(!hop_capture(&called, "x: f32[3]", 1, named_body, NULL), "%s", hop_message());
+    for (size_t i = 0; i < 2 * HOP_COUNT(rows); i++) {
+        struct said said = rows[i / 2].said;
+        hop_fn *f = NULL;
+        said.by_body = i % 2;
+        hop_status status = hop_capture(&f, "x: f32[3]", 1, with_options, &said);
+        if (rows[i / 2].text)
+            CLAIM(!status && (i < 2 || strstr(hop_fn_text(f), rows[i / 2].text)), "row %zu: %s", i,
+                  status ? hop_message() : hop_fn_text(f));
+        else
+            CLAIM(status == HOP_INVALID && strstr(hop_message(), "capture_test.c:") &&
+                      strstr(hop_message(), rows[i / 2].message),
+                  "row %zu: %s", i, status ? hop_message() : hop_fn_text(f));
+        hop_fn_free(f);
+    }
+    hop_fn_free(called);
+}
+
 int main(void)
 {
     int64_t live = hop_live_allocations();
@@ -1390,6 +1441,7 @@ int main(void)
     test_every_operator();
     test_remarks();
     test_policies();
+    test_options_of_calls();
     test_sharing();
     test_keys();
     test_updates();

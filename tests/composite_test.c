@@ -87,6 +87,17 @@ BODY(chosen)
     out[5] = hop_matmul_as(in[0], in[0], NULL);
     return 0;
 }
+BODY(chosen_steps)
+{
+    UNUSED;
+    out[0] = hop_cumsum_as(in[0], 0, 0, "i32");
+    out[1] = hop_cumprod_as(in[1], -1, 1, "f64");
+    out[2] = hop_mean_as(in[0], "all", "f64");
+    out[3] = hop_var_as(in[1], "all", 1, "f32");
+    out[4] = hop_std_as(in[2], "0", 0, "f32");
+    out[5] = hop_cumsum_as(in[2], 0, 0, NULL);
+    return 0;
+}
 BODY(outer_vectors)
 {
     UNUSED;
@@ -189,6 +200,15 @@ static const struct program programs[] = {
       { { -128, -127 }, { 255, 254 }, { 1, 1 } },
       { "i32[]", "f64[]", "i64[]", "i16[]", "u8[]", "i8[]" },
       { { -64898 }, { -64898 }, { 8274686 }, { -255 }, { 1 }, { 1 } } },
+    { "chosen_steps",
+      "x: i8[2], y: u8[T], b: bool[2]",
+      3,
+      6,
+      chosen_steps,
+      { "i8[2]", "u8[2]", "bool[2]" },
+      { { -128, -127 }, { 255, 253 }, { 1, 0 } },
+      { "i32[2]", "f64[2]", "f64[]", "f32[]", "f32[]", "i64[2]" },
+      { { -128, -255 }, { 64515, 253 }, { -127.5 }, { 2 }, { 0.5 }, { 1, 1 } } },
     { "outer",
       "x: f32[2], y: f32[T]",
       2,
@@ -224,6 +244,18 @@ BODY(bad_einsum_as)
 {
     UNUSED;
     out[0] = hop_einsum_as("ij,ij->", (hop_val[]){ in[0], in[0] }, 2, "u8");
+    return 0;
+}
+BODY(bad_cumsum_as)
+{
+    UNUSED;
+    out[0] = hop_cumsum_as(in[0], 0, 0, "i32");
+    return 0;
+}
+BODY(bad_mean_as)
+{
+    UNUSED;
+    out[0] = hop_mean_as(in[0], "all", "i32");
     return 0;
 }
 BODY(bad_split)
@@ -350,6 +382,8 @@ static const struct {
     { bad_matmul_as, "matmul: attribute 'dtype': expected a float dtype for operand 0 f32[3, 4], found i32" },
     { bad_sum_as, "sum: the dtype \"int\": expected a dtype: " },
     { bad_einsum_as, "einsum: dtype: expected a float dtype for operand 0, which is f32, found u8" },
+    { bad_cumsum_as, "cumsum: attribute 'dtype': expected a float dtype for operand 0 f32[3, 4], found i32" },
+    { bad_mean_as, "mean: attribute 'dtype': expected a float dtype, found i32" },
     { bad_split, "split: dim 0 of f32[3, 4] does not divide into 2 equal parts" },
     { bad_split_sizes, "split: dim 0 of f32[3, 4] and its parts together: expected 3, found 2" },
     { bad_split_count, "split: \"1, 1, 1\" names 3 sizes, room given for 2 parts" },

@@ -355,7 +355,8 @@ static const hop_body branch_list[] = { sets_numbers, sets_outer, sets_nothing, 
 SPEC(hop_switch_spec, .index = values(), .branches = choose(4) ? branch_list : NULL, .n_branches = counts(),
      .in = value_list(), .n_in = counts())
 SPEC(hop_call_spec, .body = bodies(), .in = value_list(), .n_in = counts(), .recompute = integers(),
-     .policy = texts())
+     .policy = texts(), .inlining = texts())
+SPEC(hop_call_options, .recompute = integers(), .policy = texts(), .inlining = texts())
 SPEC(hop_region_spec, .kind = texts(), .attributes = texts(), .body = bodies(), .in = value_list(),
      .n_in = counts())
 static int leaves_body(void *user, const hop_attributes *attributes, const hop_fn *body, hop_fn **out)
@@ -422,6 +423,7 @@ SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 #define COND_SPEC hop_cond_spec_choice()
 #define SWITCH_SPEC hop_switch_spec_choice()
 #define CALL_SPEC hop_call_spec_choice()
+#define CALL_OPTIONS hop_call_options_choice()
 #define REGION_SPEC hop_region_spec_choice()
 #define CUSTOM_SPEC hop_custom_spec_choice()
 #define COMPILE_OPTIONS hop_compile_options_choice()
@@ -558,6 +560,11 @@ static void keep_value(hop_val v)
     CALL(MADE, hop_log_softmax_at, (AT, VALUE, TEXT)) \
     CALL(MADE, hop_sum_as_at, (AT, VALUE, TEXT, TEXT)) \
     CALL(MADE, hop_prod_as_at, (AT, VALUE, TEXT, TEXT)) \
+    CALL(MADE, hop_mean_as_at, (AT, VALUE, TEXT, TEXT)) \
+    CALL(MADE, hop_var_as_at, (AT, VALUE, TEXT, INT, TEXT)) \
+    CALL(MADE, hop_std_as_at, (AT, VALUE, TEXT, INT, TEXT)) \
+    CALL(MADE, hop_cumsum_as_at, (AT, VALUE, INT, INT, TEXT)) \
+    CALL(MADE, hop_cumprod_as_at, (AT, VALUE, INT, INT, TEXT)) \
     CALL(MADE, hop_matmul_at, (AT, VALUE, VALUE)) \
     CALL(MADE, hop_matmul_as_at, (AT, VALUE, VALUE, TEXT)) \
     CALL(MADE, hop_dot_at, (AT, VALUE, VALUE, DOT_SPEC)) \
@@ -632,6 +639,7 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_switch_at, (AT, RESULTS, COUNT, SWITCH_SPEC)) \
     CALL(STATUS, hop_call_at, (AT, RESULTS, COUNT, CALL_SPEC)) \
     CALL(STATUS, hop_call_fn_at, (AT, RESULTS, COUNT, FN, VALUES, COUNT)) \
+    CALL(STATUS, hop_call_fn_with_at, (AT, RESULTS, COUNT, FN, VALUES, COUNT, CALL_OPTIONS)) \
     CALL(STATUS, hop_region_at, (AT, RESULTS, COUNT, REGION_SPEC)) \
     CALL(STATUS, hop_region_register, \
          (registered(TEXT), TEXT, CHOOSE((const hop_region_fn[]){ NULL, leaves_body }), NULL, NULL)) \

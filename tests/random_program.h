@@ -52,7 +52,7 @@ static val scalar_from(struct scope *s, val v)
         struct attr a[3] = { A_DIMS(t.dims, t.rank), A_INT(below(s->g, t.rank)),
                              A_DTYPE((enum dtype)t.dtype) };
         v = binary(s, OP_mul, v, unary(s, OP_cos, node(s, OP_iota, NULL, 0, a)));
-        v = node(s, OP_sum, &v, 1, &A_NONE);
+        v = node(s, OP_sum, &v, 1, (struct attr[REDUCE_ATTRS]){ A_NONE, A_NONE });
     }
     return s->g->wild ? v : unary(s, OP_sin, v);
 }

@@ -95,6 +95,21 @@ static enum dtype pick_dtype(struct gen *g)
                              : others[below(g, HOP_COUNT(others))];
 }
 
+/* Another float for a float, another integer for the others. */
+static enum dtype pick_as(struct gen *g, enum dtype t)
+{
+    static const enum dtype whole[] = { DT_I8, DT_U8, DT_I16, DT_I32, DT_U32, DT_I64 };
+    return dtype_is_float(t) ? pick_float(g) : whole[below(g, HOP_COUNT(whole))];
+}
+
+/* The dtype that a fold of elements of dtype t gives, now and then: floats do not become integers. */
+static struct attr chosen_dtype(struct gen *g, enum dtype t)
+{
+    if (!chance(g, 0.2)) return A_NONE;
+    enum dtype to = dtype_is_float(t) ? pick_float(g) : pick_dtype(g);
+    return to == DT_BOOL ? A_NONE : A_DTYPE(to);
+}
+
 struct filter {
     uint32_t dtypes; /* bit per dtype; 0: any */
     uint32_t min_rank;
@@ -404,11 +419,12 @@ static void step_reduce(struct scope *s)
                                       .min_rank = arg || chance(g, 0.9) });
     if (x == VAL_NONE) return;
     uint32_t rank = scope_type(s, x).rank, n = subset(g, rank, dims);
-    struct attr a = arg ? A_INT(below(g, rank)) : n ? A_INTS(dims, n) : A_NONE;
+    struct attr a[REDUCE_ATTRS] = { arg ? A_INT(below(g, rank)) : n ? A_INTS(dims, n) : A_NONE, A_NONE };
     if (!g->wild && (op == OP_reduce_max || op == OP_reduce_min)) x = not_empty(s, x);
     if (!g->wild && op == OP_prod && dtype_is_float((enum dtype)scope_type(s, x).dtype))
         x = unary(s, OP_tanh, x);
-    maybe_squash(s, node(s, op, &x, 1, &a));
+    if (op == OP_sum || op == OP_prod) a[REDUCE_DTYPE] = chosen_dtype(g, (enum dtype)scope_type(s, x).dtype);
+    maybe_squash(s, node(s, op, &x, 1, a));
 }
 
 static void step_shape(struct scope *s)
@@ -619,6 +635,7 @@ static void step_along(struct scope *s)
     struct attr a[3] = { A_INT(at), A_FLAG(chance(g, 0.5)), A_FLAG(op == OP_recurrence && chance(g, 0.3)) };
     if (!g->wild && dtype_is_float((enum dtype)t.dtype) && (op == OP_cumprod || op == OP_recurrence))
         x = unary(s, OP_tanh, x);
+    if (op == OP_cumsum || op == OP_cumprod) a[CUMULATIVE_DTYPE] = chosen_dtype(g, (enum dtype)t.dtype);
     if (op == OP_recurrence)
         maybe_squash(s, node(s, op, (val[]){ x, want(s, (enum dtype)t.dtype, t.rank, dims) }, 2, a));
     else if (op == OP_take_along) {
@@ -652,8 +669,10 @@ static void step_statistic(struct scope *s)
     uint32_t dims[MAX_RANK];
     if (x == VAL_NONE) return;
     if (!g->wild) x = not_empty(s, x);
-    struct attr a[2] = { A_INTS(dims, subset(g, scope_type(s, x).rank, dims)),
-                         chance(g, 0.2) ? A_INT(-1) : A_NONE };
+    struct attr a[STATISTIC_ATTRS] = { [MEAN_DIMS] = A_INTS(dims, subset(g, scope_type(s, x).rank, dims)),
+                                       [VAR_CORRECTION] = chance(g, 0.2) ? A_INT(-1) : A_NONE };
+    if (op == OP_mean || op == OP_var || op == OP_std)
+        a[MEAN_DTYPE] = chosen_dtype(g, (enum dtype)scope_type(s, x).dtype);
     if (chance(g, 0.2) && op != OP_softmax && op != OP_log_softmax) a[0] = A_NONE;
     maybe_squash(s, node(s, op, &x, 1, a));
 }
@@ -753,7 +772,10 @@ static void step_dot(struct scope *s)
         for (uint32_t i = 0; rank == 3 && i < t.rank - 2u; i++) dims[n++] = t.dims[i];
         dims[n++] = t.dims[t.rank - 1];
         if (rank > 1) dims[n++] = pick_dim(s);
-        maybe_squash(s, binary(s, OP_matmul, x, want(s, (enum dtype)t.dtype, n, dims)));
+        struct attr a = chosen_dtype(g, (enum dtype)t.dtype);
+        enum dtype other = a.kind != ATTR_ABSENT && chance(g, 0.5) ? pick_as(g, (enum dtype)t.dtype)
+                                                                   : (enum dtype)t.dtype;
+        maybe_squash(s, node(s, OP_matmul, (val[]){ x, want(s, other, n, dims) }, 2, &a));
         return;
     }
     uint32_t role[MAX_RANK], from[MAX_RANK], n = 0, bl[MAX_RANK], br[MAX_RANK], nb = 0, cl[MAX_RANK],
@@ -792,8 +814,9 @@ static void step_effect(struct scope *s)
         val y = pick(s, &(struct filter){ 0 });
         if (!g->smooth && chance(g, 0.3)) unary(s, OP_stop_gradient, x); /* differences see through it */
         else if (chance(g, 0.5)) {
-            struct attr a = A_WORD(below(g, 2));
-            node(s, OP_tag, &y, 1, &a);
+            struct attr a[TAG_ATTRS] = { [TAG_GRADIENT] = A_WORD(below(g, 2)) };
+            if (chance(g, 0.3)) a[TAG_NAME] = A_STRING(module_string(g->m, chance(g, 0.5) ? "a" : "b", 1));
+            node(s, OP_tag, &y, 1, a);
         } else node(s, OP_barrier, (val[]){ x, y }, y != x && chance(g, 0.5) ? 2 : 1, NULL);
         return;
     }

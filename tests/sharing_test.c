@@ -6,6 +6,7 @@
 #include "check.h"
 #include "loop/lower.h"
 #include "runtime/exe.h"
+#include "transform/sharing.h"
 #include "writer.h"
 
 /* ---- programs ---- */
@@ -38,6 +39,43 @@ static char *chain(uint32_t n, const char *rows)
     for (uint32_t i = 0; i < n; i++)
         say(&w, "  %%x%u = invoke_subgraph @block(%%x%u, %%u%u, %%v%u)\n", i + 1, i, i, i);
     say(&w, "  %%s = sum(%%x%u)\n  return %%s\n}\n", n);
+    return w.text;
+}
+
+/* n calls of a body, small (three nodes) or a block, each with these attributes. */
+static char *written(uint32_t n, bool small, const char *attributes)
+{
+    struct writer w = { 0 };
+    say_block(&w, "16");
+    say(&w, "fn @small(%%x: f32[16, 16], %%u: f32[16, 64], %%v: f32[64, 16]) -> (f32[16, 16]) {\n"
+            "  %%a = matmul(%%x, %%u)\n  %%b = tanh(%%a)\n  %%c = matmul(%%b, %%v)\n  return %%c\n}\n"
+            "fn @main(%%x0: f32[16, 16]");
+    say_weights(&w, n);
+    say(&w, ") -> (f32[]) {\n");
+    for (uint32_t i = 0; i < n; i++)
+        say(&w, "  %%x%u = invoke_subgraph %s @%s(%%x%u, %%u%u, %%v%u)\n", i + 1, attributes,
+            small ? "small" : "block", i, i, i);
+    say(&w, "  %%s = sum(%%x%u)\n  return %%s\n}\n", n);
+    return w.text;
+}
+
+/* 2^levels calls of one block in the end, all of them to be put in place. */
+static char *doubling(uint32_t levels)
+{
+    struct writer w = { 0 };
+    say_block(&w, "2");
+    say(&w, "fn @f0(%%x: f32[2, 16], %%u: f32[16, 64], %%v: f32[64, 16]) -> (f32[2, 16]) {\n"
+            "  %%r = invoke_subgraph {inline = yes} @block(%%x, %%u, %%v)\n  return %%r\n}\n");
+    for (uint32_t i = 1; i <= levels; i++)
+        say(&w,
+            "fn @%1$s%2$u(%%x: f32[2, 16], %%u: f32[16, 64], %%v: f32[64, 16]) -> (f32[2, 16]) {\n"
+            "  %%a = invoke_subgraph {inline = yes} @f%3$u(%%x, %%u, %%v)\n"
+            "  %%b = invoke_subgraph {inline = yes} @f%3$u(%%a, %%u, %%v)\n  return %%b\n}\n",
+            "f", i, i - 1);
+    say(&w,
+        "fn @main(%%x: f32[2, 16], %%u: f32[16, 64], %%v: f32[64, 16]) -> (f32[2, 16]) {\n"
+        "  %%r = invoke_subgraph {inline = yes} @f%u(%%x, %%u, %%v)\n  return %%r\n}\n",
+        levels);
     return w.text;
 }
 
@@ -188,6 +226,71 @@ static void the_number_of_calls_does_not_matter(void)
           (unsigned long long)a.instructions, (unsigned long long)b.instructions);
     hop_fn_free(few_grad), hop_fn_free(many_grad);
     hop_fn_free(few), hop_fn_free(many);
+}
+
+/* ---- in place or called: the budget, then what is written, then size ---- */
+
+static void one_function_decides(void)
+{
+    const struct shared_body small = { .code = 3, .copies = 48, .work = 1 << 20 };
+    const struct shared_body large = { .code = 100, .copies = 48, .work = 1 << 20 };
+    static const struct {
+        bool over, large;
+        enum inlining written;
+        enum placing placing;
+    } rows[] = {
+        { true, false, INLINE_YES, CALLED_FOR_BUDGET },    { true, false, INLINE_NO, CALLED_FOR_BUDGET },
+        { true, false, INLINE_UNSAID, CALLED_FOR_BUDGET }, { false, true, INLINE_YES, PLACED_AS_WRITTEN },
+        { false, false, INLINE_NO, CALLED_AS_WRITTEN },    { false, true, INLINE_UNSAID, CALLED_FOR_SIZE },
+        { false, false, INLINE_UNSAID, PLACED_FOR_SIZE },
+    };
+    for (uint32_t i = 0; i < HOP_COUNT(rows); i++) {
+        enum placing p = place_call(rows[i].over, rows[i].written, rows[i].large ? &large : &small);
+        CLAIM(p == rows[i].placing, "row %u: %d", i, (int)p);
+    }
+}
+
+static void calls_say_whether_they_are_put_in_place(void)
+{
+    static const struct {
+        uint32_t calls;
+        bool small;
+        const char *attributes;
+        uint32_t bodies, backward; /* of the function, and of its gradient */
+    } rows[] = {
+        { 4, true, "", 0, 0 },                /* small: in place */
+        { 4, true, "{inline = no}", 1, 2 },   /* … but called as written */
+        { 1, true, "{inline = no}", 1, 2 },   /* also where nobody else calls it */
+        { 4, false, "", 1, 2 },               /* large: called */
+        { 4, false, "{inline = yes}", 0, 0 }, /* … but in place as written */
+        { 4, false, "{inline = no}", 1, 2 },  /* with a policy of its own, too */
+        { 4, false, "{recompute, inline = no}", 1, 2 },
+        { 4, false, "{policy = \"products\", inline = yes}", 0, 0 },
+    };
+    for (uint32_t i = 0; i < HOP_COUNT(rows); i++) {
+        hop_fn *f = read_text(written(rows[i].calls, rows[i].small, rows[i].attributes));
+        hop_fn *g = gradient(f, NULL);
+        struct counts a = counts_of(f), b = counts_of(g);
+        CLAIM(a.bodies == rows[i].bodies && a.calls == rows[i].bodies * rows[i].calls,
+              "row %u: %u bodies, %u calls", i, a.bodies, a.calls);
+        CLAIM(b.bodies == rows[i].backward, "row %u: %u bodies in the gradient", i, b.bodies);
+        same_bits(rows[i].attributes, g, "16");
+        hop_fn_free(f), hop_fn_free(g);
+    }
+}
+
+static void the_budget_comes_first(void)
+{
+    enum { LEVELS = 16, NODES = 14 }; /* of a block: about a million in place */
+    hop_fn *f = read_text(doubling(LEVELS));
+    struct counts c = counts_of(f);
+    CLAIM(c.bodies > 0 && c.instructions < (uint64_t)NODES << LEVELS, "%u bodies, %llu instructions",
+          c.bodies, (unsigned long long)c.instructions);
+    hop_fn_free(f);
+    f = read_text(doubling(3));
+    c = counts_of(f);
+    CLAIM(!c.bodies, "eight blocks are in the budget: %u bodies", c.bodies);
+    hop_fn_free(f);
 }
 
 /* Calls of one body that ask for different derivatives: n in a row, by the weights alone or by `also` as
@@ -448,6 +551,9 @@ static void captures_take_a_function_in_once(void)
 
 int main(void)
 {
+    one_function_decides();
+    calls_say_whether_they_are_put_in_place();
+    the_budget_comes_first();
     the_number_of_calls_does_not_matter();
     few_calls_take_the_halves_of_most();
     many_calls_have_halves_of_their_own();

@@ -481,6 +481,11 @@ hop_val hop_argmin_at(hop_place at, hop_val x, int axis);
  * `correction` (0, or 1 for a sample). */
 hop_val hop_var_at(hop_place at, hop_val x, const char *axes, int correction);
 hop_val hop_std_at(hop_place at, hop_val x, const char *axes, int correction);
+/* Computed and given in a float dtype of their own, x being any numbers: hop_mean_as(x, "0", "f64") of f32.
+ * NULL: as above. */
+hop_val hop_mean_as_at(hop_place at, hop_val x, const char *axes, const char *dtype);
+hop_val hop_var_as_at(hop_place at, hop_val x, const char *axes, int correction, const char *dtype);
+hop_val hop_std_as_at(hop_place at, hop_val x, const char *axes, int correction, const char *dtype);
 /* exp divided by its sum over the axes, and the logarithm of that; they keep the axes. */
 hop_val hop_softmax_at(hop_place at, hop_val x, const char *axes);
 hop_val hop_log_softmax_at(hop_place at, hop_val x, const char *axes);
@@ -489,6 +494,9 @@ hop_val hop_log_softmax_at(hop_place at, hop_val x, const char *axes);
 #define hop_argmin(...) hop_argmin_at(HOP_HERE, __VA_ARGS__)
 #define hop_var(...) hop_var_at(HOP_HERE, __VA_ARGS__)
 #define hop_std(...) hop_std_at(HOP_HERE, __VA_ARGS__)
+#define hop_mean_as(...) hop_mean_as_at(HOP_HERE, __VA_ARGS__)
+#define hop_var_as(...) hop_var_as_at(HOP_HERE, __VA_ARGS__)
+#define hop_std_as(...) hop_std_as_at(HOP_HERE, __VA_ARGS__)
 #define hop_softmax(...) hop_softmax_at(HOP_HERE, __VA_ARGS__)
 #define hop_log_softmax(...) hop_log_softmax_at(HOP_HERE, __VA_ARGS__)
 #define hop_sum(...) hop_sum_at(HOP_HERE, __VA_ARGS__)
@@ -648,6 +656,10 @@ int hop_nonzero_sized_at(hop_place at, hop_val *out, hop_val x, const char *size
 #define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x, int axis, int reverse);
 HOP_CUMULATIVE_OPERATORS(HOP_DECLARE)
 #undef HOP_DECLARE
+/* In a dtype of its own, as for hop_sum_as: running values are kept in the widest of x's dtype, this one and
+ * f32, and each is rounded once. */
+hop_val hop_cumsum_as_at(hop_place at, hop_val x, int axis, int reverse, const char *dtype);
+hop_val hop_cumprod_as_at(hop_place at, hop_val x, int axis, int reverse, const char *dtype);
 hop_val hop_recurrence_at(hop_place at, hop_val a, hop_val b, int axis,
                           int reverse); /* s = a*s + b, the first s is the first b */
 /* Equals keep their order, -0 and 0 are equal, NaN is larger than every number. */
@@ -661,6 +673,8 @@ int hop_top_k_at(hop_place at, hop_val *out, hop_val x, const char *k,
 hop_val hop_searchsorted_at(hop_place at, hop_val sorted, hop_val values, int right);
 #define hop_cumsum(...) hop_cumsum_at(HOP_HERE, __VA_ARGS__)
 #define hop_cumprod(...) hop_cumprod_at(HOP_HERE, __VA_ARGS__)
+#define hop_cumsum_as(...) hop_cumsum_as_at(HOP_HERE, __VA_ARGS__)
+#define hop_cumprod_as(...) hop_cumprod_as_at(HOP_HERE, __VA_ARGS__)
 #define hop_cummax(...) hop_cummax_at(HOP_HERE, __VA_ARGS__)
 #define hop_cummin(...) hop_cummin_at(HOP_HERE, __VA_ARGS__)
 #define hop_logcumsumexp(...) hop_logcumsumexp_at(HOP_HERE, __VA_ARGS__)
@@ -886,14 +900,19 @@ typedef struct hop_call_spec {
     /* What a gradient keeps of the body besides the inputs; the rest it computes again. NULL: no policy.
      * "nothing" (as `recompute`); "products": what products give; "products_without_batch"; "names(save = [a,
      * b])": values with such names (hop_checkpoint_name); "names(recompute = [a])", "everything": whatever
-     * costs less, as without a policy, the first computes values with such names again; "both(products,
-     * names(save = [a]))": what any of them keeps. */
+     * costs less, as without a policy, the first computes values with such names again; "named",
+     * "named(but = [a])": values with a name, but not these; "both(products, names(save = [a]))": what any of
+     * them keeps. */
     const char *policy;
     /* Asked for each value of the body when it is captured: an operator, its type, its name or NULL. 1: a
      * gradient keeps it; 0: what `policy` says, without one it is computed again; all else is the status of
      * the call. NULL: nobody is asked. */
     int (*keeps)(void *user, const char *op, const char *type, const char *name);
     void *keeps_user;
+    /* Where the program is compiled, "yes": the body is put in place of the call; "no": it is a function that
+     * is called, if it can be (it has no effects and no sizes found while running). NULL: by its size. The
+     * calls in its derivatives say the same. */
+    const char *inlining;
 } hop_call_spec;
 #define hop_call(...) hop_call_at(HOP_HERE, __VA_ARGS__)
 int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec);
@@ -901,6 +920,15 @@ int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_sp
 #define hop_call_fn(...) hop_call_fn_at(HOP_HERE, __VA_ARGS__)
 int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in,
                    int n_in);
+/* The same, with what the call says of itself, as in hop_call_spec. NULL: nothing. */
+typedef struct hop_call_options {
+    int recompute;
+    const char *policy, *inlining;
+    void *reserved[4];
+} hop_call_options;
+#define hop_call_fn_with(...) hop_call_fn_with_at(HOP_HERE, __VA_ARGS__)
+int hop_call_fn_with_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in,
+                        int n_in, const hop_call_options *options);
 
 /* A call of `body` whose derivatives, or whose way over one more dim, the user gives as functions (captured,
  * read or transformed before). Whichever are given, every transform works; NULL: there is none.

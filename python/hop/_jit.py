@@ -54,6 +54,7 @@ def jit(
     strict=False,
     threads=0,
     portable=False,
+    inline=None,
 ):
     """fun, compiled: the first call with arguments of new types captures it, later ones run machine code.
 
@@ -82,6 +83,10 @@ def jit(
     Where plain if, while, for, and, or, not, conditional expressions and assert meet values that only a run
     knows, the function, and those that it calls, are captured in a rewritten form, in which they are
     hop.cond, hop.while_loop and hop.check; jit(f).source() shows it. control=False: that is an error.
+
+    Inside of another function under jit it is a call of one program, however often it is called: captured,
+    differentiated and, where it is large enough, compiled once. inline=True: it is put in place of each call
+    when the program around is compiled; inline=False: it stays a function that is called, if it can be one.
 
     >>> @hop.jit
     ... def norm(x):
@@ -113,6 +118,7 @@ def jit(
             donate_argnums=donate_argnums, donate_argnames=donate_argnames,
             constant_argnums=constant_argnums, constant_argnames=constant_argnames, mut=mut, dims=dims,
             dynamic=dynamic, control=control, strict=strict, threads=threads, portable=portable,
+            inline=inline,
         )  # fmt: skip
     if isinstance(fun, _core.Entry):
         fun = fun.__wrapped__
@@ -123,9 +129,10 @@ def jit(
     options = {"strict": strict, "threads": threads, "portable": portable}
     sizes = (_arguments.flag("jit: dynamic", dynamic), None if dims is None else _sizes.Declared(dims, fun))
     control = _arguments.flag("jit: control", control)
+    inline = None if inline is None else _arguments.flag("jit: inline", inline)
     return Compiled(
         fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options, sizes, control, mut,
-        constant_argnums, constant_argnames,
+        constant_argnums, constant_argnames, inline,
     )  # fmt: skip
 
 
@@ -362,8 +369,10 @@ class Compiled(_core.JitBase):
     def __init__(
         self, fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options,
         sizes=(True, None), control=True, mut=(), constant_argnums=(), constant_argnames=(),
+        inline=None,
     ):  # fmt: skip
         self._fun, self._control = fun, control
+        self._inlining = None if inline is None else ("no", "yes")[inline]
         self._dynamic, self._declared = sizes
         self._static = _arguments.argument_numbers("jit: static_argnums", static_argnums, fun)
         self._static_names = _arguments.argument_names("jit: static_argnames", static_argnames, fun)
@@ -545,7 +554,7 @@ class Compiled(_core.JitBase):
             _core.known(error)
             return self._put_in_place(fun, leaves, weak, treedef)
         with _modes.fresh():  # what it was captured under is in it
-            out = t.function.call(t.operands())
+            out = t.function.call(t.operands(), self._inlining)
         return tree.unflatten(t.out_tree, marked(out, t.weak_out, False))
 
     def _body_key(self, static, named_static, kinds):

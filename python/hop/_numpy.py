@@ -873,25 +873,26 @@ def dot(x1, x2, /, *, dtype=None, preferred_element_type=None):
     return tensordot(x1, x2, axes=((-1 % x1.ndim,), (x2.ndim - 2,)), **chosen)
 
 
-def inner(x1, x2, /):
-    """Sums of products over the last axes of both.
+def inner(x1, x2, /, *, dtype=None, preferred_element_type=None):
+    """Sums of products over the last axes of both. dtype: as for matmul.
 
     >>> hop.inner(hop.asarray([[1, 2], [3, 4]]), hop.asarray([1, 10]))
     Array([21, 43], dtype=int64)
     """
     x1, x2 = _array(x1), _array(x2)
+    chosen = {"dtype": dtype, "preferred_element_type": preferred_element_type}
     if not x1.ndim or not x2.ndim:
-        return x1 * x2
-    return tensordot(x1, x2, axes=((x1.ndim - 1,), (x2.ndim - 1,)))
+        return tensordot(x1, x2, axes=0, **chosen)
+    return tensordot(x1, x2, axes=((x1.ndim - 1,), (x2.ndim - 1,)), **chosen)
 
 
-def vdot(x1, x2, /):
-    """The sum of the products of all elements.
+def vdot(x1, x2, /, *, dtype=None, preferred_element_type=None):
+    """The sum of the products of all elements. dtype: as for matmul.
 
     >>> hop.vdot(hop.asarray([[1, 2], [3, 4]]), hop.asarray([[1, 2], [3, 4]]))
     Array(30, dtype=int64)
     """
-    return dot(_vector(x1), _vector(x2))
+    return dot(_vector(x1), _vector(x2), dtype=dtype, preferred_element_type=preferred_element_type)
 
 
 def kron(x1, x2, /):

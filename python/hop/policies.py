@@ -3,10 +3,11 @@ from the function's arguments; gradients are the same whatever is kept. The name
 are there, too."""
 
 __all__ = [
-    "Policy", "nothing", "everything", "products", "products_without_batch", "names", "both", "function",
+    "Policy", "nothing", "everything", "products", "products_without_batch", "names", "named", "both",
+    "function",
     "nothing_saveable", "everything_saveable", "dots_saveable", "checkpoint_dots",
     "dots_with_no_batch_dims_saveable", "checkpoint_dots_with_no_batch_dims", "save_only_these_names",
-    "save_anything_except_these_names", "save_from_both_policies",
+    "save_any_names_but_these", "save_anything_except_these_names", "save_from_both_policies",
 ]  # fmt: skip
 
 from ._arguments import place
@@ -52,7 +53,7 @@ def _list(what, given):
     for name in given:
         if not isinstance(name, str) or not name or name != name.strip() or set(name) & set(",[]()=\t\n"):
             raise InvalidError(
-                f"{place()}policies.names: {what}: expected names without , = [ ] ( ), found {name!r}"
+                f"{place()}policies.{what}: expected names without , = [ ] ( ), found {name!r}"
             )
     return given
 
@@ -67,7 +68,7 @@ def names(save=(), recompute=()):
     >>> hop.grad(hop.checkpoint(f, policy=hop.policies.names(save=["e"])))(hop.asarray([0.0]))
     Array([0.5403023], dtype=float32)
     """
-    save, recompute = _list("save", save), _list("recompute", recompute)
+    save, recompute = _list("names: save", save), _list("names: recompute", recompute)
     if not save and not recompute:
         raise InvalidError(f"{place()}policies.names: expected names to save or to recompute, found none")
     for name in save:
@@ -76,6 +77,16 @@ def names(save=(), recompute=()):
     lists = (("save", save), ("recompute", recompute))
     written = ", ".join(f"{word} = [{', '.join(listed)}]" for word, listed in lists if listed)
     return Policy(f"names({written})")
+
+
+def named(but=()):
+    """Values that have a name from hop.checkpoint_name, but not these; all others are computed again.
+
+    >>> hop.policies.named(but=["a"])
+    hop.policies.Policy('named(but = [a])')
+    """
+    but = _list("named: but", but)
+    return Policy(f"named(but = [{', '.join(but)}])" if but else "named")
 
 
 def both(*policies):
@@ -128,6 +139,15 @@ def save_only_these_names(*names_which_can_be_saved):
     'names(save = [a, b])'
     """
     return names(save=names_which_can_be_saved)
+
+
+def save_any_names_but_these(*names_not_to_save):
+    """JAX's spelling of named(but=[…]).
+
+    >>> hop.policies.save_any_names_but_these("a").text
+    'named(but = [a])'
+    """
+    return named(but=names_not_to_save)
 
 
 def save_anything_except_these_names(*names_not_to_save):

@@ -1090,10 +1090,13 @@ done:
     return said;
 }
 
-/* Function.call(in): a call inside of a capture */
-static PyObject *function_call(PyObject *self, PyObject *in)
+/* Function.call(in, inlining=None): a call inside of a capture */
+static PyObject *function_call(PyObject *self, PyObject *args)
 {
     hop_fn *fn;
+    PyObject *in;
+    hop_call_options options = { 0 };
+    if (!PyArg_ParseTuple(args, "O|z", &in, &options.inlining)) return NULL;
     struct values x = { 0 };
     struct operation o;
     PyObject *r = NULL;
@@ -1101,7 +1104,7 @@ static PyObject *function_call(PyObject *self, PyObject *in)
     int n = hop_fn_results(fn);
     if (!read_values(in, o.at, &x) && operation_ready(&o, n)) {
         int status;
-        Py_BEGIN_ALLOW_THREADS status = hop_call_fn_at(o.at, o.results, n, fn, x.data, x.n);
+        Py_BEGIN_ALLOW_THREADS status = hop_call_fn_with_at(o.at, o.results, n, fn, x.data, x.n, &options);
         Py_END_ALLOW_THREADS r = operation_end(&o, status);
     }
     PyMem_Free(x.data);
@@ -1124,7 +1127,7 @@ static PyMethodDef function_methods[] = {
       "str" },
     { "interpret", function_interpret, METH_VARARGS, "interpret(arrays, dims=()) -> list" },
     { "accepts", function_accepts, METH_O, "accepts(arrays) -> None, or why they do not fit" },
-    { "call", function_call, METH_O, "call(values) -> list of traced values" },
+    { "call", function_call, METH_VARARGS, "call(values, inlining=None) -> list of traced values" },
     { NULL, NULL, 0, NULL },
 };
 static PyGetSetDef function_getset[] = {

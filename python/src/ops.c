@@ -51,6 +51,26 @@ static int emit_prod_as(hop_place at, const struct call *c, const hop_val *in, h
 {
     return one(hop_prod_as_at(at, in[0], c->text, c->text2), out);
 }
+static int emit_mean_as(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_mean_as_at(at, in[0], c->text, c->text2), out);
+}
+static int emit_var_as(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_var_as_at(at, in[0], c->text, (int)c->i, c->text2), out);
+}
+static int emit_std_as(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_std_as_at(at, in[0], c->text, (int)c->i, c->text2), out);
+}
+static int emit_cumsum_as(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_cumsum_as_at(at, in[0], (int)c->i, (int)c->j, c->text), out);
+}
+static int emit_cumprod_as(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_cumprod_as_at(at, in[0], (int)c->i, (int)c->j, c->text), out);
+}
 static int emit_matmul_as(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
 {
     return one(hop_matmul_as_at(at, in[0], in[1], c->text), out);
@@ -231,6 +251,11 @@ const struct op_row op_rows[] = {
     OWN(dot, 2, JOIN, ONE)
     OWN(sum_as, 1, 0, ONE)
     OWN(prod_as, 1, 0, ONE)
+    OWN(mean_as, 1, 0, ONE)
+    OWN(var_as, 1, 0, ONE)
+    OWN(std_as, 1, 0, ONE)
+    OWN(cumsum_as, 1, 0, ONE)
+    OWN(cumprod_as, 1, 0, ONE)
     OWN(matmul_as, 2, 0, ONE)
     OWN(einsum_as, 1, 0, ONE)
     OWN(gather, 1, FIRST, ONE)

@@ -45,6 +45,8 @@ class Policies(Case):
             (P.names(save=["a", "s"]), 2),
             (P.both(P.products, P.names(save="s")), 2), (P.save_only_these_names("s"), 1), (P.everything, 2),
             (P.names(recompute=["s"]), 1), (P.names(save=["s"], recompute=["a"]), 1),
+            (P.named(), 2), (P.named(but="a"), 1), (P.save_any_names_but_these("a", "s"), 0),
+            (P.both(P.named(but=["s"]), P.names(save=["s"])), 2),
         ):  # fmt: skip
             with self.subTest(policy=policy):
                 self.assertEqual(kept(loss(policy), w, x), 2 * values)
@@ -96,6 +98,7 @@ class Policies(Case):
             P.names(recompute=["a"]),
             P.names(save=["s"], recompute=["a"]),
             P.both(P.products, P.names(save=["s"])),
+            P.named(but=["s"]),
             "names(save = [s])",
         ):
             with self.subTest(policy=policy):
@@ -144,6 +147,9 @@ class Policies(Case):
             (lambda: P.names(save=["a"], recompute=["a"]), "'a' is to be saved and to be recomputed"),
             (lambda: P.names(save=[3]), "save: expected names .* found 3"),
             (lambda: P.names(save=["a,b"]), "save: expected names .* found 'a,b'"),
+            (lambda: P.named(but=["a="]), "named: but: expected names .* found 'a='"),
+            (lambda: hop.grad(loss(P.named(but=["b"])))(w, x), "no value has such a name; named are 'a', 's'"),
+            (lambda: hop.grad(loss("named(a)"))(w, x), r"expected but, found 'a\)'"),
             (lambda: P.both(), "expected policies, found none"),
             (lambda: P.both(P.products, 3), "policies.both: expected a policy .* found 3"),
             (lambda: hop.checkpoint(layer, policy=3), "checkpoint: policy: expected a policy .* found 3"),
@@ -157,8 +163,9 @@ class Policies(Case):
         ):
             with self.subTest(message=message), self.assertRaisesRegex(hop.InvalidError, message):
                 make()
-        with self.assertRaisesRegex(hop.InvalidError, r"test_policies.py:\d+.*has a name: give one with"):
-            hop.grad(lambda x: hop.sum(hop.checkpoint(hop.sin, policy=P.names(save=["b"]))(x)))(x)
+        for policy in (P.names(save=["b"]), P.named()):
+            with self.assertRaisesRegex(hop.InvalidError, r"test_policies.py:\d+.*has a name: give one with"):
+                hop.grad(lambda x, p=policy: hop.sum(hop.checkpoint(hop.sin, policy=p)(x)))(x)
 
     def test_plain_calls(self):
         w, x = weights(6, (3, 3), (3, 3))
@@ -223,6 +230,7 @@ class RandomPrograms(Case):
             None, P.nothing, P.everything, P.products, P.products_without_batch, P.names(save=["a"]),
             P.names(save=["b", "c"]), P.names(recompute=["a", "b"]), P.names(save=["a"], recompute=["c"]),
             P.both(P.products, P.names(save=["c"])), P.both(P.everything, P.names(recompute=["a"])),
+            P.named(), P.named(but=["a", "b"]),
         ]  # fmt: skip
         for seed in range(16):
             w, x = weights(seed, (3, 3), (3, 3))

@@ -2,6 +2,7 @@
 spell it, derivatives in the operands' dtypes, autocast, and what is refused."""
 
 import itertools
+import re
 import unittest
 
 import hop
@@ -19,6 +20,10 @@ def spellings(x, y, d):
         "einsum": hop.einsum("ij,jk->ik", x, y, dtype=d),
         "einsum preferred": hop.einsum("ij,jk->ik", x, y, preferred_element_type=d),
         "tensordot": hop.tensordot(x, y, axes=1, dtype=d),
+        "inner": hop.inner(x, y.T, dtype=d),
+        "inner preferred": hop.inner(x, y.T, preferred_element_type=d),
+        "vdot": hop.stack([hop.stack([hop.vdot(r, c, preferred_element_type=d) for c in y.T]) for r in x]),
+        "linalg": hop.linalg.matmul(x, y, preferred_element_type=d),
         "tensordot of lists": hop.tensordot(x, y, axes=([1], [0]), preferred_element_type=d),
         "vecdot": hop.vecdot(hop.expand_dims(x, axis=1), y.T, dtype=d),
         "dot_general": hop.dot_general(x, y, (((1,), (0,)), ((), ())), preferred_element_type=d),
@@ -175,6 +180,90 @@ class Floats(OfArrays):
             self.equal(f(x), [[2.0]], hop.float32)
             low = x.astype(hop.bfloat16)
             self.assertIs(hop.sum(low, dtype=hop.bfloat16).dtype, hop.bfloat16)
+
+
+@needs_numpy
+class Running(OfArrays):
+    """Running values and statistics in a dtype of their own."""
+
+    def test_against_numpy(self):
+        draw = numpy.random.default_rng(7)
+        names = [d.name for d in WHOLE] + ["float16", "float32", "float64"]
+        pairs = ((hop.cumulative_sum, numpy.cumsum), (hop.cumulative_prod, numpy.cumprod))
+        for (ours, theirs), left, right in itertools.product(pairs, names, names):
+            if left.startswith("float") and not right.startswith("float"):
+                continue
+            a = draw.integers(0, 4, (3, 5)).astype(left)
+            for axis, run in itertools.product((0, 1), (lambda f: f, hop.jit)):
+                with self.subTest(theirs.__name__, left=left, right=right, axis=axis):
+                    found = run(lambda x: ours(x, axis=axis, dtype=right))(hop.asarray(a))
+                    expected = theirs(a.astype("float64"), axis=axis).astype(right)
+                    self.equal(found, expected, getattr(hop, right))
+
+    def test_statistics(self):
+        a = numpy.random.default_rng(8).integers(-100, 100, (4, 8)).astype("int8")
+        pairs = ((hop.mean, numpy.mean), (hop.var, numpy.var), (hop.std, numpy.std))
+        for (ours, theirs), left, right in itertools.product(
+            pairs, ("int8", "float16", "float32"), ("float32", "float64")
+        ):
+            for axis, keepdims in itertools.product((None, 0, (0, 1)), (False, True)):
+                found = ours(hop.asarray(a.astype(left)), axis=axis, dtype=right, keepdims=keepdims)
+                expected = theirs(a.astype("float64"), axis=axis, keepdims=keepdims).astype(right)
+                self.assertIs(found.dtype, getattr(hop, right))
+                self.assertEqual(found.shape, expected.shape)
+                numpy.testing.assert_allclose(numpy.array(found), expected, rtol=1e-6)
+
+    def test_running_values_are_rounded_once_each(self):
+        x = hop.asarray([16777216.0, 1.0, 1.0, 1.0, 1.0], dtype=hop.float64)
+        for run in (lambda f: f, hop.jit):
+            found = run(lambda x: hop.cumulative_sum(x, dtype=hop.float32))(x)
+            self.equal(found, [16777216.0, 16777216.0, 16777218.0, 16777220.0, 16777220.0], hop.float32)
+        self.equal(hop.mean(x, dtype=hop.float16), float("inf"), hop.float16)
+        y = hop.asarray([60000.0, 60000.0], dtype=hop.float16)
+        self.equal(hop.mean(y, dtype=hop.float16), 60000.0, hop.float16)
+
+    def test_no_copy_of_the_operand(self):
+        """Elements are brought to the dtype as they are read: nothing of the operand's size is stored."""
+        x = hop.ones((64, 128), dtype=hop.float16)
+        calls = {
+            "cumsum": lambda x, axis: hop.cumulative_sum(x, axis=axis, dtype=hop.float64),
+            "cumprod": lambda x, axis: hop.cumulative_prod(x, axis=axis, dtype=hop.float32),
+            "mean": lambda x, axis: hop.mean(x, axis=axis, dtype=hop.float64),
+            "var": lambda x, axis: hop.var(x, axis=axis, dtype=hop.float64),
+            "std": lambda x, axis: hop.std(x, axis=axis, dtype=hop.float32),
+            "sum": lambda x, axis: hop.sum(x, axis=axis, dtype=hop.float64),
+        }
+        for (name, f), axis in itertools.product(calls.items(), (0, 1)):
+            with self.subTest(name, axis=axis):
+                told = hop.jit(lambda x: f(x, axis)).lower(x).explain()
+                self.assertIn("copies: 0", told)
+                stored = [line for line in told.splitlines() if "[8192]" in line]
+                self.assertEqual(len(stored), name.startswith("cum"), told)
+                taken = int(re.search(r"memory: (\d+) bytes", told)[1])
+                self.assertLessEqual(taken, 8 * 128 * 2)
+
+    def test_derivatives(self):
+        draw = numpy.random.default_rng(9)
+        a = draw.normal(size=(3, 4))
+        w = draw.normal(size=(3, 4)).astype("float64")
+        for f in (hop.cumulative_sum, hop.cumulative_prod):
+            for left, right in itertools.product((hop.float16, hop.float32, hop.float64), repeat=2):
+                x = hop.asarray(a, dtype=left)
+
+                def loss(x, d):
+                    return hop.sum(f(x, axis=1, dtype=d).astype(hop.float64) * w)
+
+                found = hop.grad(lambda x: loss(x, right))(x)
+                self.assertIs(found.dtype, left)
+                wide = hop.grad(lambda x: loss(x, hop.float64))(x.astype(hop.float64))
+                near = 4e-3 if hop.float16 in (left, right) else 1e-5
+                numpy.testing.assert_allclose(
+                    numpy.array(found).astype("float64"), numpy.array(wide), rtol=near, atol=near
+                )
+            z = hop.asarray(a)
+            hop.check_grads(lambda x: f(x, axis=0, dtype=hop.float64), (z,), 2)
+            hop.check_grads(lambda x: hop.vmap(lambda r: f(r, dtype=hop.float64, reverse=True))(x), (z,), 1)
+        hop.check_grads(lambda x: hop.var(x, axis=0, dtype=hop.float64), (hop.asarray(a),), 2)
 
 
 class Refusals(Case):

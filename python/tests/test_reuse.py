@@ -101,6 +101,31 @@ class Counts(Case):
         few, many = (len(re.findall(r"^fn ", text, re.M)) for text in texts)
         self.assertEqual(few, many)
 
+    def test_calls_say_whether_they_are_put_in_place(self):
+        def small(p, x):
+            return hop.tanh(x @ p["u"]) @ p["v"]
+
+        ps, x = weights(4)
+        for f, inline, bodies in (
+            (small, None, 0), (small, True, 0), (small, False, 1),
+            (block, None, 1), (block, True, 0), (block, False, 1),
+        ):  # fmt: skip
+            with self.subTest(f=f.__name__, inline=inline):
+                inner = hop.jit(f, inline=inline)
+                lowered = hop.jit(chain(inner)).lower(ps, x)
+                gradient = hop.jit(hop.grad(chain(inner))).lower(ps, x)
+                self.assertEqual(shared(lowered)[0], bodies)
+                self.assertEqual(shared(gradient)[0], 2 * bodies)
+                said = {None: "", True: "{inline = yes} ", False: "{inline = no} "}[inline]
+                self.assertEqual(lowered.text().count(f"invoke_subgraph {said}@"), 4)
+                reason = "by its size" if inline is None else "as written"
+                self.assertEqual(lowered.explain().count(f"called in 4 places: {reason}"), bodies)
+                self.close(hop.jit(chain(inner))(ps, x), chain(f)(ps, x), 1e-4)
+
+    def test_inline_is_true_or_false(self):
+        with self.assertRaisesRegex(TypeError, "jit: inline: expected True or False, found 'no'"):
+            hop.jit(block, inline="no")
+
     def test_new_kinds_of_arguments_are_captured(self):
         f, runs = self.counted(lambda x, y: x * y)
         f.clear_cache()

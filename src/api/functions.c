@@ -310,6 +310,7 @@ struct call_fn_args {
     int n_in;
     hop_val *out;
     int n_out;
+    const hop_call_options *options;
 };
 
 static struct called_fn imported(struct emission *e, hop_fn *given, const char *what)
@@ -326,13 +327,13 @@ static struct called_fn imported(struct emission *e, hop_fn *given, const char *
 static void rule_call(struct emission *e)
 {
     const struct call_fn_args *a = e->args;
-    emit_call(e, imported(e, a->f, "call"));
+    emit_call(e, imported(e, a->f, "call"), a->options);
 }
 
-int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in,
-                   int n_in)
+int hop_call_fn_with_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in,
+                        int n_in, const hop_call_options *options)
 {
-    struct call_fn_args a = { (struct hop_fn *)f, in, n_in, results, n_results };
+    struct call_fn_args a = { (struct hop_fn *)f, in, n_in, results, n_results, options };
     hop_val *all = results;
     bool live = f && f->magic == FN_MAGIC;
     const struct result_map *map = live ? &f->map : NULL;
@@ -363,6 +364,12 @@ int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *
         else status = hop_assign_at(at, in[map->updates[k]], all[k]);
     }
     return status;
+}
+
+int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in,
+                   int n_in)
+{
+    return hop_call_fn_with_at(at, results, n_results, f, in, n_in, NULL);
 }
 
 /* ---- calls with rules ---- */

@@ -470,7 +470,7 @@ struct called_fn {
     const hop_dim *around; /* what its symbols are that it takes as sizes */
     uint32_t n_around;
 };
-void emit_call(struct emission *e, struct called_fn f);
+void emit_call(struct emission *e, struct called_fn f, const hop_call_options *options);
 /* A call with rules, in the order of the attributes of `custom`: forward, backward, jvp, batch. attrs: its
  * others, as far as there are any; the rest is filled in. */
 enum { CUSTOM_RULES = 4 };

@@ -37,6 +37,7 @@ struct statistic_args {
     enum op op;
     const char *axes;
     int correction;
+    const char *dtype; /* of the result; NULL: as it comes out */
 };
 
 static struct attr axes_attr(const char *axes, uint32_t rank, uint32_t *list)
@@ -50,10 +51,11 @@ static struct attr axes_attr(const char *axes, uint32_t rank, uint32_t *list)
 static void rule_statistic(struct emission *e)
 {
     const struct statistic_args *a = e->args;
-    val v = float_operand(e, 0);
+    val v = a->dtype ? operand_value(e->b, &e->in[0]) : float_operand(e, 0);
     uint32_t list[MAX_RANK];
-    struct attr attrs[2] = { axes_attr(a->axes, emit_type(e->b, v).rank, list),
-                             a->correction ? A_INT(a->correction) : A_NONE };
+    struct attr attrs[STATISTIC_ATTRS] = { axes_attr(a->axes, emit_type(e->b, v).rank, list) };
+    if (a->correction) attrs[VAR_CORRECTION] = A_INT(a->correction);
+    if (a->dtype) attrs[MEAN_DTYPE] = A_DTYPE(text_dtype(a->dtype));
     e->out[0] = emit(e->b, a->op, &v, 1, attrs);
 }
 #define DEFINE(name) \
@@ -71,6 +73,20 @@ DEFINE(log_softmax)
     hop_val hop_##name##_at(hop_place at, hop_val x, const char *axes, int correction) \
     { \
         struct statistic_args args = { .op = OP_##name, .axes = axes, .correction = correction }; \
+        return capture_emit1(at, #name, rule_statistic, &args, &x, 1); \
+    }
+DEFINE(var)
+DEFINE(std)
+#undef DEFINE
+hop_val hop_mean_as_at(hop_place at, hop_val x, const char *axes, const char *dtype)
+{
+    struct statistic_args args = { .op = OP_mean, .axes = axes, .dtype = dtype };
+    return capture_emit1(at, "mean", rule_statistic, &args, &x, 1);
+}
+#define DEFINE(name) \
+    hop_val hop_##name##_as_at(hop_place at, hop_val x, const char *axes, int correction, const char *dtype) \
+    { \
+        struct statistic_args args = { OP_##name, axes, correction, dtype }; \
         return capture_emit1(at, #name, rule_statistic, &args, &x, 1); \
     }
 DEFINE(var)

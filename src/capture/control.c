@@ -303,6 +303,19 @@ static hop_val *results_at(struct capture *c, hop_val *results, int n_results, u
     return c->given;
 }
 
+/* What a call says of itself. */
+static void call_attributes(struct module *m, const hop_call_options *o, struct attr *attrs)
+{
+    if (o->recompute) attrs[INVOKE_RECOMPUTE] = A_FLAG(true);
+    if (o->policy) attrs[INVOKE_POLICY] = A_STRING(module_string(m, o->policy, strlen(o->policy)));
+    if (!o->inlining) return;
+    const struct attr_spec *spec = &op_table[OP_invoke_subgraph]->sig.attrs[INVOKE_INLINE];
+    uint32_t w = 0;
+    while (spec->words[w] && strcmp(spec->words[w], o->inlining)) w++;
+    if (!spec->words[w]) capture_throw("inlining: expected \"yes\" or \"no\", found \"%s\"", o->inlining);
+    attrs[INVOKE_INLINE] = A_WORD(w);
+}
+
 struct branches {
     enum op op;
     const char *what;
@@ -319,6 +332,7 @@ struct branches {
     const char *policy;    /* OP_invoke_subgraph; NULL: none */
     policy_question keeps; /* the same */
     void *keeps_user;
+    const char *inlining;          /* the same */
     const char *kind, *attributes; /* OP_region */
 };
 
@@ -426,14 +440,12 @@ static uint32_t emit_branches(struct capture *c, hop_val *results, int n_results
     }
     uint32_t groups[1] = { b->op == OP_switch };
     struct attr attrs[MOST_ATTRS] = { 0 };
-    _Static_assert((int)INVOKE_RECOMPUTE == (int)SWITCH_RECOMPUTE,
-                   "calls and branches have the attribute at the same place");
     bool recompute = b->recompute;
     if (b->keeps)
         regions[0].fn = policy_asked(c->m, regions[0].fn, b->policy, b->keeps, b->keeps_user, &recompute);
-    if (recompute) attrs[INVOKE_RECOMPUTE] = A_FLAG(true);
-    if (b->policy && !b->keeps)
-        attrs[INVOKE_POLICY] = A_STRING(module_string(c->m, b->policy, strlen(b->policy)));
+    hop_call_options options = { recompute, b->keeps ? NULL : b->policy, b->inlining, { NULL } };
+    if (b->op == OP_invoke_subgraph) call_attributes(c->m, &options, attrs);
+    else if (recompute) attrs[SWITCH_RECOMPUTE] = A_FLAG(true);
     if (b->op == OP_region) {
         attrs[REGION_KIND] = A_STRING(module_string(c->m, b->kind, strlen(b->kind)));
         attrs[REGION_NAMED] = named_parse(c->m, "its attributes", b->attributes, &s->b.arena);
@@ -579,6 +591,7 @@ static void do_call(struct capture *c, void *args)
         .policy = s->policy,
         .keeps = s->keeps,
         .keeps_user = s->keeps_user,
+        .inlining = s->inlining,
     };
     a->n_given = emit_branches(c, a->results, a->n_results, &branches);
 }
@@ -653,7 +666,12 @@ static void emit_called(struct emission *e, struct called_fn c, enum op op, cons
     for (uint32_t i = 0; i < e->n_out; i++) e->out[i] = first + i;
 }
 
-void emit_call(struct emission *e, struct called_fn f) { emit_called(e, f, OP_invoke_subgraph, NULL); }
+void emit_call(struct emission *e, struct called_fn f, const hop_call_options *options)
+{
+    struct attr attrs[INVOKE_ATTRS] = { 0 };
+    if (options) call_attributes(e->b->m, options, attrs);
+    emit_called(e, f, OP_invoke_subgraph, attrs);
+}
 
 void emit_custom(struct emission *e, struct called_fn body, const struct called_fn rules[CUSTOM_RULES],
                  struct attr *attrs)

@@ -4,8 +4,9 @@
 struct axis_args {
     enum op op;
     int axis;
-    int flag;      /* reverse, descending, right */
-    const char *k; /* top_k */
+    int flag;          /* reverse, descending, right */
+    const char *k;     /* top_k */
+    const char *dtype; /* cumsum, cumprod: of the result; NULL: as it comes out */
 };
 
 /* x and its axis and flag as attributes; bool becomes i64 for sums and products, integers f64 for what is
@@ -15,8 +16,12 @@ static void rule_cumulative(struct emission *e)
     const struct axis_args *a = e->args;
     val v = operand_value(e->b, &e->in[0]);
     struct type t = emit_type(e->b, v);
-    struct attr attrs[2] = { A_INT(check_axis(a->axis, t.rank)), A_FLAG(a->flag) };
-    if (t.dtype == DT_BOOL && (a->op == OP_cumsum || a->op == OP_cumprod)) v = emit_cast(e->b, v, DT_I64);
+    struct attr attrs[CUMULATIVE_ATTRS] = { A_INT(check_axis(a->axis, t.rank)), A_FLAG(a->flag) };
+    if (a->dtype) {
+        enum dtype to = text_dtype(a->dtype);
+        if (to != modes_dtype(e->b, a->op, (enum dtype)t.dtype)) attrs[CUMULATIVE_DTYPE] = A_DTYPE(to);
+    } else if (t.dtype == DT_BOOL && (a->op == OP_cumsum || a->op == OP_cumprod))
+        v = emit_cast(e->b, v, DT_I64);
     if (a->op == OP_logcumsumexp && !dtype_is_float((enum dtype)t.dtype)) v = emit_cast(e->b, v, DT_F32);
     e->out[0] = emit(e->b, a->op, &v, 1, attrs);
 }
@@ -27,6 +32,15 @@ static void rule_cumulative(struct emission *e)
         return capture_emit1(at, #name, rule_cumulative, &args, &x, 1); \
     }
 HOP_CUMULATIVE_OPERATORS(DEFINE)
+#undef DEFINE
+#define DEFINE(name) \
+    hop_val hop_##name##_as_at(hop_place at, hop_val x, int axis, int reverse, const char *dtype) \
+    { \
+        struct axis_args args = { .op = OP_##name, .axis = axis, .flag = reverse, .dtype = dtype }; \
+        return capture_emit1(at, #name, rule_cumulative, &args, &x, 1); \
+    }
+DEFINE(cumsum)
+DEFINE(cumprod)
 #undef DEFINE
 
 static void rule_recurrence(struct emission *e)

@@ -615,10 +615,13 @@ static val solve_alone(const struct back *w, const struct affine *a, uint32_t j,
 {
     const struct vjp_halves *h = a->of[j];
     const struct fn *f = module_fn(w->b->m, a->row[j]);
-    struct attr attrs[3] = { A_INT(w->along), A_FLAG(!w->reverse), A_FLAG(true) };
+    struct attr attrs[] = { [CUMULATIVE_DIM] = A_INT(w->along),
+                            [CUMULATIVE_REVERSE] = A_FLAG(!w->reverse),
+                            [RECURRENCE_LATE] = A_FLAG(true) };
+    struct attr sums[CUMULATIVE_ATTRS] = { attrs[CUMULATIVE_DIM], attrs[CUMULATIVE_REVERSE], A_NONE };
     uint32_t r = a->at[j * w->n + j], number = HOP_NONE;
     val result = f->results[r], factors;
-    if (is_number(f, r, 1)) return emit(w->b, OP_cumsum, &terms, 1, attrs);
+    if (is_number(f, r, 1)) return emit(w->b, OP_cumsum, &terms, 1, sums);
     if (result < h->n_residuals && !is_own(h, w->n, result)) number = rows_number(h, w->n, result);
     if (number == HOP_NONE || number < w->n) factors = join_rows(w, w->xs[j], VAL_NONE, j_rows);
     /* Else J is an array that is there, whose first row is not used. */

@@ -39,7 +39,12 @@ static void invoke_vjp_forward(struct vjp_forward *v)
     price_end(&scope);
 }
 
-static void invoke_vjp(struct vjp *v) { call_vjp(v, NULL); }
+/* What is kept was decided by now; how it is compiled was not. */
+static void invoke_vjp(struct vjp *v)
+{
+    struct attr attrs[INVOKE_ATTRS] = { [INVOKE_INLINE] = v->attrs[INVOKE_INLINE] };
+    call_vjp(v, attrs);
+}
 static void invoke_jvp(struct jvp *j) { call_jvp(j, j->attrs); }
 
 static const struct op_sample invoke_samples[] = {
@@ -57,9 +62,12 @@ static const struct op_sample invoke_samples[] = {
       NULL },
 };
 
+static const char *const inline_words[] = { [INLINE_NO] = "no", [INLINE_YES] = "yes", NULL };
+
 static const struct attr_spec invoke_attrs[INVOKE_ATTRS] = {
     [INVOKE_RECOMPUTE] = { "recompute", ATTR_FLAG, false, NULL },
     [INVOKE_POLICY] = { "policy", ATTR_STRING, false, NULL },
+    [INVOKE_INLINE] = { "inline", ATTR_WORD, false, inline_words },
 };
 
 const struct op_row row_invoke_subgraph = {
@@ -81,4 +89,5 @@ const struct op_row row_invoke_subgraph = {
     HOP_SAMPLES(invoke_samples),
     .lower = &invoke_lower,
     .control = CONTROL_CALL,
+    .inline_attr = INVOKE_INLINE + 1,
 };

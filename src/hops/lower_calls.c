@@ -1,5 +1,6 @@
-/* How calls and branches are compiled: a call's body is called or written in place (transform/sharing.h says
- * which); a switch runs one branch, and all branches write the same memory. */
+/* How calls and branches are compiled: the body of a call is called or written in place, as
+ * transform/sharing.h decides (one with effects or with sizes found while running cannot be called); a switch
+ * runs one branch, and all branches write the same memory. */
 #include "hops/lower_hops.h"
 
 /* The parameter in whose memory result k may be computed although bodies read it: each body gets it as one

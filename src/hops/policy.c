@@ -8,17 +8,17 @@
 
 /* ---- reading ---- */
 
-enum policy_kind { NOTHING, EVERYTHING, PRODUCTS, PRODUCTS_WITHOUT_BATCH, NAMES, BUDGET, BOTH, ASKED };
+enum policy_kind { NOTHING, EVERYTHING, PRODUCTS, PRODUCTS_WITHOUT_BATCH, NAMES, NAMED, BUDGET, BOTH, ASKED };
 static const char *const kind_words[] = {
     [NOTHING] = "nothing",   [EVERYTHING] = "everything",
     [PRODUCTS] = "products", [PRODUCTS_WITHOUT_BATCH] = "products_without_batch",
-    [NAMES] = "names",       [BUDGET] = "budget",
-    [BOTH] = "both"
+    [NAMES] = "names",       [NAMED] = "named",
+    [BUDGET] = "budget",     [BOTH] = "both"
 };
 
 struct policy {
     enum policy_kind kind;
-    vec(const char *) save, recompute; /* of NAMES */
+    vec(const char *) save, recompute; /* of NAMES; NAMED has the latter alone */
     vec(const struct policy *) parts;  /* of BOTH */
     double amount;                     /* of BUDGET */
     bool percent;
@@ -66,44 +66,66 @@ static const char *read_name(struct policy_text *t)
     return name;
 }
 
+static void read_list(struct policy_text *t, struct policy *out, bool save)
+{
+    expect(t, "=");
+    expect(t, "[");
+    do {
+        const char *name = t->expected ? NULL : read_name(t);
+        if (name && save) vec_push(t->arena, &out->save, name);
+        else if (name) vec_push(t->arena, &out->recompute, name);
+    } while (!t->expected && accept(t, ","));
+    expect(t, "]");
+}
+
 static void read_names(struct policy_text *t, struct policy *out)
 {
     expect(t, "(");
     do {
         bool save = accept(t, "save");
         if (!t->expected && !save && !accept(t, "recompute")) t->expected = "save = [ or recompute = [";
-        expect(t, "=");
-        expect(t, "[");
-        do {
-            const char *name = t->expected ? NULL : read_name(t);
-            if (name && save) vec_push(t->arena, &out->save, name);
-            else if (name) vec_push(t->arena, &out->recompute, name);
-        } while (!t->expected && accept(t, ","));
-        expect(t, "]");
+        read_list(t, out, save);
     } while (!t->expected && accept(t, ","));
     expect(t, ")");
+}
+
+static void read_named(struct policy_text *t, struct policy *out)
+{
+    if (!accept(t, "(")) return;
+    expect(t, "but");
+    read_list(t, out, false);
+    expect(t, ")");
+}
+
+static double read_digits(struct policy_text *t, double unit)
+{
+    double out = 0;
+    for (; *t->p >= '0' && *t->p <= '9'; t->p++) {
+        out = unit < 1 ? out + unit * (*t->p - '0') : out * 10 + (*t->p - '0');
+        if (unit < 1) unit /= 10;
+    }
+    return out;
 }
 
 /* Bytes, or a share of what would be needed without a policy, in percent. */
 static void read_budget(struct policy_text *t, struct policy *out)
 {
-    static const char *const expected = "a number of bytes, or a share as in 40%";
     if (!expect(t, "(")) return;
     while (is_space(*t->p)) t->p++;
-    size_t digits = strspn(t->p, "0123456789.");
-    char *end;
-    out->amount = digits ? strtod(t->p, &end) : 0;
-    if (!digits || end != t->p + digits) {
-        t->expected = expected;
-        return;
-    }
     const char *number = t->p;
-    t->p = end;
+    bool fraction = false;
+    out->amount = read_digits(t, 1);
+    if (*t->p == '.') {
+        t->p++;
+        fraction = true;
+        out->amount += read_digits(t, 0.1);
+    }
+    bool any = t->p > number;
     out->percent = accept(t, "%");
     double most = out->percent ? 100 : 0x1p62, least = out->percent ? 0 : 1;
-    if (out->amount > most || out->amount < least || (!out->percent && memchr(number, '.', digits))) {
+    if (!any || out->amount > most || out->amount < least || (fraction && !out->percent)) {
         t->p = number;
-        t->expected = expected;
+        t->expected = "a number of bytes, or a share as in 40%";
     }
     expect(t, ")");
 }
@@ -116,11 +138,12 @@ static struct policy *read_policy(struct policy_text *t)
     while (kind > 0 && !accept(t, kind_words[kind - 1])) kind--;
     if (!kind) {
         t->expected = "nothing, everything, products, products_without_batch, names(save = [a], recompute = "
-                      "[b]), budget(40%) or both(policy, policy)";
+                      "[b]), named(but = [a]), budget(40%) or both(policy, policy)";
         return out;
     }
     out->kind = (enum policy_kind)(kind - 1);
     if (out->kind == NAMES) read_names(t, out);
+    if (out->kind == NAMED) read_named(t, out);
     if (out->kind == BUDGET) read_budget(t, out);
     if (out->kind != BOTH) return out;
     expect(t, "(");
@@ -146,6 +169,7 @@ static struct policy *parse(struct arena *arena, const char *text, struct policy
 
 static bool names_in(const struct policy *p, const char *name)
 {
+    if (p->kind == NAMED && !p->recompute.len) return true; /* whatever has a name */
     for (uint32_t i = 0; i < p->save.len; i++)
         if (!strcmp(p->save.data[i], name)) return true;
     for (uint32_t i = 0; i < p->recompute.len; i++)
@@ -202,7 +226,7 @@ static const char *named_twice(const struct policy *p)
 
 static bool has_names(const struct policy *p)
 {
-    bool any = p->kind == NAMES;
+    bool any = p->kind == NAMES || p->kind == NAMED;
     for (uint32_t i = 0; i < p->parts.len; i++) any |= has_names(p->parts.data[i]);
     return any;
 }
@@ -384,6 +408,9 @@ static enum decision decide(const struct tagging *t, const struct policy *p, con
         if (is_listed(t, v, p->save.data, p->save.len)) return KEEP;
         if (is_listed(t, v, p->recompute.data, p->recompute.len)) return AGAIN;
         return p->recompute.len ? FREE : AGAIN;
+    case NAMED:
+        if (is_listed(t, v, p->recompute.data, p->recompute.len)) return AGAIN;
+        return is_named(t, v) ? KEEP : AGAIN;
     case ASKED: return ask(t, p, n, v);
     case BOTH: break;
     }

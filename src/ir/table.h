@@ -279,6 +279,9 @@ enum control {
     CONTROL_TOTALS  /* its one body on pairs of running totals of its operands */
 };
 
+/* What a call says of its body, by its row's inline_attr. */
+enum inlining { INLINE_NO, INLINE_YES, INLINE_UNSAID };
+
 /* In which dtype an operator works on floats up to f32 under autocast; f64, integers and bools are left
  * alone. */
 enum autocast {
@@ -305,6 +308,8 @@ struct op_row {
     uint8_t effect; /* enum effect; a higher-order row adds its bodies' */
     /* number + 1 of an attribute that makes the node a check (a bound that ends the run), 0: none */
     uint8_t check_attr;
+    /* number + 1 of the attribute of a call that says whether its body is put in place, 0: none */
+    uint8_t inline_attr;
     uint8_t flags;
     void (*infer)(struct infer *in);
     void (*eval)(struct eval *e);
@@ -362,6 +367,12 @@ static inline uint8_t row_effects(const struct op_row *row, const struct attr *a
 {
     return row->effect |
            (row->check_attr && attrs[row->check_attr - 1].kind != ATTR_ABSENT ? EFFECT_CHECK : EFFECT_NONE);
+}
+static inline enum inlining node_inlining(const struct fn *f, const struct node *n)
+{
+    uint8_t place = node_row(n)->inline_attr;
+    const struct attr *a = place ? node_attr(f, n, place - 1u) : NULL;
+    return a && a->kind != ATTR_ABSENT ? (enum inlining)a->i : INLINE_UNSAID;
 }
 enum op op_find(const char *name, size_t length); /* OP_COUNT when there is none */
 /* The type of what group g feeds for an operand of type t; HOP_NONE when it has no dim to take away. */

@@ -192,6 +192,7 @@ struct lp {
     uint32_t level;    /* of a procedure: how many calls stand above each other at most, its own included */
     const char *name;  /* of a procedure, for explain … */
     uint32_t n_calls;  /* … with how many places call it */
+    const char *why_called; /* … instead of it being in place there: placing_reason of the first */
     /* planner */
     bool own_memory; /* in: no two buffers share memory (pass `inplace` is off) */
     bool arena_static;

@@ -32,7 +32,8 @@ struct unfolding {
     uint32_t depth;           /* of bodies in bodies */
     bool reached;             /* the program mentions it, or something that does */
     bool plain;               /* neither effects nor sizes found while running, in it and in its bodies */
-    bool called;              /* calls alone mention it */
+    bool called;              /* calls alone mention it … */
+    enum inlining written;    /* … and this is what all of them say of it */
     struct shared_body share; /* copies: procedures count once */
     uint32_t wrapper;         /* a function that does nothing but call it, HOP_NONE: not made yet */
 };
@@ -85,7 +86,9 @@ static void survey_mentions(struct unfolding *all, const struct fn *f, uint64_t 
         const struct op_row *row = node_row(n);
         for (uint32_t r = 0; r < n->n_regions; r++) {
             struct unfolding *inner = &all[node_region(f, n, r)->fn];
+            enum inlining written = node_inlining(f, n);
             inner->called &= row->control == CONTROL_CALL;
+            inner->written = !inner->share.copies || inner->written == written ? written : INLINE_UNSAID;
             inner->share.in_loop |= row->loop || all[f->id].share.in_loop;
             inner->share.copies = HOP_MIN(inner->share.copies + there, COUNTLESS);
         }
@@ -107,7 +110,8 @@ static struct amount survey_copies(const struct module *m, struct unfolding *all
         const struct fn *f = module_fn(m, i);
         const struct unfolding *u = &all[i];
         if (!u->reached) continue;
-        bool shared = sharing && u->plain && u->called && sharing_pays(&u->share);
+        bool shared = sharing && u->plain && u->called &&
+                      !is_placed(place_call(false, u->written, &u->share));
         uint64_t there = shared ? 1 : u->share.copies, nodes;
         if (__builtin_mul_overflow(there, (uint64_t)f->n_nodes, &nodes)) nodes = COUNTLESS;
         amount.written += f->n_nodes;
@@ -141,17 +145,23 @@ static bool may_call(const struct lp *p)
     return true;
 }
 
-static bool wants_procedure(const struct lower *L, uint32_t fn)
+static bool over_budget(const struct shared *S, const struct unfolding *u)
+{
+    if (procedures_everywhere || (S->large && S->depth >= DEEP_PROGRAM)) return true;
+    return S->large && u->nodes >= LEAST_PROCEDURE && u->share.copies >= OFTEN;
+}
+
+/* How the body of a call, or of a loop or a branch that says nothing of it, is compiled here. */
+static enum placing placing_here(const struct lower *L, uint32_t fn, enum inlining written)
 {
     const struct shared *S = L->S;
-    if (fn > program_entry(S)->id) return false;
+    if (fn > program_entry(S)->id) return PLACED_FOR_SIZE;
     const struct unfolding *u = &S->unfolding[fn];
-    if (!u->plain || !may_call(S->p)) return false;
-    if (procedures_everywhere || (S->large && S->depth >= DEEP_PROGRAM)) return true;
-    if (S->large) return u->nodes >= LEAST_PROCEDURE && u->share.copies >= OFTEN;
+    if (!u->plain || !may_call(S->p)) return PLACED_FOR_SIZE;
     struct shared_body here = u->share;
     here.in_loop = lower_in_loop(L);
-    return sharing_pays(&here);
+    if (S->large) here.copies = 1; /* the budget alone has bodies called */
+    return place_call(over_budget(S, u), written, &here);
 }
 
 /* ---- making ---- */
@@ -341,7 +351,8 @@ bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *
     struct lp *p = S->p;
     const struct region *region = node_region(f, n, 0);
     const struct fn *g = module_fn(S->m, region->fn);
-    if (L->probe || !wants_procedure(L, region->fn)) return false;
+    enum placing placing = placing_here(L, region->fn, node_inlining(f, n));
+    if (L->probe || is_placed(placing)) return false;
     dim *dims = ARENA_NEW(&p->arena, dim, g->n_outer_symbols);
     if (!entry_dims(L, region, dims)) return false;
     struct procedure wanted = { .fn = region->fn,
@@ -355,6 +366,7 @@ bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *
     struct lp *q = S->program->procedures.data[number];
     S->level = HOP_MAX(S->level, q->level);
     q->n_calls++;
+    if (q->n_calls == 1) q->why_called = placing_reason(placing);
     struct lp_operand *operands = ARENA_ZNEW(&p->arena, struct lp_operand, g->n_params + g->n_results);
     struct lp_operand *results = operands + g->n_params;
     for (uint32_t i = 0; i < g->n_params; i++) operands[i] = argument_of(L, node_region_operands(f, n, 0)[i]);
@@ -410,7 +422,8 @@ const struct fn *procedure_body(struct lower *L, const struct node *n, const str
     hop_check_stack();
     bool called = node_row(n)->control == CONTROL_CALL;
     bool by_call = S->large || procedures_everywhere;
-    if (!called && by_call && wants_procedure(L, g->id) && g->n_nodes) g = wrapper(S, g);
+    bool placed = called || !by_call || is_placed(placing_here(L, g->id, INLINE_UNSAID));
+    if (!placed && g->n_nodes) g = wrapper(S, g);
     S->lowered += g->n_nodes;
     if (S->lowered > MOST_NODES)
         hop_throw(HOP_INVALID,

@@ -26,8 +26,8 @@ enum { DYNAMIC_SLICE_SIZES };
  * operand */
 enum { REDUCE_DIMS, REDUCE_DTYPE, REDUCE_ATTRS };
 enum { ARGMAX_DIM }; /* argmax argmin: i64, first of equals, the first NaN before all */
-/* mean var std: dims as above; var, std: divided by the count less correction (absent: 0) */
-enum { MEAN_DIMS, VAR_CORRECTION };
+/* mean var std: dims and dtype as above; var, std: divided by the count less correction (absent: 0) */
+enum { MEAN_DIMS, MEAN_DTYPE, VAR_CORRECTION, STATISTIC_ATTRS };
 enum { SOFTMAX_DIMS }; /* softmax log_softmax: dims, together; logsumexp: as a reduction */
 /* parts: that many equal ones; or the sizes of the parts. As many results */
 enum { SPLIT_DIM, SPLIT_PARTS, SPLIT_SIZES };
@@ -56,8 +56,9 @@ enum { SCATTER_DIMS, SCATTER_MODE };
 /* operand bool; one i64[?k] per dim, with size: i64[size], the first ones, then fill (absent: -1) */
 enum { NONZERO_SIZE, NONZERO_FILL };
 enum { SEARCH_RIGHT }; /* operands sorted [L…, n], values [L…, S…] */
-/* cumsum cumprod cummax cummin recurrence logcumsumexp; dim absent: 0; reverse: from the last to the first */
-enum { CUMULATIVE_DIM, CUMULATIVE_REVERSE, CUMULATIVE_ATTRS };
+/* cumsum cumprod cummax cummin recurrence logcumsumexp; dim absent: 0; reverse: from the last to the first.
+ * dtype: of cumsum and cumprod alone, absent: that of the operand */
+enum { CUMULATIVE_DIM, CUMULATIVE_REVERSE, CUMULATIVE_DTYPE, CUMULATIVE_ATTRS };
 /* recurrence: s_k = a_{k-1}·s_{k-1} + b_k, the last step's factor is not used */
 enum { RECURRENCE_LATE = CUMULATIVE_REVERSE + 1 };
 enum { SORT_DIM, SORT_DESCENDING }; /* sort: values and i64 positions; argsort: positions; dim absent: 0 */
@@ -112,8 +113,8 @@ enum {
 enum { TANGENT_TRANSPOSE, TANGENT_BODY, TANGENT_NONE };
 enum { REGION_KIND, REGION_NAMED, REGION_ATTRS }; /* the last: all that its user gives it (ir/named.h) */
 /* recompute: the gradient keeps the operands only and runs the function again; policy: and what it keeps
- * besides (hops/policy.c) */
-enum { INVOKE_RECOMPUTE, INVOKE_POLICY, INVOKE_ATTRS };
+ * besides (hops/policy.c); inline: whether the body is put in place (transform/sharing.h) */
+enum { INVOKE_RECOMPUTE, INVOKE_POLICY, INVOKE_INLINE, INVOKE_ATTRS };
 enum { SWITCH_RECOMPUTE, SWITCH_ATTRS }; /* the same for the branch taken */
 
 static inline val emit(struct builder *b, enum op op, const val *operands, uint32_t n,

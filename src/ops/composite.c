@@ -1,6 +1,7 @@
 /* Composite rows of statistics: mean var std logsumexp softmax log_softmax. Each is infer and an expansion
  * into other operators; its derivatives, its batching and its compiled form are those of the expansion. f16
- * and bf16 are computed with in f32. */
+ * and bf16 are computed with in f32; with the attribute `dtype` of mean, var and std all is computed in the
+ * accumulator's dtype, and what comes out is brought to this one. */
 #include "ops/rowkit.h"
 
 /* ---- infer ---- */
@@ -14,9 +15,23 @@ static struct type infer_floats(struct infer *in)
     return t;
 }
 
+/* Has the operator a dtype of its own? */
+static bool chooses(const struct attr *attrs, enum op op)
+{
+    return (op == OP_mean || op == OP_var || op == OP_std) && attrs[MEAN_DTYPE].kind != ATTR_ABSENT;
+}
+
 static void infer_statistic(struct infer *in)
 {
-    struct type t = infer_floats(in);
+    struct type t;
+    if (chooses(in->attrs, (enum op)in->op)) {
+        t = infer_type(in, 0);
+        t.dtype = (uint8_t)in->attrs[MEAN_DTYPE].i;
+        if (!dtype_is_float((enum dtype)t.dtype))
+            infer_error(in, "attribute 'dtype': expected a float dtype, found %s", dtype_info[t.dtype].name);
+        if (in->attrs[MEAN_DIMS].kind != ATTR_ABSENT)
+            infer_dim_list(in, &in->attrs[MEAN_DIMS], t.rank, "dims");
+    } else t = infer_floats(in);
     infer_result(in, folded_type(in->m, t, folded_mask(&in->attrs[MEAN_DIMS], t.rank)));
 }
 
@@ -32,7 +47,8 @@ static void infer_same(struct infer *in)
 static val widened(struct expand *e)
 {
     val x = e->operands[0];
-    return emit_cast(e->b, x, dtype_accumulator((enum dtype)emit_type(e->b, x).dtype));
+    enum dtype result = (enum dtype)type_get(e->b->m, e->types[0]).dtype;
+    return emit_cast(e->b, x, dtype_accumulator_of((enum dtype)emit_type(e->b, x).dtype, result));
 }
 static void give(struct expand *e, val v)
 {
@@ -140,15 +156,20 @@ static void expand_softmax(struct expand *e)
         SAMPLE(op, "[M in 1.., N in 2..]", "f64[M, N]", "", "f64[]"), \
         SAMPLE(op, "", "f32[0, 3]", " {dims = [1]}", "f32[0]"), \
         SAMPLE(op, "", "f16[2, 19]", " {dims = [1]}", "f16[2]"), SAMPLE(op, "", "bf16[5]", "", "bf16[]")
-static const struct op_sample mean_samples[] = { STATISTIC_SAMPLES("mean"),
+#define CHOSEN_SAMPLES(op) \
+    STATISTIC_SAMPLES(op), SAMPLE(op, "", "i8[70]", " {dtype = f32}", "f32[]"), \
+        SAMPLE(op, "", "bf16[5, 4]", " {dims = [0], dtype = f32}", "f32[4]"), \
+        SAMPLE(op, "[M, N]", "f32[M, N]", " {dims = [1], dtype = f64}", "f64[M]"), \
+        SAMPLE(op, "", "f64[2, 19]", " {dims = [1], dtype = f16}", "f16[2]")
+static const struct op_sample mean_samples[] = { CHOSEN_SAMPLES("mean"),
                                                  SAMPLE("mean", "", "f64[2, 3]", " {dims = []}", "f64[2, 3]"),
                                                  SAMPLE("mean", "", "f32[3, 0]", " {dims = [0]}", "f32[0]") };
 static const struct op_sample var_samples[] = {
-    STATISTIC_SAMPLES("var"), SAMPLE("var", "", "f32[5, 3]", " {dims = [0], correction = 1}", "f32[3]"),
+    CHOSEN_SAMPLES("var"), SAMPLE("var", "", "f32[5, 3]", " {dims = [0], correction = 1}", "f32[3]"),
     SAMPLE("var", "[N in 2..]", "f64[N, 2]", " {correction = 1}", "f64[]")
 };
 static const struct op_sample std_samples[] = {
-    STATISTIC_SAMPLES("std"), SAMPLE("std", "", "f64[5, 3]", " {dims = [0], correction = 1}", "f64[3]")
+    CHOSEN_SAMPLES("std"), SAMPLE("std", "", "f64[5, 3]", " {dims = [0], correction = 1}", "f64[3]")
 };
 static const struct op_sample logsumexp_samples[] = {
     STATISTIC_SAMPLES("logsumexp"),
@@ -167,9 +188,11 @@ static const struct op_sample logsumexp_samples[] = {
 static const struct op_sample softmax_samples[] = { SOFTMAX_SAMPLES("softmax") },
                               log_softmax_samples[] = { SOFTMAX_SAMPLES("log_softmax") };
 
-static const struct attr_spec statistic_attrs[] = { [MEAN_DIMS] = { "dims", ATTR_INTS, false, NULL },
-                                                    [VAR_CORRECTION] = { "correction", ATTR_INT, false,
-                                                                         NULL } };
+static const struct attr_spec statistic_attrs[] = {
+    [MEAN_DIMS] = { "dims", ATTR_INTS, false, NULL },
+    [MEAN_DTYPE] = { "dtype", ATTR_DTYPE, false, NULL },
+    [VAR_CORRECTION] = { "correction", ATTR_INT, false, NULL },
+};
 static const struct attr_spec softmax_attrs[] = { [SOFTMAX_DIMS] = { "dims", ATTR_INTS, true, NULL } };
 
 #define COMPOSITE(op, text, n, list, infers, expands) \
@@ -180,18 +203,20 @@ static const struct attr_spec softmax_attrs[] = { [SOFTMAX_DIMS] = { "dims", ATT
                                      .expand = expands, \
                                      .autocast = AUTOCAST_F32, \
                                      ROW_SAMPLES(op##_samples) };
-COMPOSITE(mean, "the mean over the dims listed (absent: all) of floats; of nothing NaN", 1, statistic_attrs,
-          infer_statistic, expand_mean)
+COMPOSITE(mean,
+          "the mean over the dims listed (absent: all) of floats; of nothing NaN. dtype: a float's, in which "
+          "all is computed and given (absent: the operand's)",
+          VAR_CORRECTION, statistic_attrs, infer_statistic, expand_mean)
 COMPOSITE(var,
           "the variance over the dims listed (absent: all): squares of distances from the mean, divided by "
-          "their count less `correction` (absent: 0)",
-          2, statistic_attrs, infer_statistic, expand_var)
-COMPOSITE(std, "the root of the variance over the dims listed; see var", 2, statistic_attrs, infer_statistic,
-          expand_var)
+          "their count less `correction` (absent: 0). dtype: as for mean",
+          STATISTIC_ATTRS, statistic_attrs, infer_statistic, expand_var)
+COMPOSITE(std, "the root of the variance over the dims listed; see var", STATISTIC_ATTRS, statistic_attrs,
+          infer_statistic, expand_var)
 COMPOSITE(
     logsumexp,
     "log of the sum of exp over the dims listed (absent: all), without overflow; of nothing and of -inf -inf",
-    1, statistic_attrs, infer_statistic, expand_logsumexp)
+    MEAN_DTYPE, statistic_attrs, infer_statistic, expand_logsumexp)
 COMPOSITE(softmax, "exp, divided by the sum of exp over the dims listed, without overflow", 1, softmax_attrs,
           infer_same, expand_softmax)
 COMPOSITE(log_softmax, "the logarithm of softmax over the dims listed, without overflow", 1, softmax_attrs,

@@ -1,6 +1,8 @@
 /* Rows that run along a dim and keep every step: cumsum cumprod cummax cummin, the linear recurrence s = a·s
  * + b that is closed under differentiation, and logcumsumexp made of them. One pass, element after element,
- * in the order of the dim or, with `reverse`, from its end; the first element stands as it is. */
+ * in the order of the dim or, with `reverse`, from its end; the first element stands as it is. With the
+ * attribute `dtype` elements are brought to the accumulator's dtype as they are read, and running values to
+ * this one as they are stored. */
 #include "ops/facts.h"
 #include "ops/indexkit.h"
 #include "ops/scalar_c.h"
@@ -25,15 +27,22 @@ static bool is_late(const struct attr *a)
 }
 static uint32_t dim_of(const struct attr *a) { return attr_dim_or_zero(&a[CUMULATIVE_DIM]); }
 
+/* Has the operator a dtype of its own? */
+static bool chooses(uint32_t op) { return op == OP_cumsum || op == OP_cumprod; }
+
 /* ---- infer ---- */
 
 static void infer_cumulative(struct infer *in)
 {
     struct type t = infer_type(in, 0);
     infer_one_dim(in, &in->attrs[CUMULATIVE_DIM], t.rank, "dim");
+    if (chooses(in->op) && in->attrs[CUMULATIVE_DTYPE].kind != ATTR_ABSENT) {
+        infer_result_dtype(in, &in->attrs[CUMULATIVE_DTYPE]);
+        t.dtype = (uint8_t)in->attrs[CUMULATIVE_DTYPE].i;
+    }
     if (!scalar_c_defined(combine((enum op)in->op), (enum dtype)t.dtype))
         infer_error(in, "expected numbers, found %s", infer_text(in, in->operands[0]));
-    infer_result(in, in->operands[0]);
+    infer_result(in, type_intern(in->m, (enum dtype)t.dtype, t.rank, t.dims));
 }
 
 static void infer_recurrence(struct infer *in)
@@ -56,7 +65,7 @@ static void eval_steps(struct eval *e)
     const struct attr *attrs = node_attr(e->f, e->n, 0);
     uint32_t along = dim_of(attrs), n_operands = e->n->n_operands;
     bool reverse = is_reverse(attrs), late = n_operands == 2 && is_late(attrs);
-    enum dtype t = (enum dtype)x->dtype, wide = dtype_accumulator(t);
+    enum dtype wide = node_accumulator(e->m, e->f, e->n);
     int64_t outer = 1, inner = 1, n = x->dims[along];
     for (uint32_t d = 0; d < along; d++) outer *= x->dims[d];
     for (uint32_t d = along + 1; d < x->rank; d++) inner *= x->dims[d];
@@ -64,8 +73,8 @@ static void eval_steps(struct eval *e)
     scalar_kernel step = scalar_c_kernel(n_operands == 2 ? OP_mul : combine((enum op)e->n->op), wide);
     scalar_kernel plus = scalar_c_kernel(OP_add, wide);
     /* Copies where they are the same. */
-    scalar_kernel widen = scalar_c_cast(t, wide);
-    scalar_kernel narrow = scalar_c_cast(wide, t);
+    scalar_kernel widen = scalar_c_cast((enum dtype)x->dtype, wide);
+    scalar_kernel narrow = scalar_c_cast(wide, (enum dtype)y->dtype);
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     size_t bytes = (size_t)inner * dtype_info[wide].size;
@@ -74,7 +83,8 @@ static void eval_steps(struct eval *e)
     char *acc = arena_alloc(&arena, bytes);
     for (int64_t o = 0; o < outer; o++)
         for (int64_t k = 0; k < n; k++) {
-            size_t at = (size_t)((o * n + (reverse ? n - 1 - k : k)) * inner) * tensor_width(x);
+            size_t element = (size_t)((o * n + (reverse ? n - 1 - k : k)) * inner);
+            size_t at = element * tensor_width(x);
             widen(inner, row, (const void *const[]){ (const char *)e->operands[n_operands - 1]->data + at });
             if (!k) memcpy(acc, row, bytes);
             else if (n_operands == 1) step(inner, acc, (const void *const[]){ acc, row });
@@ -84,7 +94,7 @@ static void eval_steps(struct eval *e)
                 step(inner, acc, (const void *const[]){ other, acc });
                 plus(inner, acc, (const void *const[]){ acc, row });
             }
-            narrow(inner, (char *)y->data + at, (const void *const[]){ acc });
+            narrow(inner, (char *)y->data + element * tensor_width(y), (const void *const[]){ acc });
         }
     hop_cleanup_pop(&arena);
     arena_free(&arena);
@@ -111,11 +121,17 @@ static val shifted(struct builder *b, val v, uint32_t along, bool reverse, doubl
     return emit_as(b, emit_slice(b, padded, start, limit), builder_type(b, v));
 }
 
-static val emit_cumulative(struct builder *b, enum op op, const val *operands, uint32_t n, uint32_t along,
-                           bool reverse)
+static val emit_cumulative(struct builder *b, enum op op, val v, uint32_t along, bool reverse)
 {
-    struct attr a[2] = { A_INT(along), A_FLAG(reverse) };
-    return emit(b, op, operands, n, a);
+    struct attr a[CUMULATIVE_ATTRS] = { A_INT(along), A_FLAG(reverse), A_NONE };
+    return emit(b, op, &v, 1, a);
+}
+/* cumsum or cumprod, given in dtype t. */
+static val emit_cumulative_to(struct builder *b, enum op op, enum dtype t, val v, uint32_t along,
+                              bool reverse)
+{
+    struct attr a[CUMULATIVE_ATTRS] = { A_INT(along), A_FLAG(reverse), emit_result_dtype(b, &v, 1, t) };
+    return emit(b, op, &v, 1, a);
 }
 static val emit_recurrence(struct builder *b, val factors, val terms, uint32_t along, bool reverse, bool late)
 {
@@ -125,11 +141,26 @@ static val emit_recurrence(struct builder *b, val factors, val terms, uint32_t a
 
 static void vjp_cumsum(struct vjp *v)
 {
-    v->out[0] = emit_cumulative(v->b, OP_cumsum, &v->ct[0], 1, dim_of(v->attrs), !is_reverse(v->attrs));
+    v->out[0] = emit_cumulative_to(v->b, OP_cumsum, (enum dtype)emit_type(v->b, v->operands[0]).dtype,
+                                   v->ct[0], dim_of(v->attrs), !is_reverse(v->attrs));
 }
 static void jvp_cumsum(struct jvp *j)
 {
     if (j->tangents[0] != VAL_NONE) j->out[0] = emit_same(j->b, j->n, j->tangents[0], j->attrs);
+}
+
+/* Where a dtype was chosen the derivative of cumprod is computed in the accumulator's, of running products
+ * that were not rounded. */
+static enum dtype product_dtype(const struct builder *b, const struct fn *f, const struct node *n)
+{
+    bool chosen = node_attr(f, n, CUMULATIVE_DTYPE)->kind != ATTR_ABSENT;
+    return chosen ? node_accumulator(b->m, f, n)
+                  : (enum dtype)type_get(b->m, value_type(f, n->results)).dtype;
+}
+static val products_before(struct builder *b, enum dtype wide, val x, val y, uint32_t along, bool reverse)
+{
+    if (emit_type(b, y).dtype != wide) y = emit_cumulative_to(b, OP_cumprod, wide, x, along, reverse);
+    return shifted(b, y, along, reverse, 1);
 }
 
 /* dx_k = (product of those before) · s_k with s_k = ct_k + x_{k+1}·s_{k+1}: nothing is divided, so zeros are
@@ -138,16 +169,25 @@ static void vjp_cumprod(struct vjp *v)
 {
     uint32_t along = dim_of(v->attrs);
     bool reverse = is_reverse(v->attrs);
-    val s = emit_recurrence(v->b, v->operands[0], v->ct[0], along, !reverse, true);
-    v->out[0] = emit2(v->b, OP_mul, shifted(v->b, v->results[0], along, reverse, 1), s);
+    struct builder *b = v->b;
+    enum dtype wide = product_dtype(b, v->f, v->n);
+    val x = v->operands[0];
+    val s = emit_recurrence(b, emit_cast(b, x, wide), emit_cast(b, v->ct[0], wide), along, !reverse, true);
+    val ct = emit2(b, OP_mul, products_before(b, wide, x, v->results[0], along, reverse), s);
+    v->out[0] = emit_cast(b, ct, (enum dtype)emit_type(b, x).dtype);
 }
 static void jvp_cumprod(struct jvp *j)
 {
     if (j->tangents[0] == VAL_NONE) return;
     uint32_t along = dim_of(j->attrs);
     bool reverse = is_reverse(j->attrs);
-    val term = emit2(j->b, OP_mul, j->tangents[0], shifted(j->b, j->results[0], along, reverse, 1));
-    j->out[0] = emit_recurrence(j->b, j->operands[0], term, along, reverse, false);
+    struct builder *b = j->b;
+    enum dtype wide = product_dtype(b, j->f, j->n);
+    val x = j->operands[0];
+    val before = products_before(b, wide, x, j->results[0], along, reverse);
+    val term = emit2(b, OP_mul, emit_cast(b, j->tangents[0], wide), before);
+    val t = emit_recurrence(b, emit_cast(b, x, wide), term, along, reverse, false);
+    j->out[0] = emit_cast(b, t, (enum dtype)emit_type(b, j->results[0]).dtype);
 }
 
 /* i64 like x: where the extreme of the elements so far stands, the first of equals. A place is new when it
@@ -162,7 +202,7 @@ static val winners(struct builder *b, enum op op, val x, val y, uint32_t along, 
     dim first = reverse ? dim_sub(b->m, t.dims[along], 1) : 0;
     val none = emit_dim_full(b, first, t.rank, t.dims);
     val fresh = emit_select(b, stays, none, at);
-    return emit_cumulative(b, reverse ? OP_cummin : OP_cummax, &fresh, 1, along, reverse);
+    return emit_cumulative(b, reverse ? OP_cummin : OP_cummax, fresh, along, reverse);
 }
 static void vjp_extreme(struct vjp *v)
 {
@@ -233,7 +273,11 @@ static void batch_steps(struct batch *v)
     bool reverse = is_reverse(v->attrs);
     if (v->n->n_operands == 2)
         v->results[0] = emit_recurrence(v->b, operands[0], operands[1], along, reverse, is_late(v->attrs));
-    else v->results[0] = emit_cumulative(v->b, (enum op)v->n->op, operands, 1, along, reverse);
+    else if (chooses(v->n->op))
+        v->results[0] = emit_cumulative_to(
+            v->b, (enum op)v->n->op, (enum dtype)type_get(v->b->m, value_type(v->f, v->n->results)).dtype,
+            operands[0], along, reverse);
+    else v->results[0] = emit_cumulative(v->b, (enum op)v->n->op, operands[0], along, reverse);
 }
 
 /* ---- lower ---- */
@@ -437,7 +481,7 @@ static void block_steps(struct lower *L, const struct fn *f, const struct node *
                        .reverse = is_reverse(attrs),
                        .late = n->n_operands == 2 && is_late(attrs) };
     s.t = type_get(m, s.type);
-    s.wide = dtype_accumulator((enum dtype)s.t.dtype);
+    s.wide = node_accumulator(m, f, n);
     s.size = lower_dim(L, s.t.dims[s.along]);
     s.to = lower_result(L, n, 0);
     dim inner = 1;
@@ -492,7 +536,7 @@ static void expand_logcumsumexp(struct expand *e)
     val x = e->operands[0], zero = emit_full_like(b, x, 0), low = emit_full_like(b, x, -1.0 / 0.0);
     uint32_t along = dim_of(e->attrs);
     bool reverse = is_reverse(e->attrs);
-    val m = emit_cumulative(b, OP_cummax, (val[]){ emit1(b, OP_stop_gradient, x) }, 1, along, reverse);
+    val m = emit_cumulative(b, OP_cummax, emit1(b, OP_stop_gradient, x), along, reverse);
     val base = emit_select(b, emit2(b, OP_eq, emit1(b, OP_abs, m), emit_full_like(b, x, 1.0 / 0.0)), zero, m);
     val carried = emit1(b, OP_exp, emit2(b, OP_sub, shifted(b, base, along, reverse, 0), base));
     val factor = emit_select(b, emit2(b, OP_eq, shifted(b, m, along, reverse, -1.0 / 0.0), low), zero,
@@ -506,9 +550,12 @@ static void expand_logcumsumexp(struct expand *e)
 
 /* ---- rows ---- */
 
-static const struct attr_spec cumulative_attrs[] = { [CUMULATIVE_DIM] = { "dim", ATTR_INT, false, NULL },
-                                                     [CUMULATIVE_REVERSE] = { "reverse", ATTR_FLAG, false,
-                                                                              NULL } };
+static const struct attr_spec cumulative_attrs[] = {
+    [CUMULATIVE_DIM] = { "dim", ATTR_INT, false, NULL },
+    [CUMULATIVE_REVERSE] = { "reverse", ATTR_FLAG, false, NULL },
+    [CUMULATIVE_DTYPE] = { "dtype", ATTR_DTYPE, false, NULL },
+};
+enum { ATTRS_CHOOSES = CUMULATIVE_ATTRS, ATTRS_KEEPS = CUMULATIVE_DTYPE }; /* with a dtype, without */
 static const struct attr_spec recurrence_attrs[] = {
     [CUMULATIVE_DIM] = { "dim", ATTR_INT, false, NULL },
     [CUMULATIVE_REVERSE] = { "reverse", ATTR_FLAG, false, NULL },
@@ -521,10 +568,11 @@ static const struct op_lower lower_steps = { .kind = LOWER_BLOCK,
                                              .operand_use = use_steps,
                                              .one_by_one = single_elements };
 
-#define SAMPLE(op, symbols, type, attrs) \
-    { "hop 1\nfn @sample" symbols "(%x: " type ") -> (" type ") {\n  %y = " op attrs \
+#define SAMPLE_TO(op, symbols, type, attrs, to) \
+    { "hop 1\nfn @sample" symbols "(%x: " type ") -> (" to ") {\n  %y = " op attrs \
       " (%x)\n  return %y\n}\n", \
       NULL }
+#define SAMPLE(op, symbols, type, attrs) SAMPLE_TO(op, symbols, type, attrs, type)
 #define FLOAT_SAMPLES(op) \
     SAMPLE(op, "", "f32[21]", ""), SAMPLE(op, "", "f64[7]", " {reverse}"), \
         SAMPLE(op, "", "f32[3, 5]", " {dim = 1}"), SAMPLE(op, "", "f64[4, 3]", " {reverse}"), \
@@ -536,12 +584,20 @@ static const struct op_lower lower_steps = { .kind = LOWER_BLOCK,
         SAMPLE(op, "", "i64[2, 9]", " {dim = 1, reverse}"), SAMPLE(op, "", "f16[9]", ""), \
         SAMPLE(op, "", "bf16[5, 3]", " {reverse}"), SAMPLE(op, "", "u8[7]", ""), \
         SAMPLE(op, "", "i16[2, 3]", " {dim = 1}")
+#define CHOSEN_SAMPLES(op) \
+    NUMBER_SAMPLES(op), SAMPLE_TO(op, "", "i8[40]", " {dtype = i32}", "i32[40]"), \
+        SAMPLE_TO(op, "", "bool[3, 5]", " {dim = 1, dtype = u8}", "u8[3, 5]"), \
+        SAMPLE_TO(op, "", "bf16[5, 4]", " {reverse, dtype = f32}", "f32[5, 4]"), \
+        SAMPLE_TO(op, "[M, N]", "f32[M, N]", " {dim = 1, dtype = f64}", "f64[M, N]"), \
+        SAMPLE_TO(op, "", "f64[7, 2]", " {dtype = bf16}", "bf16[7, 2]"), \
+        SAMPLE_TO(op, "", "f64[9]", " {reverse, dtype = f32}", "f32[9]"), \
+        SAMPLE_TO(op, "", "u16[4, 200]", " {dtype = f16}", "f16[4, 200]")
 
-#define CUMULATIVE_ROW(op, text, class, ...) \
-    static const struct op_sample samples_##op[] = { NUMBER_SAMPLES(#op) }; \
+#define CUMULATIVE_ROW(op, text, class, list, n, ...) \
+    static const struct op_sample samples_##op[] = { list(#op) }; \
     const struct op_row row_##op = { .name = #op, \
                                      .meaning = text, \
-                                     .sig = { 1, 1, ROW_ATTRS(cumulative_attrs) }, \
+                                     .sig = { 1, 1, .n_attrs = ATTRS_##n, .attrs = cumulative_attrs }, \
                                      .infer = infer_cumulative, \
                                      .eval = eval_steps, \
                                      .batch = batch_steps, \
@@ -549,18 +605,21 @@ static const struct op_lower lower_steps = { .kind = LOWER_BLOCK,
                                      .autocast = AUTOCAST_##class, \
                                      ROW_SAMPLES(samples_##op), \
                                      __VA_ARGS__ };
-CUMULATIVE_ROW(cumsum, "running sums along a dim (absent: 0), from its end with reverse", F32,
-               .vjp = vjp_cumsum, .jvp = jvp_cumsum)
-CUMULATIVE_ROW(cumprod, "running products along a dim (absent: 0), from its end with reverse", F32,
-               .vjp = vjp_cumprod, .jvp = jvp_cumprod)
+CUMULATIVE_ROW(cumsum,
+               "running sums along a dim (absent: 0), from its end with reverse. dtype: what is added up and "
+               "given (absent: the operand's)",
+               F32, CHOSEN_SAMPLES, CHOOSES, .vjp = vjp_cumsum, .jvp = jvp_cumsum)
+CUMULATIVE_ROW(cumprod,
+               "running products along a dim (absent: 0), from its end with reverse. dtype: as for cumsum",
+               F32, CHOSEN_SAMPLES, CHOOSES, .vjp = vjp_cumprod, .jvp = jvp_cumprod)
 CUMULATIVE_ROW(cummax,
                "the largest so far along a dim (absent: 0), NaN from the first NaN on; the derivative goes "
                "to the first of equals",
-               KEEP, .vjp = vjp_extreme, .jvp = jvp_extreme, .range = range_of_operand)
+               KEEP, NUMBER_SAMPLES, KEEPS, .vjp = vjp_extreme, .jvp = jvp_extreme, .range = range_of_operand)
 CUMULATIVE_ROW(cummin,
                "the smallest so far along a dim (absent: 0), NaN from the first NaN on; the derivative goes "
                "to the first of equals",
-               KEEP, .vjp = vjp_extreme, .jvp = jvp_extreme, .range = range_of_operand)
+               KEEP, NUMBER_SAMPLES, KEEPS, .vjp = vjp_extreme, .jvp = jvp_extreme, .range = range_of_operand)
 
 #define SAMPLE2(symbols, type, attrs) \
     { "hop 1\nfn @sample" symbols "(%a: " type ", %b: " type ") -> (" type ") {\n  %y = recurrence" attrs \
@@ -600,7 +659,7 @@ const struct op_row row_logcumsumexp = {
     .name = "logcumsumexp",
     .meaning = "the logarithm of running sums of exp(x) along a dim (absent: 0), without overflow; from its "
                "end with reverse",
-    .sig = { 1, 1, ROW_ATTRS(cumulative_attrs) },
+    .sig = { 1, 1, .n_attrs = ATTRS_KEEPS, .attrs = cumulative_attrs },
     .infer = infer_logcumsumexp,
     .expand = expand_logcumsumexp,
     .autocast = AUTOCAST_F32,

@@ -64,7 +64,7 @@ static void batch_nonzero(struct batch *v)
     dim flat[2] = { v->size, 1 }, out[2] = { v->size, (dim)v->attrs[NONZERO_SIZE].i };
     for (uint32_t d = 1; d < t.rank; d++) flat[1] = dim_mul(b->m, flat[1], t.dims[d]);
     val holds = emit_reshape(b, v->operands[0], 2, flat), ones = emit_cast(b, holds, DT_I64);
-    struct attr along[2] = { A_INT(1), A_NONE };
+    struct attr along[CUMULATIVE_ATTRS] = { A_INT(1), A_NONE, A_NONE };
     val count = emit(b, OP_cumsum, &ones, 1, along), nowhere = emit_full(b, DT_I64, -1, 2, flat);
     val indices[2] = { emit_iota(b, 2, flat, 0),
                        emit_select(b, holds, emit2(b, OP_sub, count, emit_full(b, DT_I64, 1, 2, flat)),

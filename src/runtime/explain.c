@@ -278,7 +278,8 @@ static void shared_text(struct text *out, const struct lp *p)
     text_add(out, "shared bodies: %u\n", p->procedures.len);
     for (uint32_t i = 0; i < p->procedures.len; i++) {
         const struct lp *q = p->procedures.data[i];
-        text_add(out, "  %-12s %u nests, called in %u places\n", q->name, q->n_nests, q->n_calls);
+        text_add(out, "  %-12s %u nests, called in %u places: %s\n", q->name, q->n_nests, q->n_calls,
+                 q->why_called);
         nests_text(out, q->root, 1);
     }
 }
@@ -451,7 +452,8 @@ static void shared_json(struct text *out, const struct lp *p)
         const struct lp *q = p->procedures.data[i];
         json_begin_entry(out);
         json_field(out, "name", q->name);
-        text_add(out, ", \"nests\": %u, \"calls\": %u}", q->n_nests, q->n_calls);
+        text_add(out, ", \"nests\": %u, \"calls\": %u, \"why\": \"%s\"}", q->n_nests, q->n_calls,
+                 q->why_called);
     }
     text_str(out, "]");
 }

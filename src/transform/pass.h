@@ -25,7 +25,7 @@ struct simplifier {
 uint32_t simplifier_uses(const struct simplifier *s, uint32_t fn);
 
 /* Is the callee's only use this call, so that inline_absorb puts it in place? */
-bool inline_absorbs(const struct simplifier *s, const struct node *n, uint32_t callee);
+bool inline_absorbs(const struct simplifier *s, const struct fn *f, const struct node *n);
 uint32_t inline_absorb(struct simplifier *s, uint32_t fn); /* with all such bodies in place */
 
 typedef uint32_t pass_function(struct simplifier *s, uint32_t fn);

@@ -1,6 +1,5 @@
-/* Inlining: a call becomes the nodes of its body when the body is small (sharing.h) or when nobody else calls
- * it. A switch with one branch is a call, too. All of it together is bounded: what would make the program
- * several times as large stays a call. */
+/* Inlining: a call becomes the nodes of its body where sharing.h says so. A switch with one branch is a call,
+ * too. The budget is what all of it together may add. */
 #include "transform/pass.h"
 #include "transform/sharing.h"
 
@@ -15,9 +14,11 @@ static bool wants_call(const struct node *n)
 
 /* ---- bodies with one caller, all at once ---- */
 
-bool inline_absorbs(const struct simplifier *s, const struct node *n, uint32_t callee)
+/* A body that moves to its only caller adds nothing, whatever the budget. */
+bool inline_absorbs(const struct simplifier *s, const struct fn *f, const struct node *n)
 {
-    return wants_call(n) && simplifier_uses(s, callee) == 1;
+    if (!wants_call(n) || simplifier_uses(s, node_region(f, n, 0)->fn) != 1) return false;
+    return is_placed(place_call(false, node_inlining(f, n), &(struct shared_body){ .copies = 1 }));
 }
 
 struct open_call {
@@ -51,7 +52,7 @@ uint32_t inline_absorb(struct simplifier *s, uint32_t fn)
     bool any = false;
     for (uint32_t i = 0; i < f->n_nodes && !any; i++) {
         const struct node *n = fn_node(f, i);
-        any = wants_call(n) && inline_absorbs(s, n, node_region(f, n, 0)->fn);
+        any = inline_absorbs(s, f, n);
     }
     if (!any) return fn;
     struct builder b;
@@ -72,7 +73,7 @@ uint32_t inline_absorb(struct simplifier *s, uint32_t fn)
         }
         const struct node *n = fn_node(g, top->next++);
         b.place = n->place;
-        if (!wants_call(n) || !inline_absorbs(s, n, node_region(g, n, 0)->fn)) {
+        if (!inline_absorbs(s, g, n)) {
             copier_node(&top->c, n);
             continue;
         }
@@ -94,15 +95,20 @@ static bool inline_rule(struct simplifier *s, struct copier *c, const struct nod
     const struct fn *g = module_fn(s->m, region->fn);
     uint32_t here = 0;
     for (uint32_t r = 0; r < c->f->n_regions && here < 2; r++) here += c->f->regions[r].fn == region->fn;
-    bool shared = HOP_MAX(here, simplifier_uses(s, region->fn)) > 1;
-    uint64_t limit = shared ? HOP_MIN(small_body_code(), s->inline_left) : s->inline_left;
-    uint64_t size = body_code(s->m, g, limit);
-    if (size > limit) {
+    struct shared_body body = { .copies = HOP_MAX(here, simplifier_uses(s, region->fn)),
+                                .work = WORK_UNKNOWN };
+    enum inlining written = node_inlining(c->f, n);
+    /* Measured no further than it matters. */
+    bool whole = body.copies < 2 || written == INLINE_YES;
+    body.code = body_code(s->m, g, whole ? s->inline_left : HOP_MIN(small_body_code(), s->inline_left));
+    enum placing placing = place_call(body.code > s->inline_left, written, &body);
+    if (!is_placed(placing)) {
         /* Or every call would be measured so far. */
-        if (!shared) s->inline_left = HOP_MIN(s->inline_left, (uint64_t)AFTER_REFUSAL);
+        if (whole && placing == CALLED_FOR_BUDGET)
+            s->inline_left = HOP_MIN(s->inline_left, (uint64_t)AFTER_REFUSAL);
         return false;
     }
-    s->inline_left -= size;
+    s->inline_left -= body.code;
     val *arguments = ARENA_NEW(&c->b->arena, val, g->n_params);
     for (uint32_t p = 0; p < g->n_params; p++) arguments[p] = c->values[node_region_operands(c->f, n, 0)[p]];
     inline_region(c, n, 0, arguments, results);

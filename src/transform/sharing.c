@@ -1,9 +1,9 @@
-/* Which bodies with several callers are compiled once. A small one costs little more in place than its call,
- * and passes and nests work across its edges there; of a large one every copy is LLVM's time and code. A call
- * costs some tens of nanoseconds, for addresses that are handed over and for values that lie in memory
- * instead of registers: a body that does some thousand operations hides that, a smaller one is shared only
- * where there would be very much of it, in a loop even more. docs/compile-time.md says what was
- * measured. */
+/* Which bodies are put in place of their calls, and which are called. By size: a small one costs little more
+ * in place than its call, and passes and nests work across its edges there; of a large one every copy is
+ * LLVM's time and code. A call costs some tens of nanoseconds, for addresses that are handed over and for
+ * values that lie in memory instead of registers: a body that does some thousand operations hides that, a
+ * smaller one is shared only where there would be very much of it, in a loop even more. docs/compile-time.md
+ * says what was measured. */
 #include "transform/sharing.h"
 
 #include "ir/table.h"
@@ -41,9 +41,23 @@ uint64_t body_code(const struct module *m, const struct fn *f, uint64_t limit)
 
 uint64_t small_body_code(void) { return SMALL_BODY; }
 
-bool sharing_pays(const struct shared_body *b)
+/* Is it better compiled once? */
+static bool sharing_pays(const struct shared_body *b)
 {
     if (b->code <= SMALL_BODY || b->copies < 2) return false;
     uint64_t much = b->in_loop ? MUCH_IN_LOOPS : MUCH_CODE;
     return b->work >= HIDES_A_CALL || b->copies >= much / b->code;
+}
+
+enum placing place_call(bool over_budget, enum inlining written, const struct shared_body *b)
+{
+    if (over_budget) return CALLED_FOR_BUDGET;
+    if (written != INLINE_UNSAID) return written == INLINE_YES ? PLACED_AS_WRITTEN : CALLED_AS_WRITTEN;
+    return sharing_pays(b) ? CALLED_FOR_SIZE : PLACED_FOR_SIZE;
+}
+
+const char *placing_reason(enum placing p)
+{
+    if (p == CALLED_FOR_BUDGET) return "in place the program would be too large";
+    return p == CALLED_AS_WRITTEN || p == PLACED_AS_WRITTEN ? "as written" : "by its size";
 }

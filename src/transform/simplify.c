@@ -105,8 +105,7 @@ static bool *mentioned(struct simplifier *s, uint32_t fn)
         const struct fn *f = module_fn(s->m, i);
         for (uint32_t k = 0; k < f->n_nodes && (s->uses[i] || i == fn); k++) {
             const struct node *n = fn_node(f, k);
-            if (n->n_regions && inline_absorbs(s, n, node_region(f, n, 0)->fn))
-                out[node_region(f, n, 0)->fn] = false;
+            if (inline_absorbs(s, f, n)) out[node_region(f, n, 0)->fn] = false;
         }
     }
     return out;

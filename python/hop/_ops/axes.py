@@ -81,30 +81,42 @@ def _as(x, dtype):
 def mean(x, /, axis=None, dtype=None, *, keepdims=False):
     """The mean along axes (all when not said).
 
-    Integers give float32.
+    Integers give float32. dtype says otherwise: elements are added up in it, or in what is wider, and the
+    result is rounded once.
 
     >>> hop.mean(hop.asarray([[1, 2], [3, 6]]), axis=0)
     Array([2., 4.], dtype=float32)
+    >>> hop.mean(hop.asarray([1, 2], dtype=hop.int8), dtype=hop.float64)
+    Array(1.5, dtype=float64)
     """
-    return _mean(_as(x, dtype), axis=axis, keepdims=keepdims)
+    x, d = _array(x), _chosen_float(dtype)
+    if d is None or d is x.dtype or axis == () or x.ndim == 0:
+        return _mean(_as(x, dtype), axis=axis, keepdims=keepdims)
+    return _keep(x, _call(_CODE["mean_as"], (x,), _axes_text(axis), 0, 0, d.text), axis, keepdims)
+
+
+def _chosen_float(dtype):
+    """The dtype if it is a float's: what statistics are computed in without a copy of the operand."""
+    d = None if dtype is None else _dtypes.as_dtype(dtype)
+    return d if d is not None and d.kind == "f" else None
 
 
 # Sums of small integers are taken as int64, those of small unsigned ones as uint64, as in NumPy.
 _WIDE = {"i": _dtypes.int64, "b": _dtypes.int64, "u": _dtypes.uint64}
 
 
-def _wide(x, dtype):
-    x = _as(x, dtype)
-    wide = _WIDE.get(x.dtype.kind) if dtype is None else None
-    return x if wide is None else astype(x, wide, copy=False)
-
-
-def _fold(op, x, axis, dtype, keepdims):
-    """A sum or a product in a dtype of its own: elements are brought to it as they are folded."""
+def _folded(x, dtype):
+    """What is added up or multiplied, and in which dtype, to which elements are brought as they are read."""
     x = _array(x)
     d = _WIDE.get(x.dtype.kind, x.dtype) if dtype is None else _dtypes.as_dtype(dtype)
     if d.kind == "b" or (x.dtype.kind == "f" and d.kind != "f"):  # each element is cut off, as in NumPy
         x = astype(x, d, copy=False)
+    return x, d
+
+
+def _fold(op, x, axis, dtype, keepdims):
+    """A sum or a product in a dtype of its own."""
+    x, d = _folded(x, dtype)
     at = (x.reshape((*x.shape, 1)), str(x.ndim)) if axis == () else (x, _axes_text(axis))
     if d.kind == "b" or (dtype is None and d is x.dtype):
         out = _call(_CODE[op], (at[0],), at[1])
@@ -141,13 +153,17 @@ def prod(x, /, axis=None, dtype=None, *, keepdims=False):
 
 
 def _spread(op):
-    code = _CODE[op]
+    code, chosen = _CODE[op], _CODE[op + "_as"]
 
     def function(x, /, axis=None, dtype=None, *, correction=0.0, keepdims=False):
-        x = _as(x, dtype)
         correction = (
             correction if type(correction) is int else _arguments.real(here("correction"), correction)
         )
+        x, d = _array(x), _chosen_float(dtype)
+        if correction == correction // 1 and d is not None and d is not x.dtype:
+            out = _call(chosen, (x,), _axes_text(axis), int(correction), 0, d.text)
+            return _keep(x, out, axis, keepdims)
+        x = _as(x, dtype)
         if correction == correction // 1:
             return _keep(x, _call(code, (x,), _axes_text(axis), int(correction)), axis, keepdims)
         d = x - mean(x, axis=axis, keepdims=True)
@@ -281,14 +297,18 @@ def _first_running(op, dtype):
 
 
 def _running(name, op, doc):
-    code = _CODE[op]
+    code, chosen = _CODE[op], _CODE.get(op + "_as")
 
     def function(x, /, axis=None, dtype=None, *, include_initial=False, reverse=False):
-        x = _wide(x, dtype) if dtype is not None or op in ("cumsum", "cumprod") else _array(x)
+        x, d = _folded(x, dtype) if chosen is not None else (_as(x, dtype), None)
         if axis is None and x.ndim > 1:
             raise ValueError(f"{_core.call_place()}which axis? An array with several axes needs axis=")
         axis = _along(x, 0 if axis is None else axis)
-        out = _call(code, (x,), None, axis, _arguments.flag(here("reverse"), reverse))
+        reverse = _arguments.flag(here("reverse"), reverse)
+        if d is None or d is x.dtype:
+            out = _call(code, (x,), None, axis, reverse)
+        else:
+            out = _call(chosen, (x,), d.text, axis, reverse)
         if include_initial:
             shape = list(x.shape)
             shape[axis] = 1
