@@ -4,7 +4,7 @@ are there, too."""
 
 __all__ = [
     "Policy", "nothing", "everything", "products", "products_without_batch", "names", "named", "both",
-    "function",
+    "function", "budget",
     "nothing_saveable", "everything_saveable", "dots_saveable", "checkpoint_dots",
     "dots_with_no_batch_dims_saveable", "checkpoint_dots_with_no_batch_dims", "save_only_these_names",
     "save_any_names_but_these", "save_anything_except_these_names", "save_from_both_policies",
@@ -113,6 +113,33 @@ def function(f):
     if not callable(f):
         raise InvalidError(f"{place()}policies.function: expected a function, found {f!r}")
     return Policy(None, (f,))
+
+
+def budget(amount):
+    """As much as memory allows: the gradient of the function keeps what it can and computes the rest again,
+    so that what it keeps and computes on its way never takes more than so many bytes at a time, and as little
+    as possible is computed again. amount: bytes, or a share of what it takes without a policy, 0.4; arguments
+    and results are not counted. A budget that cannot be met is an error that says the least that can.
+
+    >>> def f(w, x):
+    ...     for _ in range(8):
+    ...         x = hop.tanh(x @ w)
+    ...     return hop.sum(x)
+    >>> w = hop.ones((64, 64)) / 64
+    >>> g = hop.jit(hop.grad(hop.checkpoint(f, policy=hop.policies.budget(0.5))))
+    >>> g(w, w).shape
+    (64, 64)
+    """
+    if isinstance(amount, (int, float)) and not isinstance(amount, bool):
+        if isinstance(amount, int) and 0 < amount < 1 << 62:
+            return Policy(f"budget({amount})")
+        if isinstance(amount, float) and 0 < amount <= 1:
+            percent = f"{amount * 100:.9f}".rstrip("0").rstrip(".")
+            return Policy(f"budget({percent}%)")
+    raise InvalidError(
+        f"{place()}policies.budget: expected bytes, an integer, or a share between 0.0 and 1.0, "
+        f"found {amount!r}"
+    )
 
 
 def policy_of(policy, what):

@@ -64,18 +64,23 @@ static int64_t memory_at(const struct search *s, struct price price)
     price_begin(&scope, s->m, price);
     const struct vjp_halves *h = vjp_split(s->m, s->f->id, s->active, s->wanted, 0, false);
     price_end(&scope);
-    uint32_t joined = vjp_join(s->m, s->f, h, s->active, true, true);
+    /* A loss gets the cotangent 1, of which passes make something. */
+    bool loss = s->f->n_results == 1 && !type_get(s->m, value_type(s->f, s->f->results[0])).rank;
+    uint32_t joined = vjp_join(s->m, s->f, h, s->active, !loss, !loss);
     return joined == HOP_NONE ? -1 : memory_of(s->m, joined);
 }
 
-/* The fewest early nodes that pay the higher price: `level` is within the budget, the one below is not. */
-static struct price refine(const struct search *s, uint8_t level, int64_t bytes)
+/* The fewest early nodes that pay the higher price: `all`, at which all nodes pay it, is within the budget,
+ * one level below is not. */
+static struct price refine(const struct search *s, struct price all, int64_t bytes)
 {
-    struct price found = { .level = level };
+    struct price found = all;
     uint32_t within = PARTS, beyond = 0;
     while (within - beyond > 1) {
-        uint32_t part = (within + beyond) / 2;
-        struct price tried = { .level = level - 1, .early_level = level, .early_part = (uint16_t)part };
+        uint16_t part = (uint16_t)((within + beyond) / 2);
+        struct price tried = {
+            .level = all.level - 1, .early_level = all.level, .early_part = part, .segments = all.segments
+        };
         if (memory_at(s, tried) <= bytes) {
             within = part;
             found = tried;
@@ -86,16 +91,37 @@ static struct price refine(const struct search *s, uint8_t level, int64_t bytes)
     return found;
 }
 
+/* The lowest price that is within the budget: one level after the other; then, from the level that needs
+ * least on, in segments: more may be run again at a time than it is worth. *least: what was needed at least.
+ */
+static bool find_level(const struct search *s, int64_t bytes, struct price *found, int64_t *least)
+{
+    static const uint16_t segments[] = { 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64 };
+    uint8_t best = 0;
+    for (uint8_t level = 1; level <= LEVELS; level++) {
+        *found = (struct price){ .level = level };
+        int64_t needs = memory_at(s, *found);
+        if (needs <= bytes) return true;
+        if (needs < *least) best = level;
+        *least = HOP_MIN(*least, needs);
+    }
+    for (uint8_t level = HOP_MAX(best, 1); level <= LEVELS; level++)
+        for (uint32_t i = 0; i < HOP_COUNT(segments); i++) {
+            *found = (struct price){ .level = level, .segments = segments[i] };
+            int64_t needs = memory_at(s, *found);
+            if (needs <= bytes) return true;
+            *least = HOP_MIN(*least, needs);
+        }
+    return false;
+}
+
 static struct price find_price(const struct search *s, const struct budget *budget, const struct node *n)
 {
     int64_t free = memory_at(s, (struct price){ 0 }), least = free;
     int64_t bytes = budget->bytes ? budget->bytes : (int64_t)(budget->share * (double)free);
-    if (free < 0 || free <= bytes) return (struct price){ 0 };
-    for (uint8_t level = 1; level <= LEVELS; level++) {
-        int64_t needs = memory_at(s, (struct price){ .level = level });
-        if (needs <= bytes) return refine(s, level, bytes);
-        least = HOP_MIN(least, needs);
-    }
+    struct price found = { 0 };
+    if (free < 0 || free <= bytes) return found;
+    if (find_level(s, bytes, &found, &least)) return refine(s, found, bytes);
     char share[64] = "";
     if (!budget->bytes) snprintf(share, sizeof share, " (%lld bytes)", (long long)bytes);
     hop_throw(

@@ -290,10 +290,11 @@ struct memo_entry {
 
 /* At what price gradients run again what is dear rather than keep it: the higher the level, the more is run
  * again; 0: only what is cheap. Nodes in the first `early_part` 256ths of a function, whose values would be
- * kept longest, have a level of their own. */
+ * kept longest, have a level of their own. With segments, so many parts of about the same cost, what one part
+ * hands to the next is kept: parts are run again one at a time. */
 struct price {
     uint8_t level, early_level;
-    uint16_t early_part;
+    uint16_t early_part, segments;
 };
 
 struct module {

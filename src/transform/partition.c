@@ -32,6 +32,7 @@ struct cut {
      * their operands. */
     uint8_t *tag;
     bool dear_again; /* backward runs again what is dear */
+    bool *handed;    /* per value: a segment hands it to the next (struct price); NULL: there are none */
 };
 
 static void note_inner(void *ctx, uint32_t symbol)
@@ -235,11 +236,10 @@ static bool is_there_anyway(const struct cut *c, val v)
 
 enum { UNITS_PER_BYTE = 1024 }; /* of capacities in the cut */
 
-/* Bytes, with a guess for sizes that are not known; what is there anyway costs next to nothing. */
-static int64_t saving_cost(const struct cut *c, val v)
+/* With a guess for sizes that are not known. */
+static int64_t value_bytes(const struct cut *c, val v)
 {
     enum { GUESS = 64 };
-    if (is_there_anyway(c, v)) return 1;
     struct type t = type_get(c->m, value_type(c->joint, v));
     int64_t bytes = dtype_info[t.dtype].size;
     for (uint32_t i = 0; i < t.rank; i++) {
@@ -248,7 +248,14 @@ static int64_t saving_cost(const struct cut *c, val v)
         bytes *= lo == hi ? HOP_MIN(HOP_MAX(lo, 1), 1 << 20) : HOP_MAX(lo, HOP_MIN(hi, GUESS));
         bytes = HOP_MIN(bytes, (int64_t)1 << 40);
     }
-    return bytes * UNITS_PER_BYTE;
+    return bytes;
+}
+
+/* What is there anyway costs next to nothing. */
+static int64_t saving_cost(const struct cut *c, val v)
+{
+    if (is_there_anyway(c, v) || (c->handed && c->handed[v])) return 1;
+    return value_bytes(c, v) * UNITS_PER_BYTE;
 }
 
 /* What it costs to run node i again, which is dear: in units of keeping. */
@@ -257,6 +264,42 @@ static int64_t running_cost(const struct cut *c, uint32_t i)
     static const int64_t most = (int64_t)1 << 44;
     int64_t cost = HOP_MIN(node_cost(c->m, c->joint, fn_node(c->joint, i)), most) * UNITS_PER_BYTE;
     return HOP_MAX(cost >> (2 * price_level(c, i) - 1), 2);
+}
+
+/* Between two segments stands the narrowest place in reach of where the cost would be divided evenly. */
+static void mark_segments(struct cut *c)
+{
+    uint32_t n = c->j->n_forward, segments = c->m->price.segments;
+    if (segments < 2 || !n) return;
+    uint32_t *last = ARENA_ZNEW(c->arena, uint32_t, c->joint->n_values); /* forward node that reads a value */
+    int64_t *handed = ARENA_ZNEW(c->arena, int64_t, n + 1);              /* bytes, in front of each node */
+    double *done = ARENA_NEW(c->arena, double, n + 1);                   /* cost, in front of each node */
+    c->handed = ARENA_ZNEW(c->arena, bool, c->joint->n_values);
+    done[0] = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct node *node = fn_node(c->joint, i);
+        done[i + 1] = done[i] + (double)node_cost(c->m, c->joint, node);
+        for (uint32_t k = 0; k < node->n_operands; k++) last[node_operands(c->joint, node)[k]] = i;
+    }
+    for (val v = c->joint->n_params; v < c->joint->n_values; v++) {
+        uint32_t made = c->joint->values[v].node;
+        if (made >= n || last[v] <= made) continue;
+        handed[made + 1] += value_bytes(c, v);
+        handed[last[v] + 1] -= value_bytes(c, v);
+    }
+    for (uint32_t i = 1; i <= n; i++) handed[i] += handed[i - 1];
+    for (uint32_t s = 1; s < segments; s++) {
+        uint32_t best = HOP_NONE;
+        for (uint32_t i = 1; i < n; i++) {
+            double place = done[i] * segments / HOP_MAX(done[n], 1);
+            if (place < s - 0.5 || place >= s + 0.5) continue;
+            if (best == HOP_NONE || handed[i] < handed[best]) best = i;
+        }
+        for (val v = c->joint->n_params; best != HOP_NONE && v < c->joint->n_values; v++) {
+            uint32_t made = c->joint->values[v].node;
+            if (made < best && last[v] >= best) c->handed[v] = true;
+        }
+    }
 }
 
 /* Everything is run again that is not there anyway. */
@@ -308,7 +351,8 @@ static void choose_saved(struct cut *c)
         uint32_t node = joint->values[v].node;
         bool there = node != NODE_NONE && c->needed[node]; /* runs in backward anyway */
         if ((node == NODE_NONE && v >= c->j->n_x) || there || c->inner[v]) continue;
-        bool may = node != NODE_NONE && can[node] != AGAIN_NEVER;
+        bool handed = c->handed && c->handed[v];
+        bool may = node != NODE_NONE && can[node] != AGAIN_NEVER && !handed;
         bool never = may && (c->tag[v] == TAG_RECOMPUTE + 1 || is_alias(c, v));
         int64_t cost = never ? MINCUT_INFINITE : saving_cost(c, v);
         mincut_edge(&g, before_keeping(v), after_keeping(v), cost);
@@ -566,6 +610,7 @@ void partition_joint(struct module *m, const struct fn *f, const struct joint *j
     mark_inner(&c);
     mark_tags(&c);
     mark_backward(&c);
+    mark_segments(&c);
     if (j->recompute) save_nothing(&c);
     else choose_saved(&c);
     if (j->whole) run_again_with_sizes(&c);

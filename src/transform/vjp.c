@@ -45,8 +45,7 @@ struct memo_record {
 static bool record_is(const struct memo_record *r, const struct module *m, uint64_t word, const bool *mask,
                       uint32_t n)
 {
-    bool same_price = r->price.level == m->price.level && r->price.early_level == m->price.early_level &&
-                      r->price.early_part == m->price.early_part;
+    bool same_price = !memcmp(&r->price, &m->price, sizeof m->price);
     return r->word == word && r->without == m->without && same_price && r->n == n &&
            (!n || !memcmp(r->mask, mask, n));
 }
@@ -500,8 +499,10 @@ uint32_t vjp_join(struct module *m, const struct fn *f, const struct vjp_halves 
         else if (h->source_result[i] != HOP_NONE) args[i] = all[h->source_result[i]];
         else args[i] = all[extra++];
     }
-    val first = n ? emit(&b, OP_barrier, args, n, NULL) : VAL_NONE;
-    for (uint32_t i = 0; i < n; i++) args[i] = first + i;
+    if (n && h->guarded) {
+        val first = emit(&b, OP_barrier, args, n, NULL);
+        for (uint32_t i = 0; i < n; i++) args[i] = first + i;
+    }
     for (uint32_t k = 0; k < f->n_results; k++)
         if (h->ct_result[k]) args[n++] = ct[k] != VAL_NONE ? ct[k] : emit_full_like(&b, all[k], k == 0);
     /* Sizes of residuals are found from them. */
