@@ -96,6 +96,23 @@ class Integers(OfArrays):
             self.assertRegex(code, r"mul (?:n[us]w )*<\d+ x i16>|pmadd")
             self.assertNotRegex(code, r"mul (?:n[us]w )*<\d+ x i32>")
 
+    def test_the_processors_dot_products(self):
+        """Rows of bytes: x86 has an instruction for products of 16 bits and the sums of neighbours, or one
+        that adds these up as well. LLVM makes the second of the first where the processor has it."""
+        try:
+            with open("/proc/cpuinfo") as f:
+                able = " avx2 " in f.read()
+        except OSError:
+            able = False
+        if not able:
+            self.skipTest("the processor has no such instruction")
+        for left, right in itertools.product((hop.int8, hop.uint8), repeat=2):
+            x, y = hop.ones((8, 256), dtype=left), hop.ones((8, 256), dtype=right)
+            f = hop.jit(lambda x, y: hop.einsum("ik,jk->ij", x, y, dtype="int32"))
+            code = f.lower(x, y).emit("asm")
+            self.assertGreater(len(re.findall(r"\bvpmaddwd\b|\bvpdpwssd\b", code)), 0, code)
+            self.assertEqual(len(re.findall(r"\bvpmulld\b|\bvpmullw\b", code)), 0, code)
+
     def test_products_that_wrapped_stay_so(self):
         """255 * 255 in 16 bits is -511 with a sign, -128 * -128 + … without one stays below 2^16."""
 
