@@ -212,6 +212,8 @@ test-peers: wheel
 	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(BUILD)/dist/hop-$(VERSION)-*.whl
 	$(PEERS_VENV)/bin/python python/peers/compare.py $(PEERS)
 	$(PEERS_VENV)/bin/python python/peers/rules.py
+	$(PEERS_VENV)/bin/python python/peers/policies.py
+	$(PEERS_VENV)/bin/python python/peers/dtypes.py
 	$(PEERS_VENV)/bin/python python/peers/timings.py
 
 # Calls with changed state and changed sizes in hop, JAX and torch.compile, as a table of docs/python/peers.md. PyTorch takes some GB of disk.

@@ -1,12 +1,13 @@
 /* The library that multiplies: which kernel it was loaded with, what loading leaves of the environment, and
  * products by hop's own loops, which serve where there is no library. Children run with other environments:
- * blas_test own | core. */
+ * blas_test own | small | core. */
 #include "check.h"
-#include "ir/ir.h"
+#include "ir/number.h"
 #include "runtime/blas.h"
 #include "loop/rt.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,8 +44,8 @@ static int32_t at_once(struct hop_rt *rt,
         free(a), free(b), free(c); \
         return worst; \
     }
-PRODUCTS_OF(float, DT_F32)
-PRODUCTS_OF(double, DT_F64)
+PRODUCTS_OF(float, HOP_RT_DTYPES(DT_F32, DT_F32, DT_F32))
+PRODUCTS_OF(double, HOP_RT_DTYPES(DT_F64, DT_F64, DT_F64))
 
 static void test_products(void)
 {
@@ -61,6 +62,94 @@ static void test_products(void)
             CLAIM(d <= 1e-15 * 4 * (double)(k + 1), "f64 %lld x %lld x %lld, case %d: off by %g",
                   (long long)m, (long long)n, (long long)k, how, d);
         }
+}
+
+/* Elements that lie in memory of some dtype: bytes of every value, small whole numbers as floats. */
+static char *some_elements(enum dtype t, int64_t count, uint64_t seed)
+{
+    char *data = calloc((size_t)count + 1, dtype_info[t].size);
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t r = (seed += 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u >> 33;
+        char *at = data + i * (int64_t)dtype_info[t].size;
+        if (t == DT_BOOL) *at = (char)(r & 1);
+        else if (dtype_is_float(t)) element_set_real(t, at, (double)(r % 17) - 8);
+        else *at = (char)r;
+    }
+    return data;
+}
+
+/* The rows of op(X), or the columns, as doubles, which hold every number here. */
+static double *as_doubles(enum dtype t, const char *data, int64_t lines, int64_t along, int64_t depth,
+                          int64_t step)
+{
+    double *out = malloc((size_t)(lines * depth + 1) * sizeof *out);
+    for (int64_t i = 0; i < lines; i++)
+        for (int64_t k = 0; k < depth; k++) {
+            const char *at = data + (i * along + k * step) * (int64_t)dtype_info[t].size;
+            out[i * depth + k] = dtype_is_float(t) ? element_real(t, at) : (double)element_whole(t, at);
+        }
+    return out;
+}
+
+/* Whole numbers throughout, whose products and sums f32 holds: exactly one result is right. How many differ
+ * from it, those beside the result included. */
+static int64_t wrong_elements(enum dtype c_dtype, enum dtype a_dtype, enum dtype b_dtype, int64_t m,
+                              int64_t n, int64_t k, bool ta, bool tb, bool accumulate)
+{
+    int64_t lda = (ta ? m : k) + 3, ldb = (tb ? k : n) + 2, ldc = n + 5, wrong = 0;
+    int64_t size = dtype_info[c_dtype].size;
+    char *a = some_elements(a_dtype, (ta ? k : m) * lda, 1),
+         *b = some_elements(b_dtype, (tb ? n : k) * ldb, 2);
+    char *c = some_elements(c_dtype, m * ldc, 3), *before = some_elements(c_dtype, m * ldc, 3);
+    double *rows = as_doubles(a_dtype, a, m, ta ? 1 : lda, k, ta ? lda : 1);
+    double *columns = as_doubles(b_dtype, b, n, tb ? ldb : 1, k, tb ? 1 : ldb);
+    struct hop_rt rt = { .parallel = at_once };
+    blas_gemm(&rt, HOP_RT_DTYPES(c_dtype, a_dtype, b_dtype), ta, tb, m, n, k, a, lda, b, ldb, c, ldc,
+              accumulate);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < ldc; j++) {
+            const char *here = c + (i * ldc + j) * size, *was = before + (i * ldc + j) * size;
+            uint64_t expected = 0;
+            double sum = 0;
+            for (int64_t t = 0; j < n && t < k; t++) sum += rows[i * k + t] * columns[j * k + t];
+            if (j >= n) memcpy(&expected, was, (size_t)size);
+            else if (dtype_is_float(c_dtype))
+                element_set_real(c_dtype, &expected, sum + (accumulate ? element_real(c_dtype, was) : 0));
+            else {
+                int64_t whole = (int64_t)sum + (accumulate ? element_whole(c_dtype, was) : 0);
+                memcpy(&expected, &whole, (size_t)size);
+            }
+            wrong += memcmp(&expected, here, (size_t)size) != 0;
+        }
+    void *all[] = { a, b, c, before, rows, columns };
+    for (size_t i = 0; i < HOP_COUNT(all); i++) free(all[i]);
+    return wrong;
+}
+
+/* Operands and results of other dtypes, in blocks: sizes beside and across the edges of blocks. */
+static void test_conversions(void)
+{
+    static const struct {
+        enum dtype c, a, b;
+    } dtypes[] = { { DT_F32, DT_BF16, DT_BF16 },  { DT_F32, DT_F16, DT_F16 }, { DT_F32, DT_F32, DT_BF16 },
+                   { DT_BF16, DT_BF16, DT_BF16 }, { DT_F16, DT_F16, DT_F32 }, { DT_I32, DT_I8, DT_I8 },
+                   { DT_I32, DT_U8, DT_I8 },      { DT_U32, DT_U8, DT_U8 },   { DT_I64, DT_I8, DT_BOOL },
+                   { DT_I8, DT_I8, DT_I8 },       { DT_I16, DT_U8, DT_U8 } };
+    static const int64_t sizes[][3] = { { 1, 1, 1 },   { 3, 4, 5 },     { 9, 1, 7 },
+                                        { 4, 5, 0 },   { 17, 65, 65 },  { 257, 33, 17 },
+                                        { 5, 517, 9 }, { 16, 64, 600 }, { 258, 515, 24 } };
+    for (size_t d = 0; d < HOP_COUNT(dtypes); d++)
+        for (size_t s = 0; s < HOP_COUNT(sizes); s++)
+            for (int how = 0; how < 8; how++) {
+                int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
+                if (s + 1 == HOP_COUNT(sizes) && how != (int)(d % 8)) continue; /* one way of the largest */
+                int64_t wrong = wrong_elements(dtypes[d].c, dtypes[d].a, dtypes[d].b, m, n, k, how & 1,
+                                               how & 2, how & 4);
+                CLAIM(!wrong, "%s by %s in %s, %lld x %lld x %lld, case %d: %lld are wrong",
+                      dtype_info[dtypes[d].a].name, dtype_info[dtypes[d].b].name,
+                      dtype_info[dtypes[d].c].name, (long long)m, (long long)n, (long long)k, how,
+                      (long long)wrong);
+            }
 }
 
 static uint64_t hash_of_environment(void)
@@ -102,11 +191,17 @@ int main(int argc, char **argv)
 {
     char said[256];
     if (argc > 1 && !strcmp(argv[1], "core")) return puts(blas_description()) < 0;
+    /* Without a key threads keep no memory: small blocks on the stack do. */
+    pthread_key_t key;
+    while (argc > 1 && !strcmp(argv[1], "small") && !pthread_key_create(&key, NULL)) continue;
     test_loading();
     test_products();
+    test_conversions();
     if (argc > 1 || !blas_library()) return tests_end();
     child(argv[0], "HOP_BLAS=off", "own", said);
     CLAIM(strstr(said, " 0 failed"), "hop's own loops: %s", said);
+    child(argv[0], "", "small", said);
+    CLAIM(strstr(said, " 0 failed"), "without memory for blocks: %s", said);
     child(argv[0], "HOP_BLAS=off", "core", said);
     CLAIM(strstr(said, "hop's own loops") && strstr(said, "HOP_BLAS is off"), "%s", said);
     child(argv[0], "HOP_BLAS=/nowhere/libopenblas.so.0", "own", said);

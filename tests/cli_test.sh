@@ -263,6 +263,32 @@ fi
 if "$HOP" run square.hop --jit --in 'x=[1,2,3]' >/dev/null 2>&1; then
     expect 0 'code: [0-9]+ bytes' "$HOP" explain square.hop
     expect 0 'nests: ' "$HOP" explain square.hop --grad --saved --loops
+    cat > policies.hop <<'END'
+hop 1
+fn @layer(%x: f32[2, 2], %w: f32[2, 2]) -> (f32[2, 2]) {
+  %a = matmul(%x, %w)
+  %n = tag {name = "first"} (%a)
+  %s = sin(%n)
+  %t = tanh(%s)
+  return %t
+}
+fn @loss(%x: f32[2, 2], %w: f32[2, 2]) -> (f32[]) {
+  %y = invoke_subgraph {policy = "names(save = [first])"} @layer(%x, %w)
+  %z = scan {length = 3} carry(%c = %y) with(%v = %w) {
+    %l = invoke_subgraph {policy = "products"} @layer(%c, %v)
+    next(%l)
+  }
+  %t = sum(%z)
+  return %t
+}
+END
+    expect 0 "'first'  *f32\\[2, 2\\]  *16 .*invoke_subgraph: kept, by policy \"names\\(save = \\[first\\]\\)\"" \
+        "$HOP" explain policies.hop --fn loss --grad --saved
+    expect 0 "'first'  *f32\\[3, 2, 2\\]  *48 .*scan: kept, by policy \"products\"; 16 bytes a row" \
+        "$HOP" explain policies.hop --fn loss --grad --saved
+    expect 0 ' y  *f32\[2, 2\]  *16 .*scan: its pullback reads it' \
+        "$HOP" explain policies.hop --fn loss --grad --saved
+    expect 0 '"tag": "first".*"policy": "products"' "$HOP" explain policies.hop --fn loss --grad --saved --json
     expect 0 'define' "$HOP" explain square.hop --llvm
     expect 0 'ret' "$HOP" explain square.hop --asm
     expect 0 '"code_bytes": ' "$HOP" explain square.hop --json

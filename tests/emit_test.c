@@ -93,14 +93,14 @@ static void *world_reserve(struct hop_rt *rt, int32_t b, int64_t bytes)
     return w->buffers[b] = w->blocks[b];
 }
 
-static void world_gemm(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb, int64_t rows, int64_t cols,
+static void world_gemm(struct hop_rt *rt, int32_t dtypes, int32_t ta, int32_t tb, int64_t rows, int64_t cols,
                        int64_t depth, const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
                        int64_t ldc, int32_t accumulate)
 {
     (void)rt;
     const float *x = a, *y = b;
     float *z = c;
-    if (dtype != DT_F32) return;
+    if (dtypes != HOP_RT_DTYPES(DT_F32, DT_F32, DT_F32)) return;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++) {
             float sum = accumulate ? z[i * ldc + j] : 0;
@@ -871,8 +871,7 @@ static void test_calls(void)
                                                .lda = idx(p, 5),
                                                .ldb = idx(p, 4),
                                                .ldc = idx(p, 6),
-                                               .accumulate = true,
-                                               .dtype = DT_F32 } });
+                                               .accumulate = true } });
     lp_add_call(p,
                 (struct lp_call){ .kind = CALL_PRINT,
                                   .mask = LPV_NONE,

@@ -610,10 +610,12 @@ static void kept(void *ctx)
     int64_t once, bytes;
     (void)ctx;
     bytes = kept_bytes(branches, "", "x w", &once);
-    CLAIM(!bytes && once == 64, "a choice keeps %lld bytes, not two arrays in memory that its branches share",
+    CLAIM(!bytes && once == 96,
+          "a choice keeps %lld bytes, not its result and two arrays in memory that its branches share",
           (long long)once);
     bytes = kept_bytes(branches, " {recompute} ", "x w", &once);
-    CLAIM(!bytes && !once, "a choice that computes its branch again keeps %lld bytes", (long long)once);
+    CLAIM(!bytes && once == 32, "a choice that computes its branch again keeps %lld bytes, not its result",
+          (long long)once);
     CLAIM(kept_bytes(rnn, "", "w", &once) == 0 && !once,
           "the gradient of an rnn that stacks its h keeps something else too");
     CLAIM((bytes = kept_bytes(last_only, "", "w", &once)) == 64 * 4 && !once,

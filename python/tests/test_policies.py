@@ -1,6 +1,7 @@
 """hop.checkpoint with policies: gradients do not depend on what is kept, bit for bit in strict numbers, and
 what is kept is what the policy says."""
 
+import json
 import random
 import re
 import unittest
@@ -172,6 +173,34 @@ class Policies(Case):
         self.close(hop.checkpoint(layer, policy=P.products)(w, x), layer(w, x), 1e-6)
         tree = hop.checkpoint_name({"a": x, "b": (1.0, w)}, "t")
         self.equal(tree["a"], x.tolist())
+
+
+    def test_explain_names_values_and_policies(self):
+        w, x = weights(8, (4, 4), (3, 4))
+
+        def listed(f):
+            text = hop.jit(f).lower(w, x).function.grad().explain("json")
+            values = json.loads(text)["kept"]["values"]
+            return sorted((v["tag"], v["policy"], int(v["bytes"])) for v in values if int(v["bytes"]))
+
+        def scanned(w, x):
+            f = hop.checkpoint(layer, policy=P.products)
+            return hop.sum(hop.scan(lambda c, _: (f(w, c), None), x, length=5)[0])
+
+        def looped(w, x):
+            def body(w, x):
+                return hop.scan(lambda c, _: (layer(w, c), None), x, length=5)[0]
+
+            return hop.sum(hop.checkpoint(body, policy=P.names(save="s"))(w, x))
+
+        size = 3 * 4 * 4
+        text = "names(save = [s])"
+        # results of calls, which the calls' pullbacks read, have neither
+        self.assertEqual(listed(loss(text)), [("", "", size)] * 2 + [("s", text, size)] * 2)
+        self.assertEqual(listed(loss("products")), [("", "", size)] * 2 + [("a", "products", size)] * 2)
+        self.assertEqual(listed(loss("nothing")), [("", "", size)] * 2)
+        self.assertEqual(listed(scanned), [("", "", 5 * size), ("a", "products", 5 * size)])
+        self.assertEqual([v for v in listed(looped) if v[0]], [("s", text, 5 * size)])
 
 
 class Programs:

@@ -88,13 +88,30 @@ class Integers(OfArrays):
 
     def test_bytes_are_multiplied_in_16_bits(self):
         """Vectors of 32-bit integers are multiplied slowly, and products of bytes need no more than 16."""
-        x = hop.ones((64, 256), dtype=hop.int8)
+        x = hop.ones((8, 256), dtype=hop.int8)
         along_rows = hop.jit(lambda x: hop.einsum("ik,jk->ij", x, x, dtype="int32"))
-        along_columns = hop.jit(lambda x: hop.einsum("ik,kj->ij", x, x[:64], dtype="int32"))
+        along_columns = hop.jit(lambda x: hop.einsum("ik,ij->kj", x, x[:, :32], dtype="int32"))
         for f, x in ((along_rows, x), (along_columns, x[:, :64])):
             code = f.lower(x).emit("llvm")
             self.assertRegex(code, r"mul (?:n[us]w )*<\d+ x i16>|pmadd")
             self.assertNotRegex(code, r"mul (?:n[us]w )*<\d+ x i32>")
+
+    def test_the_processors_dot_products(self):
+        """Rows of bytes: x86 has an instruction for products of 16 bits and the sums of neighbours, or one
+        that adds these up as well. LLVM makes the second of the first where the processor has it."""
+        try:
+            with open("/proc/cpuinfo") as f:
+                able = " avx2 " in f.read()
+        except OSError:
+            able = False
+        if not able:
+            self.skipTest("the processor has no such instruction")
+        for left, right in itertools.product((hop.int8, hop.uint8), repeat=2):
+            x, y = hop.ones((8, 256), dtype=left), hop.ones((8, 256), dtype=right)
+            f = hop.jit(lambda x, y: hop.einsum("ik,jk->ij", x, y, dtype="int32"))
+            code = f.lower(x, y).emit("asm")
+            self.assertGreater(len(re.findall(r"\bvpmaddwd\b|\bvpdpwssd\b", code)), 0, code)
+            self.assertEqual(len(re.findall(r"\bvpmulld\b|\bvpmullw\b", code)), 0, code)
 
     def test_products_that_wrapped_stay_so(self):
         """255 * 255 in 16 bits is -511 with a sign, -128 * -128 + … without one stays below 2^16."""
@@ -264,6 +281,72 @@ class Running(OfArrays):
             hop.check_grads(lambda x: f(x, axis=0, dtype=hop.float64), (z,), 2)
             hop.check_grads(lambda x: hop.vmap(lambda r: f(r, dtype=hop.float64, reverse=True))(x), (z,), 1)
         hop.check_grads(lambda x: hop.var(x, axis=0, dtype=hop.float64), (hop.asarray(a),), 2)
+
+
+@needs_numpy
+class Large(OfArrays):
+    """Products that go to the library for matrix products, block by block: whole numbers, so exact."""
+
+    def draw(self, name, shape, seed):
+        draw = numpy.random.default_rng(seed)
+        if name == "bool":
+            return draw.integers(0, 2, shape).astype(bool)
+        if name.endswith("int8"):
+            return draw.integers(0, 256, shape).astype("uint8").view(name)
+        return draw.integers(-8, 9, shape).astype("float32")
+
+    def test_exact(self):
+        bytes_ = itertools.product(("int8", "uint8", "bool"), ("int8", "uint8"), ("int32", "int64", "uint16"))
+        floats = itertools.product(("bfloat16", "float16", "float32"), ("bfloat16", "float16"), ("float32",))
+        narrow = [("bfloat16", "bfloat16", "bfloat16"), ("float16", "float16", "float16")]
+        for left, right, d in [*bytes_, *floats, *narrow]:
+            a, b = self.draw(left, (37, 290), 1), self.draw(right, (290, 41), 2)
+            x, y = hop.asarray(a).astype(getattr(hop, left)), hop.asarray(b).astype(getattr(hop, right))
+            wide = a.astype("float64") @ b.astype("float64")
+            chosen = getattr(hop, d)
+            expected = hop.asarray(wide).astype(chosen) if "float" in d else wide.astype("int64").astype(d)
+            expected = numpy.array(expected.astype(hop.float32) if d == "bfloat16" else expected)
+            ways = {
+                "plain": lambda x, y: hop.matmul(x, y, dtype=d),
+                "transposed": lambda x, y: hop.matmul(y.T, x.T, dtype=d).T,
+                "einsum": lambda x, y: hop.einsum("ik,kj->ji", x, y, dtype=d).T,
+                "batch": lambda x, y: hop.vmap(lambda y: hop.matmul(x, y, dtype=d))(hop.stack([y, y]))[1],
+            }
+            for (name, f), strict in itertools.product(ways.items(), (False, True)):
+                with self.subTest(name, left=left, right=right, dtype=d, strict=strict):
+                    found = hop.jit(f, strict=strict)(x, y)
+                    self.assertIs(found.dtype, chosen)
+                    self.assertEqual(numpy.array(found.astype(hop.float64)).tolist(), expected.tolist())
+
+    def test_no_copy_of_an_operand(self):
+        for dtype, d in ((hop.int8, hop.int32), (hop.bfloat16, hop.float32), (hop.float16, hop.float16)):
+            x = hop.ones((256, 256), dtype=dtype)
+            for f in (
+                lambda x: hop.matmul(x, x.T, dtype=d),
+                lambda x: hop.matmul(x.astype(d), x.astype(d)),
+                lambda x: hop.einsum("ij,jk->ik", x.astype(d), x),
+            ):
+                lowered = hop.jit(f).lower(x)
+                told = lowered.explain()
+                self.assertIn("copies: 0", told)
+                self.assertIn("memory: 0 bytes", told)
+                self.assertIn("gemm(", lowered.emit("loops"))
+
+    def test_any_size(self):
+        f = hop.jit(lambda x, y: hop.matmul(x, y, dtype=hop.int32))
+        for m, k, n in ((3, 4, 5), (1, 300, 7), (0, 3, 4), (4, 0, 3), (300, 10, 1), (260, 257, 30)):
+            a, b = self.draw("int8", (m, k), 3), self.draw("int8", (k, n), 4)
+            self.equal(f(hop.asarray(a), hop.asarray(b)), a.astype("int32") @ b.astype("int32"), hop.int32)
+
+    def test_gradients(self):
+        a, b = self.draw("bfloat16", (40, 50), 5), self.draw("bfloat16", (50, 60), 6)
+        x, y = hop.asarray(a).astype(hop.bfloat16), hop.asarray(b).astype(hop.bfloat16)
+        both = hop.grad(lambda x, y: hop.sum(hop.matmul(x, y, dtype=hop.float32)), argnums=(0, 1))
+        gx, gy = hop.jit(both)(x, y)
+        self.assertIs(gx.dtype, hop.bfloat16)
+        rows = hop.asarray(numpy.tile(b.sum(1), (40, 1))).astype(hop.bfloat16)
+        columns = hop.asarray(numpy.tile(a.sum(0)[:, None], (1, 60))).astype(hop.bfloat16)
+        self.assertTrue(bool(hop.all(gx == rows)) and bool(hop.all(gy == columns)))
 
 
 class Refusals(Case):

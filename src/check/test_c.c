@@ -52,7 +52,7 @@ void c_programs_free(void *programs)
 uint32_t c_programs_add(struct c_programs *c, struct module *m, uint32_t fn,
                         const struct pass_options *passes)
 {
-    struct lp *p = lower_and_plan(m, fn, passes);
+    struct lp *p = c99_lower(m, fn, passes);
     hop_cleanup_push(lp_free, p);
     const char *name = arena_printf(&c->arena, "test%u", c->list.len);
     struct c99_options options = { .name = name, .original = module_fn(m, fn), .adapter = true };

@@ -910,10 +910,17 @@ void c99_finish(struct c99_unit *unit, const char *header_name, struct text *sou
              shared_types, prototypes.data ? prototypes.data : "");
 }
 
+struct lp *c99_lower(struct module *m, uint32_t fn, const struct pass_options *passes)
+{
+    struct pass_options plain = *passes;
+    plain.plain_products = true;
+    return lower_and_plan(m, fn, &plain);
+}
+
 static const char *add_function(struct c99_unit *unit, struct module *m, uint32_t fn,
                                 const struct pass_options *passes, const struct c99_options *o)
 {
-    struct lp *p = lower_and_plan(m, fn, passes);
+    struct lp *p = c99_lower(m, fn, passes);
     hop_cleanup_push(lp_free, p);
     const char *name = c99_add(unit, p, o);
     hop_cleanup_pop(p);

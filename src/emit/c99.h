@@ -78,6 +78,8 @@ struct c99_unit { /* a translation unit under construction */
     vec(const char *) names; /* of its functions */
 };
 void c99_begin(struct c99_unit *unit, struct arena *arena, const struct c99_dialect *dialect);
+/* The loop program of a function as C is written from it. The caller frees it with lp_free. */
+struct lp *c99_lower(struct module *m, uint32_t fn, const struct pass_options *passes);
 /* Adds a planned program (lp_plan). Gives the C function's name. */
 const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_options *o);
 /* The texts; `header_name` is what the source includes, NULL: the declarations stand in the source itself. */

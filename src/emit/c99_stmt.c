@@ -46,8 +46,9 @@ static void put_gemm(struct c99 *e, const struct lp_call *c)
     const uint32_t buffers[] = { c->gemm.a, c->gemm.b, c->gemm.c };
     const lpv at[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at },
               rows[] = { c->gemm.lda, c->gemm.ldb, c->gemm.ldc };
-    text_add(e->out, "%s(%d, %d", c99_helper(e->unit, c->gemm.dtype == DT_F32 ? "gemm_f32" : "gemm_f64"),
-             c->gemm.ta, c->gemm.tb);
+    bool single = e->p->buffers.data[c->gemm.c].dtype == DT_F32;
+    text_add(e->out, "%s(%d, %d", c99_helper(e->unit, single ? "gemm_f32" : "gemm_f64"), c->gemm.ta,
+             c->gemm.tb);
     for (uint32_t k = 0; k < 3; k++) {
         text_str(e->out, ", ");
         c99_put(e, sizes[k]);

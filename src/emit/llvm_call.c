@@ -54,9 +54,10 @@ static void leave_on(struct emitter *e, LLVMValueRef status)
 
 static void emit_GEMM(struct emitter *e, const struct lp_call *c)
 {
+    const struct lp_buffer *buffers = e->p->buffers.data;
     LLVMValueRef args[14] = {
         e->f->rt,
-        int32(e, c->gemm.dtype),
+        int32(e, HOP_RT_DTYPES(buffers[c->gemm.c].dtype, buffers[c->gemm.a].dtype, buffers[c->gemm.b].dtype)),
         int32(e, c->gemm.ta),
         int32(e, c->gemm.tb),
         value_scalar(e, c->gemm.m),

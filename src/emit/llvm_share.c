@@ -141,7 +141,7 @@ static void put_call(struct writer *w, const struct lp_call *c)
         uint32_t buffers[] = { c->gemm.a, c->gemm.b, c->gemm.c };
         for (uint32_t k = 0; k < HOP_COUNT(buffers); k++) put_buffer(w, buffers[k]);
         for (uint32_t k = 0; k < HOP_COUNT(values); k++) put_value(w, values[k]);
-        put(w, c->gemm.ta | c->gemm.tb << 1 | c->gemm.accumulate << 2 | c->gemm.dtype << 8);
+        put(w, c->gemm.ta | c->gemm.tb << 1 | c->gemm.accumulate << 2);
     } else if (c->kind == CALL_COPY || c->kind == CALL_ZERO) {
         put_buffer(w, c->target);
         if (c->kind == CALL_COPY) {

@@ -54,6 +54,14 @@ struct call_saved {
     bool recompute;
 };
 
+/* String id of the policy that says what a gradient of the call keeps, 0: none. */
+static uint32_t call_policy(const struct fn *f, const struct node *n)
+{
+    if (n->op != OP_invoke_subgraph) return 0;
+    const struct attr *policy = node_attr(f, n, INVOKE_POLICY);
+    return policy->kind == ATTR_ABSENT ? 0 : (uint32_t)policy->i;
+}
+
 void call_vjp_forward(struct vjp_forward *v, uint32_t body, bool recompute, const struct attr *attrs)
 {
     struct builder *b = v->copy->b;
@@ -69,9 +77,17 @@ void call_vjp_forward(struct vjp_forward *v, uint32_t body, bool recompute, cons
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
     bool asked = false; /* or nothing that forward gives is read */
     for (uint32_t k = 0; k < r->n_operands; k++) asked |= v->active[k];
-    for (uint32_t k = v->n->n_results; asked && k < module_fn(b->m, h->forward)->n_results; k++)
-        saved_add(b->m, (struct saved_value){ node_row(v->n), v->n->place, 0, builder_type(b, first + k),
-                                              HOP_NONE, false, "dearer to compute again, or tagged" });
+    const struct fn *f = module_fn(b->m, h->forward);
+    for (uint32_t k = v->n->n_results; asked && k < f->n_results; k++) {
+        struct saved_value told = { .by = node_row(v->n),
+                                    .place = v->n->place,
+                                    .type = builder_type(b, first + k),
+                                    .rows = HOP_NONE,
+                                    .why = "dearer to compute again",
+                                    .policy = call_policy(v->f, v->n) };
+        saved_origin(b->m, f, f->results[k], &told);
+        saved_add(b->m, told);
+    }
     if (asked) saved_add_inside(b->m, node_row(v->n), v->n->place, h->saved);
     for (uint32_t i = 0; i < h->n_residuals; i++) {
         uint32_t param = h->source_param[i], result = h->source_result[i];

@@ -432,8 +432,11 @@ static void forward_by_rule(struct vjp_forward *v, const struct node_in *in, str
     for (uint32_t k = 0; k < n_y; k++) v->results[k] = first + k;
     for (uint32_t i = 0; i < saved->n_saved; i++) {
         kept[i] = first + n_y + i;
-        saved_add(b->m, (struct saved_value){ node_row(v->n), v->n->place, 0, builder_type(b, kept[i]),
-                                              HOP_NONE, false, "its forward saves it" });
+        saved_add(b->m, (struct saved_value){ .by = node_row(v->n),
+                                              .place = v->n->place,
+                                              .type = builder_type(b, kept[i]),
+                                              .rows = HOP_NONE,
+                                              .why = "its forward saves it" });
     }
     saved->saved = kept;
 }

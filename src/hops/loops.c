@@ -189,7 +189,7 @@ static const char *residual_reason(const struct reversed_step *s, const struct s
                      : "the carry before the step: the stacked result of the step before it";
     default:
         if (!extra) return "a stacked result of the loop";
-        return r->carry != HOP_NONE ? "the carry before the step" : "dearer to compute again, or tagged";
+        return r->carry != HOP_NONE ? "the carry before the step" : "dearer to compute again";
     }
 }
 
@@ -217,19 +217,30 @@ static void step_tell(struct builder *b, const struct reversed_step *s, const st
         bool once = r->kind == FROM_OPERAND || r->kind == FROM_INITIAL || r->kind == FROM_HOISTED;
         bool kept = r->kind == FROM_HOISTED || (r->kind == FROM_STACK && r->index >= s->loop.n_stack);
         if (snapshots && !once && r->carry != HOP_NONE) continue;
-        saved_add(m, (struct saved_value){ node_row(n), n->place, forward->values[v].name,
-                                           type_substitute(m, value_type(forward, v), dims),
-                                           once ? HOP_NONE : rows, !kept, residual_reason(s, r) });
+        struct saved_value told = { .by = node_row(n),
+                                    .place = n->place,
+                                    .name = forward->values[v].name,
+                                    .type = type_substitute(m, value_type(forward, v), dims),
+                                    .rows = once ? HOP_NONE : rows,
+                                    .there = !kept,
+                                    .why = residual_reason(s, r) };
+        if (kept && r->carry == HOP_NONE) saved_origin(m, forward, v, &told);
+        saved_add(m, told);
     }
     for (uint32_t k = 0; k < s->loop.n_carry && snapshots; k++)
         if (body->results[k] != k)
-            saved_add(m, (struct saved_value){ node_row(n), n->place, body->values[k].name,
-                                               type_substitute(m, value_type(body, k), dims),
-                                               dim_const(m, (int64_t)snapshots + 1), false,
-                                               "snapshots of the carry, and the one at hand" });
+            saved_add(m, (struct saved_value){ .by = node_row(n),
+                                               .place = n->place,
+                                               .name = body->values[k].name,
+                                               .type = type_substitute(m, value_type(body, k), dims),
+                                               .rows = dim_const(m, (int64_t)snapshots + 1),
+                                               .why = "snapshots of the carry, and the one at hand" });
     if (s->masked)
-        saved_add(m, (struct saved_value){ node_row(n), n->place, 0, type_scalar(m, DT_BOOL), rows, false,
-                                           "which steps ran, where lanes differ" });
+        saved_add(m, (struct saved_value){ .by = node_row(n),
+                                           .place = n->place,
+                                           .type = type_scalar(m, DT_BOOL),
+                                           .rows = rows,
+                                           .why = "which steps ran, where lanes differ" });
     saved_add_inside(m, node_row(n), n->place, s->halves->saved);
 }
 

@@ -425,9 +425,12 @@ static void switch_vjp_forward(struct vjp_forward *v)
     for (uint32_t k = 0; k < n_results; k++) v->results[k] = first + k;
     for (uint32_t s = 0; s < saved->slots.n; s++) {
         builder_name(b, first + n_results + s, module_string(b->m, "kept", 4));
-        saved_add(b->m, (struct saved_value){ node_row(v->n), v->n->place, 0,
-                                              builder_type(b, first + n_results + s), HOP_NONE, false,
-                                              "what the branch taken keeps: branches share the memory" });
+        saved_add(b->m,
+                  (struct saved_value){ .by = node_row(v->n),
+                                        .place = v->n->place,
+                                        .type = builder_type(b, first + n_results + s),
+                                        .rows = HOP_NONE,
+                                        .why = "what the branch taken keeps: branches share the memory" });
     }
     for (uint32_t r = 0; r < n; r++)
         saved_add_inside(b->m, node_row(v->n), v->n->place, saved->halves[r]->saved);

@@ -103,6 +103,20 @@ bool loop_of_copy(struct copier *c, const struct node *n, struct loop *l)
     return true;
 }
 
+val body_value(const struct module *m, const struct fn *f, const struct node *n, uint32_t region, uint32_t k)
+{
+    const struct op_row *row = node_row(n);
+    const struct fn *body = module_fn(m, node_region(f, n, region)->fn);
+    struct loop l;
+    if (loop_of_node(m, f, n, &l)) {
+        if (region != l.body_region || k < loop_stack_result(&l, 0)) return VAL_NONE;
+        return body->results[l.n_carry + k - loop_stack_result(&l, 0)];
+    }
+    bool same = row->control == CONTROL_CALL || row->control == CONTROL_REGION ||
+                row->control == CONTROL_CHOICE;
+    return same && k < body->n_results ? body->results[k] : VAL_NONE;
+}
+
 struct loop_positions loop_positions(const struct fn *f, const struct node *n)
 {
     const struct loop_row *row = node_row(n)->loop;

@@ -116,6 +116,9 @@ static inline uint32_t loop_result_of(const struct loop *l, uint32_t body_result
 {
     return body_result < l->n_carry ? body_result : body_result + l->counts;
 }
+/* The value of body `region` of node n that result k is, or has as a row; VAL_NONE: not known so simply, as
+ * of a carry. */
+val body_value(const struct module *m, const struct fn *f, const struct node *n, uint32_t region, uint32_t k);
 /* Numbers among the node's operands. */
 struct loop_positions {
     uint32_t carry, over, from, to, with, cond_with;

@@ -103,12 +103,12 @@ struct lp_call {
     uint8_t kind;
     uint32_t target, source;
     lpv value, lo, index, count;
-    /* gemm: C[m,n] (+)= op(A)[m,k] op(B)[k,n], row-major, element offsets and leading dimensions */
+    /* gemm: C[m,n] (+)= op(A)[m,k] op(B)[k,n], row-major, element offsets and leading dimensions; in the
+       dtypes of the buffers, which lp_multiplies allows */
     struct {
         uint32_t a, b, c;
         lpv a_at, b_at, c_at, m, n, k, lda, ldb, ldc;
         bool ta, tb, accumulate;
-        uint8_t dtype;
     } gemm;
     uint32_t text;      /* string id of the format, message or name */
     uint32_t site;      /* check, print, callback: its number, the index in lp.sites; set by lp_add_call */
@@ -205,6 +205,22 @@ struct lp {
     uint32_t first_slot;
     int64_t first_byte;
 };
+
+/* ---- products by the runtime ---- */
+
+/* How a product of these dtypes is multiplied: as it is, by BLAS; in blocks that are brought to f32 first, in
+ * which products of bytes and as many sums as a block has are exact; not at all. */
+enum lp_product { PRODUCT_NONE, PRODUCT_PLAIN, PRODUCT_CONVERTED };
+static inline enum lp_product lp_multiplies(enum dtype c, enum dtype a, enum dtype b)
+{
+    bool plain = a == c && b == c && (c == DT_F32 || c == DT_F64);
+    if (plain) return PRODUCT_PLAIN;
+    bool floats = dtype_is_float(c) && dtype_is_float(a) && dtype_is_float(b);
+    if (floats) return c == DT_F64 || a == DT_F64 || b == DT_F64 ? PRODUCT_NONE : PRODUCT_CONVERTED;
+    bool bytes = !dtype_is_float(a) && !dtype_is_float(b) && dtype_info[a].size == 1 &&
+                 dtype_info[b].size == 1;
+    return bytes && dtype_is_integer(c) ? PRODUCT_CONVERTED : PRODUCT_NONE;
+}
 
 /* ---- building ---- */
 

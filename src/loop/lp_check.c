@@ -260,10 +260,15 @@ static void check_call(const struct checker *c, const struct lp_call *call)
         if (c->p->buffers.data[call->target].dtype != c->p->buffers.data[call->source].dtype)
             fail(c, "copies between dtypes");
         break;
-    case CALL_GEMM:
-        if (call->gemm.dtype != DT_F32 && call->gemm.dtype != DT_F64)
-            fail(c, "is a product of %s", dtype_info[call->gemm.dtype].name);
+    case CALL_GEMM: {
+        const struct lp_buffer *buffers = c->p->buffers.data;
+        enum dtype to = (enum dtype)buffers[call->gemm.c].dtype, a = (enum dtype)buffers[call->gemm.a].dtype,
+                   b = (enum dtype)buffers[call->gemm.b].dtype;
+        if (lp_multiplies(to, a, b) == PRODUCT_NONE)
+            fail(c, "is a product of %s and %s in %s", dtype_info[a].name, dtype_info[b].name,
+                 dtype_info[to].name);
         break;
+    }
     case CALL_PROCEDURE: {
         if (call->target >= c->program->procedures.len)
             fail(c, "calls procedure %u, which does not exist", call->target);

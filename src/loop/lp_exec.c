@@ -424,7 +424,10 @@ static void gemm(struct executor *e, const struct lp_call *c)
     void *a = matrix(e, c->gemm.a, c->gemm.a_at, ta ? k : m, ta ? m : k, lda);
     void *b = matrix(e, c->gemm.b, c->gemm.b_at, tb ? n : k, tb ? k : n, ldb);
     void *to = matrix(e, c->gemm.c, c->gemm.c_at, m, n, ldc);
-    e->rt->gemm(e->rt, c->gemm.dtype, ta, tb, m, n, k, a, lda, b, ldb, to, ldc, c->gemm.accumulate);
+    const struct lp_buffer *buffers = e->p->buffers.data;
+    int32_t dtypes = HOP_RT_DTYPES(buffers[c->gemm.c].dtype, buffers[c->gemm.a].dtype,
+                                   buffers[c->gemm.b].dtype);
+    e->rt->gemm(e->rt, dtypes, ta, tb, m, n, k, a, lda, b, ldb, to, ldc, c->gemm.accumulate);
 }
 
 static void copy(struct executor *e, const struct lp_call *c)

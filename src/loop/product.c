@@ -41,10 +41,10 @@ bool product_is_gemm(struct lower *L, const struct node *n)
     if (L->S->p->regime.strict || !choice_on(L->S->passes, CHOICE_blas) || !product_of(L, n, &d))
         return false;
     const val *o = node_operands(L->f, n);
-    enum dtype t = (enum dtype)type_get(L->S->m, value_type(L->f, n->results)).dtype;
-    if (t != DT_F32 && t != DT_F64) return false;
-    for (uint32_t i = 0; i < 2; i++)
-        if (type_get(L->S->m, value_type(L->f, o[i])).dtype != t) return false;
+    enum lp_product how = lp_multiplies((enum dtype)type_get(L->S->m, value_type(L->f, n->results)).dtype,
+                                        (enum dtype)type_get(L->S->m, value_type(L->f, o[0])).dtype,
+                                        (enum dtype)type_get(L->S->m, value_type(L->f, o[1])).dtype);
+    if (how == PRODUCT_NONE || (how == PRODUCT_CONVERTED && L->S->passes->plain_products)) return false;
     double m = size_of(L, o[0], d.lhs_free, d.n_lhs_free);
     double c = size_of(L, o[1], d.rhs_free, d.n_rhs_free);
     double k = size_of(L, o[0], d.contract_lhs, d.n_contract);
@@ -268,7 +268,6 @@ void product_gemm(struct lower *L, const struct node *n)
     call.gemm.lda = ta ? m : k;
     call.gemm.ldb = tb ? k : cols;
     call.gemm.ldc = row_c;
-    call.gemm.dtype = type_get(L->S->m, value_type(L->f, o[0])).dtype;
     lp_add_call(p, call);
     if (d.n_batch) lp_for_end(p);
 }

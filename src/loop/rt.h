@@ -6,6 +6,9 @@
 
 #include <stdint.h>
 
+/* The dtypes of a product's result and operands in one number. */
+#define HOP_RT_DTYPES(c, a, b) ((int32_t)((c) | (a) << 8 | (b) << 16))
+
 struct hop_rt_operand {
     const void *data;
     int32_t dtype, rank;
@@ -15,8 +18,8 @@ struct hop_rt {
     const volatile int32_t
         *cancel; /* polled on back edges; non-zero: leave with HOP_CANCELLED, unless asked() says otherwise */
     int32_t (*asked)(struct hop_rt *rt); /* NULL: leave */
-    /* C = op(A) op(B) + (accumulate ? C : 0), row-major */
-    void (*gemm)(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k,
+    /* C = op(A) op(B) + (accumulate ? C : 0), row-major; dtypes: HOP_RT_DTYPES of C, A and B */
+    void (*gemm)(struct hop_rt *rt, int32_t dtypes, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k,
                  const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                  int32_t accumulate);
     /* Makes buffers[buffer] hold at least `bytes`, contents kept; returns the pointer or NULL: leave with

@@ -379,10 +379,34 @@ static bool never_row_fold(const struct module *m, const struct fn *f, const str
 
 /* ---- fold ---- */
 
+/* A factor that was only brought to the result's dtype, exactly: the product does that as it reads it, so
+ * that no wide copy is made. */
+static val fold_casts(const struct fold *w, uint32_t dtype_attr, uint32_t n_attrs)
+{
+    enum dtype t = w->attrs[dtype_attr].kind == ATTR_ABSENT ? fold_dtype(w, w->x[0])
+                                                            : (enum dtype)w->attrs[dtype_attr].i;
+    val x[2] = { w->x[0], w->x[1] };
+    for (uint32_t side = 0; side < 2; side++) {
+        const struct node *n = fold_made_by(w, x[side], OP_cast);
+        if (!n || fold_dtype(w, x[side]) != t) continue;
+        enum dtype from = fold_dtype(w, built_operand(w->b, n, 0));
+        bool narrow = t == DT_F32 && dtype_is_narrow(from);
+        bool byte = dtype_is_integer(t) && !dtype_is_float(from) && dtype_info[from].size == 1;
+        if (narrow || byte) x[side] = built_operand(w->b, n, 0);
+    }
+    if (x[0] == w->x[0] && x[1] == w->x[1]) return VAL_NONE;
+    struct attr attrs[DOT_ATTRS];
+    memcpy(attrs, w->attrs, n_attrs * sizeof *attrs);
+    attrs[dtype_attr] = emit_result_dtype(w->b, x, 2, t);
+    return emit(w->b, (enum op)w->n->op, x, 2, attrs);
+}
+
 /* A factor that was transposed: the product reads it where it lies, as long as its free dims keep their
  * order. */
 static val fold_dot(const struct fold *w)
 {
+    val narrow = fold_casts(w, DOT_DTYPE, DOT_ATTRS);
+    if (narrow != VAL_NONE) return narrow;
     for (uint32_t side = 0; side < 2; side++) {
         const struct node *n = fold_made_by(w, w->x[side], OP_permute);
         if (!n) continue;
@@ -420,6 +444,8 @@ static val fold_dot(const struct fold *w)
 /* A matmul of a transposed factor is a dot. */
 static val fold_matmul(const struct fold *w)
 {
+    val narrow = fold_casts(w, MATMUL_DTYPE, MATMUL_DTYPE + 1);
+    if (narrow != VAL_NONE) return narrow;
     if (!fold_made_by(w, w->x[0], OP_permute) && !fold_made_by(w, w->x[1], OP_permute)) return VAL_NONE;
     struct dot_dims d;
     dot_dims(w->m, w->f, w->n, &d);

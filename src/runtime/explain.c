@@ -193,16 +193,23 @@ static size_t peak_bytes(const struct explanation *e)
     return bytes;
 }
 
+/* As a tag names it, in quotes, else as the program does. */
+static const char *saved_name(struct text *like, const struct module *m, const struct saved_value *v)
+{
+    if (v->tag) return arena_printf(like->arena, "'%s'", module_text(m, v->tag));
+    return v->name ? module_text(m, v->name) : "-";
+}
+
 static void kept_text(struct text *out, struct module *m, const struct saved_list *l, uint32_t depth)
 {
     for (uint32_t i = 0; i < l->values.len; i++) {
         const struct saved_value *v = &l->values.data[i];
         const char *place = place_text(m, v->place);
-        text_add(out, "  %*s%-12s %-16s %-12s %s%s%s", (int)depth * 2, "",
-                 v->name ? module_text(m, v->name) : "-", saved_type(out, m, l, v),
-                 v->there ? "0" : saved_bytes(out, m, l, v, true), place, v->by ? v->by->name : "",
-                 v->by ? ": " : "");
+        text_add(out, "  %*s%-12s %-16s %-12s %s%s%s", (int)depth * 2, "", saved_name(out, m, v),
+                 saved_type(out, m, l, v), v->there ? "0" : saved_bytes(out, m, l, v, true), place,
+                 v->by ? v->by->name : "", v->by ? ": " : "");
         text_add(out, "%s%s", v->there ? "there anyway: " : "", v->why);
+        if (v->policy) text_add(out, ", by policy \"%s\"", module_text(m, v->policy));
         if (v->rows != HOP_NONE && !v->there)
             text_add(out, "; %s bytes a row", saved_bytes(out, m, l, v, false));
         text_str(out, "\n");
@@ -380,6 +387,7 @@ static void kept_value_json(struct text *out, struct module *m, const struct sav
 {
     json_begin_entry(out);
     json_field(out, "name", module_text(m, v->name));
+    json_field(out, "tag", module_text(m, v->tag));
     json_field(out, "type", saved_type(out, m, l, v));
     json_field(out, "bytes", v->there ? "0" : saved_bytes(out, m, l, v, true));
     json_key(out, "bytes_a_row");
@@ -390,6 +398,7 @@ static void kept_value_json(struct text *out, struct module *m, const struct sav
     json_key(out, "there_anyway");
     text_str(out, v->there ? "true" : "false");
     json_field(out, "why", v->why);
+    json_field(out, "policy", module_text(m, v->policy));
     text_str(out, "}");
 }
 

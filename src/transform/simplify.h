@@ -33,6 +33,7 @@ bool switch_from_name(const char *name, uint32_t *out); /* its number: an enum p
 struct pass_options {
     uint32_t without;    /* a bit for each switch that is off */
     bool strict;         /* strict numbers: no rewrite may change a bit of a result */
+    bool plain_products; /* only products of one dtype, f32 or f64, are calls: emitted C has no others */
     bool differentiable; /* the result may still be differentiated: its gradients stay free of NaN */
     const enum pass
         *after; /* for people: the list once, up to this pass, in every function; NULL: all of it */

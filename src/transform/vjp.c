@@ -94,24 +94,11 @@ struct reverse {
     struct saved_list *list, *around;  /* what it keeps; the list of the function around */
     bool *told; /* per value of the forward half: it is in the list; NULL: only rows tell */
     uint32_t n_told;
-    uint32_t n_early; /* nodes of the forward half that have the price of early ones */
+    uint32_t n_early;        /* nodes of the forward half that have the price of early ones */
+    uint32_t *forward_nodes; /* per node of f: how many nodes of b come before those of its forward half */
 };
 
 /* ---- what is kept, for people ---- */
-
-void saved_add(struct module *m, struct saved_value v)
-{
-    if (m->saved_now) vec_push(&m->arena, &m->saved_now->values, v);
-}
-
-void saved_add_inside(struct module *m, const struct op_row *row, struct place place,
-                      const struct saved_list *list)
-{
-    if (m->saved_now && list && (list->values.len || list->inside.len))
-        vec_push(&m->arena, &m->saved_now->inside, (struct saved_inside){ row, place, list });
-}
-
-const struct saved_list *saved_last(const struct module *m) { return m->saved_last; }
 
 /* From here on what pullbacks read of the forward half is told. */
 static void tell_reads(struct reverse *r)
@@ -120,23 +107,42 @@ static void tell_reads(struct reverse *r)
     r->told = ARENA_ZNEW(&r->b.arena, bool, r->n_told);
 }
 
-/* Node n of f has emitted its pullback, nodes from `first` on. Loops and branches have told themselves what
- * they read; numbers are made again. */
-static void tell_pullback(struct reverse *r, const struct node *n, uint32_t first)
+/* Is v made by what forward has in place of node i of f, and none of its results? Loops, branches and calls
+ * have told themselves of such values. */
+static bool is_told_by_row(const struct reverse *r, uint32_t i, val v)
 {
-    if (!r->told || node_row(n)->flags & OPF_HIGHER) return;
-    for (uint32_t i = first; i < r->b.nodes.len; i++)
-        for (uint32_t k = 0; k < r->b.nodes.data[i].n_operands; k++) {
-            val v = r->b.pool.data[r->b.nodes.data[i].operands + k];
-            if (v >= r->n_told || r->told[v]) continue;
+    const struct node *n = fn_node(r->f, i);
+    uint32_t made = r->b.values.data[v].node;
+    if (!(node_row(n)->flags & OPF_HIGHER)) return false;
+    if (made == NODE_NONE) return true; /* an argument: they tell of all operands or of none */
+    if (made < r->forward_nodes[i] || made >= r->forward_nodes[i + 1]) return false;
+    for (uint32_t k = 0; k < n->n_results; k++)
+        if (r->copy.values[n->results + k] == v) return false;
+    return true;
+}
+
+/* Node i of f has emitted its pullback, nodes from `first` on. Numbers are made again. */
+static void tell_pullback(struct reverse *r, uint32_t i, uint32_t first)
+{
+    const struct node *n = fn_node(r->f, i);
+    if (!r->told) return;
+    for (uint32_t at = first; at < r->b.nodes.len; at++)
+        for (uint32_t k = 0; k < r->b.nodes.data[at].n_operands; k++) {
+            val v = r->b.pool.data[r->b.nodes.data[at].operands + k];
+            if (v >= r->n_told || r->told[v] || is_told_by_row(r, i, v)) continue;
             uint32_t made = r->b.values.data[v].node;
             r->told[v] = true;
             if (made != NODE_NONE && !r->b.nodes.data[made].n_operands && !r->b.nodes.data[made].n_regions)
                 continue;
             bool argument = made == NODE_NONE;
             const char *why = argument ? "an argument" : "its pullback reads it";
-            saved_add(r->m, (struct saved_value){ node_row(n), n->place, r->b.values.data[v].name,
-                                                  builder_type(&r->b, v), HOP_NONE, argument, why });
+            saved_add(r->m, (struct saved_value){ .by = node_row(n),
+                                                  .place = n->place,
+                                                  .name = r->b.values.data[v].name,
+                                                  .type = builder_type(&r->b, v),
+                                                  .rows = HOP_NONE,
+                                                  .there = argument,
+                                                  .why = why });
         }
 }
 
@@ -329,13 +335,16 @@ static void forward_pass(struct reverse *r)
     for (uint32_t i = 0; i < r->f->n_required; i++)
         builder_require(&r->b, copier_dim(&r->copy, r->f->required[i].a),
                         copier_dim(&r->copy, r->f->required[i].b), "requirement");
+    r->forward_nodes = ARENA_NEW(&r->b.arena, uint32_t, r->f->n_nodes + 1);
     for (uint32_t i = 0; i < r->f->n_nodes; i++) {
+        r->forward_nodes[i] = r->b.nodes.len;
         if (i == n_early) r->n_early = r->b.nodes.len;
         bool whole = r->f->n_nodes == 1 || node_row(fn_node(r->f, i))->loop;
         uint8_t level = i < n_early ? price.early_level : price.level;
         r->m->price = whole ? price : (struct price){ .level = level };
         forward_node(r, i);
     }
+    r->forward_nodes[r->f->n_nodes] = r->b.nodes.len;
     r->m->price = price;
 }
 
@@ -383,7 +392,7 @@ static void backward_node(struct reverse *r, uint32_t i)
     r->b.place = n->place;
     uint32_t first = r->b.nodes.len;
     node_row(n)->vjp(&v);
-    tell_pullback(r, n, first);
+    tell_pullback(r, i, first);
     for (uint32_t k = 0; k < n->n_operands; k++) {
         val x = node_operands(f, n)[k];
         if (active[k] && out[k] != VAL_NONE) r->ct[x] = add_cotangents(&r->b, r->ct[x], out[k]);
@@ -451,11 +460,17 @@ static struct saved_list *halves_list(struct module *m, const struct fn *f, cons
             why = "a result";
         } else {
             v = forward->results[extra++];
-            why = "dearer to compute again, or tagged";
+            why = "dearer to compute again";
             there_anyway = false;
         }
-        saved_add(m, (struct saved_value){ NULL, f->place, forward->values[v].name, value_type(forward, v),
-                                           HOP_NONE, there_anyway, why });
+        struct saved_value told = { .place = f->place,
+                                    .name = forward->values[v].name,
+                                    .type = value_type(forward, v),
+                                    .rows = HOP_NONE,
+                                    .there = there_anyway,
+                                    .why = why };
+        if (!there_anyway) saved_origin(m, forward, v, &told);
+        saved_add(m, told);
     }
     m->saved_now = around;
     return list;
