@@ -1409,12 +1409,12 @@ static void test_options_of_calls(void)
         const char *message;
     } rows[] = {
         { { NULL, NULL, 0, false }, "= invoke_subgraph @named_body(", NULL },
-        { { NULL, "yes", 0, false }, "invoke_subgraph {inline = yes} @", NULL },
-        { { NULL, "no", 1, false }, "invoke_subgraph {recompute, inline = no} @", NULL },
-        { { "products", "no", 0, false }, "invoke_subgraph {policy = \"products\", inline = no} @", NULL },
+        { { NULL, "yes", 0, false }, "invoke_subgraph {inline = yes} ", NULL },
+        { { NULL, "no", 1, false }, "invoke_subgraph {recompute, inline = no} ", NULL },
+        { { "products", "no", 0, false }, "invoke_subgraph {policy = \"products\", inline = no} ", NULL },
         { { NULL, "maybe", 0, false }, NULL, "inlining: expected \"yes\" or \"no\", found \"maybe\"" },
         { { "products", NULL, 1, false }, NULL, "both 'recompute' and 'policy' are given" },
-        { { "most", NULL, 0, false }, NULL, "found \"most\"" },
+        { { "most", NULL, 0, false }, NULL, "found 'most'" },
     };
     CLAIM(!hop_capture(&called, "x: f32[3]", 1, named_body, NULL), "%s", hop_message());
     for (size_t i = 0; i < 2 * HOP_COUNT(rows); i++) {
