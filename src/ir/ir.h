@@ -119,6 +119,8 @@ type_id type_drop_dim(struct module *m, type_id t, uint32_t at);
 type_id type_insert_dim(struct module *m, type_id t, uint32_t at, dim d);
 type_id type_with_dtype(struct module *m, type_id t, enum dtype dtype);
 dim type_elements(struct module *m, type_id t);
+/* Can types of two functions be one: dtype, rank, and sizes as far as they are numbers? */
+bool type_can_be(const struct module *m, type_id a, type_id b);
 /* f32[T, 64] */
 void type_print(const struct module *m, const struct symbol *symbols, type_id t, struct text *out);
 /* In the module's scratch, for messages. */
