@@ -585,9 +585,8 @@ static void custom_jvp(struct jvp *j)
 /* ---- batch ---- */
 
 /* A rule over lanes. found: which of its results differ from lane to lane; those in force do in any case.
- * mask
- * != HOP_NONE: lanes do not all run, which is for effects to know, and the rule has the mask of those that do
- * as its parameter of that number; with give_mask it is the last result, too. */
+ * With a mask (not HOP_NONE) lanes do not all run, which is for effects to know, and the rule has the mask of
+ * those that do as its parameter of that number; with give_mask it is the last result, too. */
 static uint32_t over_lanes(const struct batch *v, uint32_t rule, const bool *batched, const bool *force,
                            bool *found, uint32_t mask, bool give_mask)
 {
@@ -770,11 +769,7 @@ static bool custom_rewrite(struct copier *c, const struct node *n, val *results,
 {
     const struct pass_options *o = options;
     if (o && o->differentiable) return false;
-    struct node_in in = copier_node_in(c, n);
-    in.op = OP_invoke_subgraph;
-    in.attrs = NULL;
-    val first = builder_node(c->b, &in);
-    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
+    copier_call(c, n, copier_node_in(c, n), NULL, results);
     return true;
 }
 

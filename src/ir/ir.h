@@ -451,6 +451,10 @@ val copier_node(struct copier *c, const struct node *n);
 /* A node_in for n with operands, attributes and region dims mapped into b; scratch from b's arena. May be
  * changed before building. */
 struct node_in copier_node_in(struct copier *c, const struct node *n);
+/* In place of n, of which copier_node_in made `in`: a call of its body (invoke_subgraph) with these
+ * attributes, NULL: none. Gives its results. */
+void copier_call(struct copier *c, const struct node *n, struct node_in in, const struct attr *attrs,
+                 val *results);
 /* After building something in place of n: maps n's results to `results` (consecutive or not) and binds the
  * symbols that n binds. */
 void copier_bind(struct copier *c, const struct node *n, const val *results);
