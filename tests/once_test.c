@@ -119,6 +119,17 @@ static hop_exe *compiled(hop_fn *f, const char *constant, int portable)
     return exe;
 }
 
+static void free_tensors(hop_tensor **tensors, int n)
+{
+    for (int i = 0; i < n; i++) hop_tensor_free(tensors[i]);
+}
+
+static void free_program(hop_fn *f, hop_exe *exe)
+{
+    hop_exe_free(exe);
+    hop_fn_free(f);
+}
+
 static int made(hop_exe *exe)
 {
     hop_kept kept = { 0 };
@@ -189,10 +200,9 @@ static void test_counts(int portable)
     hop_tensor_free(wide[0]);
     hop_tensor_free(wide[1]);
 
-    for (int i = 0; i < 2; i++) hop_tensor_free(in[i]);
+    free_tensors(in, 2);
     hop_tensor_free(other);
-    hop_exe_free(exe);
-    hop_fn_free(f);
+    free_program(f, exe);
 }
 
 /* A tensor at the address of one that is gone is another one. */
@@ -208,8 +218,7 @@ static void test_identity(void)
     }
     CLAIM(made(exe) == 4, "computed %d times, expected 4", made(exe));
     hop_tensor_free(x);
-    hop_exe_free(exe);
-    hop_fn_free(f);
+    free_program(f, exe);
 }
 
 /* ---- memory that cannot be watched ---- */
@@ -265,9 +274,8 @@ static void test_borrowed(void)
     hop_tensor_free(args[1]);
     hop_tensor_free(view);
     hop_tensor_free(whole);
-    for (int i = 0; i < 2; i++) hop_tensor_free(in[i]);
-    hop_exe_free(exe);
-    hop_fn_free(f);
+    free_tensors(in, 2);
+    free_program(f, exe);
     hop_fn_free(g);
 }
 
@@ -285,8 +293,7 @@ static void test_places(int portable)
     ((double *)hop_data(in[1]))[0] = 1;
     run_and_compare(f, exe, in, 3, "the other weight");
     CLAIM(made(exe) == 2, "the other weight: %d times, expected 2", made(exe));
-    hop_exe_free(exe);
-    hop_fn_free(f);
+    free_program(f, exe);
 
     f = program("loop");
     exe = compiled(f, "w", portable);
@@ -294,8 +301,7 @@ static void test_places(int portable)
     for (int i = 0; i < 2; i++) run_and_compare(f, exe, rows, 2, "in a branch of a loop");
     CLAIM(made(exe) == 1, "in a branch of a loop: %d times, expected 1", made(exe));
     hop_tensor_free(rows[1]);
-    hop_exe_free(exe);
-    hop_fn_free(f);
+    free_program(f, exe);
 
     f = program("calls");
     exe = compiled(f, "w, v", portable);
@@ -303,8 +309,7 @@ static void test_places(int portable)
     hop_exe_kept(&kept, exe);
     CLAIM(kept.values == 3 && kept.made == 1, "one for each call: %d values, made %d times", (int)kept.values,
           (int)kept.made);
-    hop_exe_free(exe);
-    hop_fn_free(f);
+    free_program(f, exe);
 
     f = program("lenient");
     exe = compiled(f, NULL, portable);
@@ -314,9 +319,8 @@ static void test_places(int portable)
     exe = compiled(f, "w", portable);
     for (int i = 0; i < 2; i++) run_and_compare(f, exe, in, 2, "kept where it can be");
     CLAIM(made(exe) == 1, "kept where it can be: %d times, expected 1", made(exe));
-    hop_exe_free(exe);
-    hop_fn_free(f);
-    for (int i = 0; i < 3; i++) hop_tensor_free(in[i]);
+    free_program(f, exe);
+    free_tensors(in, 3);
 }
 
 /* A failing check inside: the run fails, nothing is kept, the next one tries again. */
@@ -332,9 +336,8 @@ static void test_check(void)
     for (int i = 0; i < 3; i++) ((double *)hop_data(in[0]))[i] = 2;
     run_and_compare(f, exe, in, 2, "after the failure");
     CLAIM(made(exe) == 1, "after the failure: %d times, expected 1", made(exe));
-    for (int i = 0; i < 2; i++) hop_tensor_free(in[i]);
-    hop_exe_free(exe);
-    hop_fn_free(f);
+    free_tensors(in, 2);
+    free_program(f, exe);
 }
 
 /* Every allocation of a first run fails once: the run says so, and the next one does what it should. */
@@ -359,7 +362,7 @@ static void test_allocations(void)
         hop_exe_free(exe);
     }
     CLAIM(!status && failures > 3, "%d allocations failed", failures);
-    for (int i = 0; i < 3; i++) hop_tensor_free(in[i]);
+    free_tensors(in, 3);
     hop_fn_free(f);
 }
 
@@ -390,8 +393,7 @@ static void test_transforms(void)
         }
         CLAIM(made(exe) == grads[k].made, "gradient by %s: %d times, expected %d", grads[k].wrt, made(exe),
               grads[k].made);
-        hop_exe_free(exe);
-        hop_fn_free(g);
+        free_program(g, exe);
     }
     /* By x alone the region is not differentiated: who forgets the mark is told. */
     hop_exe *exe = NULL;
@@ -407,15 +409,13 @@ static void test_transforms(void)
     hop_kept kept = { 0 };
     hop_exe_kept(&kept, exe);
     CLAIM(kept.bytes == 3 * sizeof(double), "one for all lanes: %d bytes", (int)kept.bytes);
-    hop_exe_free(exe);
-    hop_fn_free(g);
+    free_program(g, exe);
     CLAIM(!hop_vmap(&g, layer, NULL, NULL), "%s", hop_message());
     exe = compiled(g, "w", 0);
     hop_tensor *both[2] = { tensor("f64[5, 3]", 0.1), lanes[1] };
     for (int i = 0; i < 2; i++) run_and_compare(g, exe, both, 2, "lanes of weights");
     CLAIM(made(exe) == 1, "lanes of weights: %d times, expected 1", made(exe));
-    hop_exe_free(exe);
-    hop_fn_free(g);
+    free_program(g, exe);
     hop_tensor_free(both[0]);
     hop_tensor_free(lanes[1]);
 
@@ -429,9 +429,8 @@ static void test_transforms(void)
         hop_tensor_free(want[r]);
     }
     CLAIM(made(exe) == 1, "the value is kept although the tangent is not: %d times", made(exe));
-    hop_exe_free(exe);
-    hop_fn_free(g);
-    for (int i = 0; i < 4; i++) hop_tensor_free(in[i]);
+    free_program(g, exe);
+    free_tensors(in, 4);
     hop_fn_free(loss);
     hop_fn_free(layer);
 }
@@ -487,8 +486,7 @@ static void test_threads(int same, int portable)
     if (same) CLAIM(made(exe) <= THREADS * (RUNS / 50) + 1, "computed %d times", made(exe));
     hop_tensor_free(w);
     hop_tensor_free(x);
-    hop_exe_free(exe);
-    hop_fn_free(f);
+    free_program(f, exe);
 }
 
 /* ---- what cannot be ---- */

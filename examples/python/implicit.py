@@ -14,7 +14,7 @@ def layer(p, x, z):
     return hop.tanh(z @ p["w"] + x @ p["u"] + p["b"])
 
 
-def fixed_point(f, start):
+def iterate(f, start):
     """z with f(z) = z, by going on until nothing changes, and the number of steps."""
     z, _, n = hop.while_loop(
         lambda c: hop.max(hop.abs(c[0] - c[1])) > 1e-13,
@@ -25,25 +25,22 @@ def fixed_point(f, start):
     return z, n
 
 
+START = hop.zeros((N, D), dtype=hop.float64)
+
+
 def loss_at(p, z, y):
     return hop.mean((z @ p["out"] - y) ** 2)
 
 
 def loss_through(p, x, y):
     """Plain: the gradient goes back through every step of the solver."""
-    return loss_at(p, fixed_point(lambda z: layer(p, x, z), hop.zeros((N, D), dtype=hop.float64))[0], y)
+    return loss_at(p, iterate(lambda z: layer(p, x, z), START)[0], y)
 
 
 def loss_implicit(p, x, y):
-    """The same value and gradient, from the solution alone: with z = f(p, z), a cotangent c of z becomes
-    the solution of v = c + v df/dz."""
-    z, _ = fixed_point(lambda z: layer(hop.stop_gradient(p), x, z), hop.zeros((N, D), dtype=hop.float64))
-    z = hop.stop_gradient(z)
-    c = hop.stop_gradient(hop.grad(loss_at, argnums=1)(p, z, y))
-    pull = lambda v: hop.vjp(lambda z: layer(p, x, z), z)[1](v)[0]  # noqa: E731
-    v = hop.stop_gradient(fixed_point(lambda v: c + pull(v), c)[0])
-    surrogate = hop.sum(v * layer(p, x, z))
-    return loss_at(p, z, y) + surrogate - hop.stop_gradient(surrogate)
+    """The same value and gradient, from the solution alone: the solver is not differentiated."""
+    z = hop.implicit.fixed_point(lambda z: layer(p, x, z), START, lambda f, z: iterate(f, z)[0], tol=1e-13)
+    return loss_at(p, z, y)
 
 
 def main():
@@ -74,7 +71,7 @@ def main():
         value, g = hop.value_and_grad(loss_implicit)(p, x, y)
         return value, *descent.update(g, state, p)
 
-    trips = hop.jit(lambda p: fixed_point(lambda z: layer(p, x, z), hop.zeros((N, D), dtype=hop.float64))[1])
+    trips = hop.jit(lambda p: iterate(lambda z: layer(p, x, z), START)[1])
     print("\n step       loss   steps of the solver")
     state, losses, solved = descent.init(p), [], []
     for k in range(301):

@@ -122,6 +122,8 @@ def jit(
         )  # fmt: skip
     if isinstance(fun, _core.Entry):
         fun = fun.__wrapped__
+    while isinstance(fun, Compiled) and fun._plain:  # one function under jit, not one in another
+        fun, inline = fun._fun, fun._inline_given if inline is None else inline
     if not callable(fun):
         raise TypeError(f"jit takes a function, found {type(fun).__name__}")
     strict, portable = _arguments.flag("jit: strict", strict), _arguments.flag("jit: portable", portable)
@@ -372,7 +374,7 @@ class Compiled(_core.JitBase):
         inline=None,
     ):  # fmt: skip
         self._fun, self._control = fun, control
-        self._inlining = None if inline is None else ("no", "yes")[inline]
+        self._inline_given, self._inlining = inline, None if inline is None else ("no", "yes")[inline]
         self._dynamic, self._declared = sizes
         self._static = _arguments.argument_numbers("jit: static_argnums", static_argnums, fun)
         self._static_names = _arguments.argument_names("jit: static_argnames", static_argnames, fun)
@@ -422,6 +424,10 @@ class Compiled(_core.JitBase):
                 "(constant_argnums, constant_argnames)"
             )
         self._mut = _mut.Mut(mut, fun)
+        self._plain = not (
+            self._static or self._static_names or self._donate or self._donate_names or self._constant
+            or self._constant_names or self._mut or not self._dynamic or self._declared or not control
+        )  # fmt: skip
         self._mut.differs_from(self._constant, self._constant_names, "constant")
         self._mut.differs_from(self._static, self._static_names, "static")
         self._mut.differs_from(self._donate, self._donate_names, "donated")

@@ -174,15 +174,6 @@ static void wrong_out(struct module *m, const struct node *n, const struct rewri
               place_text(m, n->place), r->kind, text);
 }
 
-static bool can_be_same(const struct module *m, type_id a, type_id b)
-{
-    struct type x = type_get(m, a), y = type_get(m, b);
-    bool same = x.dtype == y.dtype && x.rank == y.rank;
-    for (uint32_t i = 0; same && i < x.rank; i++)
-        same = !dim_is_const(m, x.dims[i]) || !dim_is_const(m, y.dims[i]) || x.dims[i] == y.dims[i];
-    return same;
-}
-
 static void check_out(struct module *m, const struct node *n, const struct rewriting *r, uint32_t body,
                       uint32_t made)
 {
@@ -192,11 +183,11 @@ static void check_out(struct module *m, const struct node *n, const struct rewri
     if (g->n_results != f->n_results)
         wrong_out(m, n, r, "of %u results, expected %u, those of the body", g->n_results, f->n_results);
     for (uint32_t i = 0; i < f->n_params; i++)
-        if (!can_be_same(m, value_type(g, i), value_type(f, i)))
+        if (!type_can_be(m, value_type(g, i), value_type(f, i)))
             wrong_out(m, n, r, "whose parameter %u has type %s, expected %s, as that of the body", i,
                       type_text(m, g->symbols, value_type(g, i)), type_text(m, f->symbols, value_type(f, i)));
     for (uint32_t k = 0; k < f->n_results; k++)
-        if (!can_be_same(m, value_type(g, g->results[k]), value_type(f, f->results[k])))
+        if (!type_can_be(m, value_type(g, g->results[k]), value_type(f, f->results[k])))
             wrong_out(m, n, r, "whose result %u has type %s, expected %s, as that of the body", k,
                       type_text(m, g->symbols, value_type(g, g->results[k])),
                       type_text(m, f->symbols, value_type(f, f->results[k])));

@@ -567,33 +567,40 @@ int hop_cond_at(hop_place at, hop_val *results, int n_results, const hop_cond_sp
     return control(at, "cond", do_cond, results, n_results, spec);
 }
 
-static void do_call(struct capture *c, void *args)
+/* One body that is called: in a program a node of `own.op`, whose further fields are given; outside of one it
+ * runs. */
+static void emit_body(struct capture *c, struct control_args *a, const hop_call_spec *s, struct branches own)
 {
-    struct control_args *a = args;
-    const hop_call_spec *s = a->spec;
-    check_list(s->in, s->n_in, "in");
     if (c->eager) {
         closed_count(a);
         eager_call(c, a->results, a->n_results, s);
         return;
     }
-    struct branches branches = {
-        .op = OP_invoke_subgraph,
-        .what = "the body of call",
-        .names = &s->name,
-        .bodies = &s->body,
-        .n = 1,
-        .env = s->env,
-        .in = s->in,
-        .n_in = (uint32_t)s->n_in,
-        .key = s->key,
-        .recompute = s->recompute != 0,
-        .policy = s->policy,
-        .keeps = s->keeps,
-        .keeps_user = s->keeps_user,
-        .inlining = s->inlining,
-    };
-    a->n_given = emit_branches(c, a->results, a->n_results, &branches);
+    own.names = &s->name;
+    own.bodies = &s->body;
+    own.n = 1;
+    own.env = s->env;
+    own.in = s->in;
+    own.n_in = (uint32_t)s->n_in;
+    own.key = s->key;
+    a->n_given = emit_branches(c, a->results, a->n_results, &own);
+}
+
+static void do_call(struct capture *c, void *args)
+{
+    struct control_args *a = args;
+    const hop_call_spec *s = a->spec;
+    check_list(s->in, s->n_in, "in");
+    emit_body(c, a, s,
+              (struct branches){
+                  .op = OP_invoke_subgraph,
+                  .what = "the body of call",
+                  .recompute = s->recompute != 0,
+                  .policy = s->policy,
+                  .keeps = s->keeps,
+                  .keeps_user = s->keeps_user,
+                  .inlining = s->inlining,
+              });
 }
 int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec)
 {
@@ -606,26 +613,16 @@ static void do_region(struct capture *c, void *args)
     const hop_region_spec *s = a->spec;
     check_list(s->in, s->n_in, "in");
     if (!s->kind || !*s->kind) capture_throw("expected the name of a kind, found nothing");
-    if (c->eager) {
-        closed_count(a);
-        hop_call_spec call = { .body = s->body, .env = s->env, .in = s->in, .n_in = s->n_in };
-        eager_call(c, a->results, a->n_results, &call);
-        return;
-    }
-    struct branches branches = {
-        .op = OP_region,
-        .what = "the body of region",
-        .names = &s->name,
-        .bodies = &s->body,
-        .n = 1,
-        .env = s->env,
-        .in = s->in,
-        .n_in = (uint32_t)s->n_in,
-        .key = s->key,
-        .kind = s->kind,
-        .attributes = s->attributes,
+    hop_call_spec call = {
+        .body = s->body, .env = s->env, .in = s->in, .n_in = s->n_in, .name = s->name, .key = s->key
     };
-    a->n_given = emit_branches(c, a->results, a->n_results, &branches);
+    emit_body(c, a, &call,
+              (struct branches){
+                  .op = OP_region,
+                  .what = "the body of region",
+                  .kind = s->kind,
+                  .attributes = s->attributes,
+              });
 }
 int hop_region_at(hop_place at, hop_val *results, int n_results, const hop_region_spec *spec)
 {

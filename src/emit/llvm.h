@@ -398,6 +398,7 @@ void func_attributes(struct emitter *e, LLVMValueRef fn);
 
 /* llvm_call.c */
 void emit_call(struct emitter *e, const struct lp_call *c);
+uint32_t emit_calls(struct emitter *e, const struct lp_stmt *s, uint32_t n);
 void emit_parallel(struct emitter *e, const struct lp_stmt *s);
 void emit_shared(struct emitter *e, const struct lp_stmt *s);
 void emit_section(struct emitter *e, struct section *s);

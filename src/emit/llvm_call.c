@@ -269,12 +269,10 @@ static bool is_listed(const struct emitter *e, const struct lp_operand *o, int64
     return o->index == LPV_NONE || const_int(e, o->index, at);
 }
 
-/* Which arguments were given as a list. */
-static const bool *give_list(struct emitter *e, const struct lp_call *c, LLVMValueRef table)
+/* Adds those arguments that can be listed to the list; how many words there are now. */
+static uint32_t list_arguments(struct emitter *e, const struct lp_call *c, LLVMValueRef *list, uint32_t n,
+                               bool *given)
 {
-    bool *given = EMIT_NEW(e, bool, c->n_operands);
-    LLVMValueRef *list = EMIT_NEW(e, LLVMValueRef, 3 * c->n_operands);
-    uint32_t n = 0;
     int64_t at;
     for (uint32_t k = 0; k < c->n_operands; k++) {
         given[k] = is_listed(e, &c->operands[k], &at);
@@ -284,28 +282,53 @@ static const bool *give_list(struct emitter *e, const struct lp_call *c, LLVMVal
         list[n++] = const_index(e, c->operands[k].buffer);
         list[n++] = const_index(e, at * size);
     }
-    if (n < 3 * LIST_ARGUMENTS) {
-        memset(given, 0, c->n_operands * sizeof *given);
-        return given;
-    }
-    LLVMValueRef fn = give_function(e);
+    return n;
+}
+
+static LLVMValueRef list_constant(struct emitter *e, LLVMValueRef *list, uint32_t n)
+{
     LLVMValueRef constants = LLVMAddGlobal(e->module, LLVMArrayType(e->i64, n), "arguments");
     LLVMSetInitializer(constants, LLVMConstArray(e->i64, list, n));
     LLVMSetGlobalConstant(constants, true);
     LLVMSetLinkage(constants, LLVMPrivateLinkage);
-    LLVMValueRef args[4] = { buffers_table(e), table, constants, const_index(e, n / 3) };
+    return constants;
+}
+
+static void give_listed(struct emitter *e, LLVMValueRef table, LLVMValueRef list, uint32_t n)
+{
+    LLVMValueRef fn = give_function(e);
+    LLVMValueRef args[4] = { buffers_table(e), table, list, const_index(e, n) };
     LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, args, 4, "");
+}
+
+/* Which arguments were given as a list. */
+static const bool *give_list(struct emitter *e, const struct lp_call *c, LLVMValueRef table)
+{
+    bool *given = EMIT_NEW(e, bool, c->n_operands);
+    LLVMValueRef *list = EMIT_NEW(e, LLVMValueRef, 3 * c->n_operands);
+    uint32_t n = list_arguments(e, c, list, 0, given);
+    if (n < 3 * LIST_ARGUMENTS) memset(given, 0, c->n_operands * sizeof *given);
+    else give_listed(e, table, list_constant(e, list, n), n / 3);
     return given;
+}
+
+static LLVMValueRef table_of(struct emitter *e, const struct lp *q)
+{
+    int64_t first = (int64_t)q->first_buffer - (int64_t)e->p->first_buffer;
+    LLVMValueRef at = const_index(e, first * (int64_t)sizeof(void *));
+    return LLVMBuildGEP2(e->builder, e->i8, buffers_table(e), &at, 1, "");
+}
+
+static void call_procedure(struct emitter *e, uint32_t number, LLVMValueRef table, LLVMValueRef symbols)
+{
+    LLVMValueRef fn = e->procedures[number], args[3] = { e->f->rt, table, symbols };
+    leave_on(e, LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, args, 3, ""));
 }
 
 /* A procedure finds its arrays in its part of the table of buffers; what is given to it is written there. */
 static void emit_PROCEDURE(struct emitter *e, const struct lp_call *c)
 {
-    const struct lp *q = e->program->procedures.data[c->target];
-    int64_t first = (int64_t)q->first_buffer - (int64_t)e->p->first_buffer;
-    LLVMValueRef at = const_index(e, first * (int64_t)sizeof(void *));
-    LLVMValueRef table = LLVMBuildGEP2(e->builder, e->i8, buffers_table(e), &at, 1, "");
-    LLVMValueRef fn = e->procedures[c->target];
+    LLVMValueRef table = table_of(e, e->program->procedures.data[c->target]);
     const bool *given = give_list(e, c, table);
     for (uint32_t k = 0; k < c->n_operands; k++) {
         if (given[k]) continue;
@@ -313,8 +336,45 @@ static void emit_PROCEDURE(struct emitter *e, const struct lp_call *c)
                        buffer_address(e, c->operands[k].buffer, index_or_zero(e, c->operands[k].index)),
                        field(e, table, k * sizeof(void *)));
     }
-    LLVMValueRef args[3] = { e->f->rt, table, symbols_pointer(e) };
-    leave_on(e, LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, args, 3, ""));
+    call_procedure(e, c->target, table, symbols_pointer(e));
+}
+
+static bool is_listed_call(const struct emitter *e, const struct lp_stmt *s)
+{
+    bool all = s->kind == LP_CALL && s->call->kind == CALL_PROCEDURE && s->call->n_operands;
+    int64_t at;
+    for (uint32_t k = 0; all && k < s->call->n_operands; k++) all = is_listed(e, &s->call->operands[k], &at);
+    return all;
+}
+
+/* The layers of a network are calls of one procedure one after the other. They are one loop over a list, so
+ * that their number is no matter of code. How many of `n` statements that is, 0: fewer than two. */
+uint32_t emit_calls(struct emitter *e, const struct lp_stmt *s, uint32_t n)
+{
+    uint32_t count = 0;
+    while (count < n && is_listed_call(e, &s[count]) && s[count].call->target == s->call->target) count++;
+    if (count < 2) return 0;
+    uint32_t each = s->call->n_operands, words = 0;
+    LLVMValueRef *list = EMIT_NEW(e, LLVMValueRef, 3 * each * count);
+    bool *given = EMIT_NEW(e, bool, each);
+    for (uint32_t i = 0; i < count; i++) words = list_arguments(e, s[i].call, list, words, given);
+    LLVMValueRef constants = list_constant(e, list, words), symbols = symbols_pointer(e);
+    LLVMValueRef table = table_of(e, e->program->procedures.data[s->call->target]);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->builder);
+    LLVMBasicBlockRef loop = new_block(e, "calls"), end = new_block(e, "called");
+    LLVMBuildBr(e->builder, loop);
+    LLVMPositionBuilderAtEnd(e->builder, loop);
+    LLVMValueRef i = LLVMBuildPhi(e->builder, e->i64, "");
+    LLVMValueRef at = LLVMBuildMul(e->builder, i, const_index(e, 3 * each), "");
+    give_listed(e, table, LLVMBuildGEP2(e->builder, e->i64, constants, &at, 1, ""), each);
+    call_procedure(e, s->call->target, table, symbols);
+    LLVMValueRef next = LLVMBuildAdd(e->builder, i, const_index(e, 1), "");
+    LLVMValueRef more = LLVMBuildICmp(e->builder, LLVMIntSLT, next, const_index(e, count), "");
+    LLVMBasicBlockRef last = LLVMGetInsertBlock(e->builder);
+    LLVMBuildCondBr(e->builder, more, loop, end);
+    LLVMAddIncoming(i, (LLVMValueRef[]){ const_index(e, 0), next }, (LLVMBasicBlockRef[]){ before, last }, 2);
+    LLVMPositionBuilderAtEnd(e->builder, end);
+    return count;
 }
 
 void emit_call(struct emitter *e, const struct lp_call *c)

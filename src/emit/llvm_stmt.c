@@ -570,7 +570,9 @@ static void emit_range(struct emitter *e, const struct lp_block *block, uint32_t
         while (simple < end && is_simple(&stmts[simple])) simple++;
         emit_run(e, &stmts[i], simple - i);
         i = simple;
-        if (i < end) emit_stmt(e, &stmts[i++]);
+        uint32_t calls = i < end ? emit_calls(e, &stmts[i], end - i) : 0;
+        if (!calls && i < end) emit_stmt(e, &stmts[i++]);
+        i += calls;
     }
 }
 

@@ -76,16 +76,6 @@ static uint32_t n_saved_of_call(const struct module *m, const struct attr *attrs
 
 /* ---- types ---- */
 
-/* Two types of two functions can be one: dtype, rank and sizes as far as they are numbers. */
-static bool can_be_same(const struct module *m, type_id a, type_id b)
-{
-    struct type x = type_get(m, a), y = type_get(m, b);
-    if (x.dtype != y.dtype || x.rank != y.rank) return false;
-    for (uint32_t i = 0; i < x.rank; i++)
-        if (dim_is_const(m, x.dims[i]) && dim_is_const(m, y.dims[i]) && x.dims[i] != y.dims[i]) return false;
-    return true;
-}
-
 struct rule_check {
     struct infer *in;
     const struct fn *rule, *body;
@@ -104,7 +94,7 @@ static void check_type(const struct rule_check *c, const char *what, uint32_t i,
                        const struct fn *of, type_id expected, const char *because)
 {
     const struct module *m = c->in->m;
-    if (!can_be_same(m, found, expected))
+    if (!type_can_be(m, found, expected))
         infer_error(c->in, "its %s: %s %u has type %s, expected %s: %s", c->name, what, i,
                     type_text(m, c->rule->symbols, found), type_text(m, of->symbols, expected), because);
 }
@@ -202,7 +192,7 @@ static void check_batch(const struct rule_check *c)
             check_type(c, "parameter", p, value_type(f, p), body, value_type(body, p), "as that of the body");
             continue;
         }
-        if (!t.rank || !can_be_same(m, type_prepend(m, value_type(body, p), t.dims[0]), value_type(f, p)))
+        if (!t.rank || !type_can_be(m, type_prepend(m, value_type(body, p), t.dims[0]), value_type(f, p)))
             infer_error(c->in,
                         "its batch: parameter %u has type %s, expected that of the body, %s, with one "
                         "more leading dim",
@@ -212,7 +202,7 @@ static void check_batch(const struct rule_check *c)
     for (uint32_t k = 0; k < body->n_results; k++) {
         type_id found = value_type(f, f->results[k]), inner = value_type(body, body->results[k]);
         struct type t = type_get(m, found);
-        if (!t.rank || !can_be_same(m, type_prepend(m, inner, t.dims[0]), found))
+        if (!t.rank || !type_can_be(m, type_prepend(m, inner, t.dims[0]), found))
             infer_error(c->in,
                         "its batch: result %u has type %s, expected that of the body, %s, with one "
                         "more leading dim",
@@ -595,9 +585,8 @@ static void custom_jvp(struct jvp *j)
 /* ---- batch ---- */
 
 /* A rule over lanes. found: which of its results differ from lane to lane; those in force do in any case.
- * mask
- * != HOP_NONE: lanes do not all run, which is for effects to know, and the rule has the mask of those that do
- * as its parameter of that number; with give_mask it is the last result, too. */
+ * With a mask (not HOP_NONE) lanes do not all run, which is for effects to know, and the rule has the mask of
+ * those that do as its parameter of that number; with give_mask it is the last result, too. */
 static uint32_t over_lanes(const struct batch *v, uint32_t rule, const bool *batched, const bool *force,
                            bool *found, uint32_t mask, bool give_mask)
 {
@@ -780,11 +769,7 @@ static bool custom_rewrite(struct copier *c, const struct node *n, val *results,
 {
     const struct pass_options *o = options;
     if (o && o->differentiable) return false;
-    struct node_in in = copier_node_in(c, n);
-    in.op = OP_invoke_subgraph;
-    in.attrs = NULL;
-    val first = builder_node(c->b, &in);
-    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
+    copier_call(c, n, copier_node_in(c, n), NULL, results);
     return true;
 }
 

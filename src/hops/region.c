@@ -220,14 +220,10 @@ static bool region_rewrite(struct copier *c, const struct node *n, val *results,
 {
     const struct pass_options *o = options;
     if ((o && o->differentiable) || !dissolves(c->b->m, attrs_of(c->f, n))) return false;
-    struct node_in in = copier_node_in(c, n);
     struct attr attrs[INVOKE_ATTRS] = { A_NONE };
     bool written = named_switch(c->b->m, &attrs_of(c->f, n)[REGION_NAMED], "inline") == SWITCH_ON;
     if (written) attrs[INVOKE_INLINE] = A_WORD(INLINE_YES);
-    in.op = OP_invoke_subgraph;
-    in.attrs = attrs;
-    val first = builder_node(c->b, &in);
-    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
+    copier_call(c, n, copier_node_in(c, n), attrs, results);
     return true;
 }
 

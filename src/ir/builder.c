@@ -958,6 +958,15 @@ struct node_in copier_node_in(struct copier *c, const struct node *n)
                              .place = n->place };
 }
 
+void copier_call(struct copier *c, const struct node *n, struct node_in in, const struct attr *attrs,
+                 val *results)
+{
+    in.op = OP_invoke_subgraph;
+    in.attrs = attrs;
+    val first = builder_node(c->b, &in);
+    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
+}
+
 void copier_bind(struct copier *c, const struct node *n, const val *results)
 {
     struct module *m = c->b->m;

@@ -119,6 +119,8 @@ type_id type_drop_dim(struct module *m, type_id t, uint32_t at);
 type_id type_insert_dim(struct module *m, type_id t, uint32_t at, dim d);
 type_id type_with_dtype(struct module *m, type_id t, enum dtype dtype);
 dim type_elements(struct module *m, type_id t);
+/* Can types of two functions be one: dtype, rank, and sizes as far as they are numbers? */
+bool type_can_be(const struct module *m, type_id a, type_id b);
 /* f32[T, 64] */
 void type_print(const struct module *m, const struct symbol *symbols, type_id t, struct text *out);
 /* In the module's scratch, for messages. */
@@ -450,6 +452,10 @@ val copier_node(struct copier *c, const struct node *n);
 /* A node_in for n with operands, attributes and region dims mapped into b; scratch from b's arena. May be
  * changed before building. */
 struct node_in copier_node_in(struct copier *c, const struct node *n);
+/* In place of n, of which copier_node_in made `in`: a call of its body (invoke_subgraph) with these
+ * attributes, NULL: none. Gives its results. */
+void copier_call(struct copier *c, const struct node *n, struct node_in in, const struct attr *attrs,
+                 val *results);
 /* After building something in place of n: maps n's results to `results` (consecutive or not) and binds the
  * symbols that n binds. */
 void copier_bind(struct copier *c, const struct node *n, const val *results);

@@ -206,6 +206,15 @@ type_id type_prepend(struct module *m, type_id t, dim d)
     return type_intern(m, type.dtype, type.rank + 1u, dims);
 }
 
+bool type_can_be(const struct module *m, type_id a, type_id b)
+{
+    struct type x = type_get(m, a), y = type_get(m, b);
+    if (x.dtype != y.dtype || x.rank != y.rank) return false;
+    for (uint32_t i = 0; i < x.rank; i++)
+        if (dim_is_const(m, x.dims[i]) && dim_is_const(m, y.dims[i]) && x.dims[i] != y.dims[i]) return false;
+    return true;
+}
+
 type_id type_drop_leading(struct module *m, type_id t)
 {
     struct type type = type_get(m, t);

@@ -167,6 +167,9 @@ void procedure_survey(struct shared *S, uint32_t fn);
 /* Before the body of a region is put in place: what is put there instead of g (a call of it, or g itself).
  * Throws where there would be too much of everything. */
 const struct fn *procedure_body(struct lower *L, const struct node *n, const struct fn *g);
+/* Will node n of the function that is lowered be a call of a procedure? Its results lie in memory, however
+ * small. */
+bool lower_is_called(struct lower *L, const struct node *n);
 
 /* lower.c */
 struct lower *lower_new(struct shared *S, struct lower *outer, const struct fn *f, struct sink *sinks);

@@ -345,6 +345,21 @@ static bool entry_dims(struct lower *L, const struct region *region, dim *out)
     return true;
 }
 
+bool lower_is_called(struct lower *L, const struct node *n)
+{
+    if (node_row(n)->control != CONTROL_CALL) return false;
+    return !is_placed(placing_here(L, node_region(L->f, n, 0)->fn, node_inlining(L->f, n)));
+}
+
+/* What a procedure is given lies where any caller can say it: not in one function's registers or stack. */
+static void give(struct lp *p, const struct lp_operand *operands, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct lp_buffer *b = &p->buffers.data[operands[i].buffer];
+        if (b->kind == BUF_LOCAL) b->kind = BUF_TEMP;
+    }
+}
+
 bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *n, const uint32_t *overwrites)
 {
     struct shared *S = L->S;
@@ -371,6 +386,7 @@ bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *
     struct lp_operand *results = operands + g->n_params;
     for (uint32_t i = 0; i < g->n_params; i++) operands[i] = argument_of(L, node_region_operands(f, n, 0)[i]);
     for (uint32_t k = 0; k < g->n_results; k++) results[k] = result_of(L, n, k, overwrites[k] != HOP_NONE);
+    give(p, operands, g->n_params + g->n_results);
     lp_add_call(p, (struct lp_call){ .kind = CALL_PROCEDURE,
                                      .target = number,
                                      .source = g->n_params,

@@ -52,13 +52,13 @@ static bool known_at_entry(struct lower *L, dim d)
 }
 
 /* Is v stored whatever becomes of the assembly, in memory that it may get from there? Small values stay on
- * the stack or in registers. */
+ * the stack or in registers, but for those that a procedure gives. */
 static bool may_move(struct lower *L, val v)
 {
     const struct node *n = maker(L, v);
     const struct value_info *info = &L->info[v];
     if (!n || info->within != HOP_NONE || info->part) return false;
-    if (!type_of(L, v).rank || is_small(L, v)) return false;
+    if (!type_of(L, v).rank || (is_small(L, v) && !lower_is_called(L, n))) return false;
     return info->root || (nest_is_block(L, n) && !nest_is_result(L, v));
 }
 

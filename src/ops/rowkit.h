@@ -13,10 +13,14 @@
 
 /* ---- infer ---- */
 
-/* a <= b: proved, an error, or required (as max(a, b) == b). */
-static inline void infer_le(struct infer *in, dim a, dim b, const char *what)
+/* a <= b: proved, an error, or required (as max(a, b) == b). `what` is worked out where it is wanted. */
+#define infer_le(in, a, b, what) \
+    do { \
+        dim le_a_ = (a), le_b_ = (b); \
+        if (!dim_provably_le((in)->m, (in)->symbols, le_a_, le_b_)) infer_at_most(in, le_a_, le_b_, what); \
+    } while (0)
+static inline void infer_at_most(struct infer *in, dim a, dim b, const char *what)
 {
-    if (dim_provably_le(in->m, in->symbols, a, b)) return;
     int64_t lo, hi;
     dim_range(in->m, in->symbols, dim_sub(in->m, b, a), &lo, &hi);
     if (hi < 0) {
@@ -28,11 +32,15 @@ static inline void infer_le(struct infer *in, dim a, dim b, const char *what)
     infer_equal(in, b, dim_max(in->m, a, b), what);
 }
 
-/* 0 <= d. */
-static inline void infer_not_negative(struct infer *in, dim d, const char *what)
+/* 0 <= d, likewise. */
+#define infer_not_negative(in, d, what) \
+    do { \
+        dim size_ = (d); \
+        if (!dim_provably_le((in)->m, (in)->symbols, 0, size_)) infer_at_least_zero(in, size_, what); \
+    } while (0)
+static inline void infer_at_least_zero(struct infer *in, dim d, const char *what)
 {
     int64_t lo, hi;
-    if (dim_provably_le(in->m, in->symbols, 0, d)) return;
     dim_range(in->m, in->symbols, d, &lo, &hi);
     if (hi < 0) {
         struct text found = { .arena = &in->m->scratch };

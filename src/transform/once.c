@@ -272,13 +272,13 @@ static bool raise_node(struct once_walk *w, struct copier *c, const struct stage
     for (uint32_t r = 0; r < n->n_regions; r++) any |= raise_region(w, c, s, n, r, &regions[r]);
     if (!any) return false;
     in.regions = regions;
-    if (has_rules(s->f, n)) { /* an executable is not differentiated: the rules go with the transforms */
-        in.op = OP_invoke_subgraph;
-        in.attrs = NULL;
-    }
-    val first = builder_node(c->b, &in);
     val *results = ARENA_NEW(&c->b->arena, val, n->n_results);
-    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
+    if (has_rules(s->f, n)) { /* an executable is not differentiated: the rules go with the transforms */
+        copier_call(c, n, in, NULL, results);
+    } else {
+        val first = builder_node(c->b, &in);
+        for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
+    }
     copier_bind(c, n, results);
     return true;
 }
