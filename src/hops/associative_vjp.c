@@ -37,7 +37,7 @@ struct associative_saved {
     val *results;
 };
 
-/* Without what tags say about its values: there is no place to keep a value of each step in. */
+/* Without tags at its top, which would hide that it works element by element. */
 static uint32_t untagged(struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
@@ -177,7 +177,7 @@ void associative_vjp_forward(struct vjp_forward *v)
     for (uint32_t k = 0; k < r->n_operands; k++) saved->active[2 * n + k] = v->active[n + k];
     settle_leaves(m, saved->combine, n, saved->active, result_active);
     for (uint32_t k = 0; k < n; k++) saved->travels[k] = v->result_wanted[k] && saved->active[k];
-    do saved->halves = vjp_split(m, saved->combine, saved->active, saved->travels, 0, true);
+    do saved->halves = vjp_split_ends(m, saved->combine, saved->active, saved->travels);
     while (mask_grow(saved->travels, saved->halves->ct_param, n));
     val first = copier_node(v->copy, v->n);
     for (uint32_t k = 0; k < n; k++) {
@@ -528,7 +528,7 @@ static struct affine *affine_of(const struct back *w)
     for (uint32_t i = 0; i < n; i++) {
         if (!w->s->travels[i]) continue;
         wanted[i] = true;
-        a->of[i] = vjp_split(m, fn, w->s->active, wanted, 0, true);
+        a->of[i] = vjp_split_ends(m, fn, w->s->active, wanted);
         wanted[i] = false;
         row_of(a, m, i, value_type(g, i), g->n_params);
         const struct fn *row = module_fn(m, a->row[i]);

@@ -659,6 +659,20 @@ static void feed_value(struct lower *L, struct lower *B, uint32_t i, const struc
     B->slots[i] = outer;
 }
 
+/* Per parameter: does a node read it, or is it a result? */
+static const bool *params_read(struct arena *arena, const struct fn *f)
+{
+    bool *read = ARENA_ZNEW(arena, bool, f->n_params);
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        for (uint32_t k = 0; k < n->n_operands; k++)
+            if (node_operands(f, n)[k] < f->n_params) read[node_operands(f, n)[k]] = true;
+    }
+    for (uint32_t k = 0; k < f->n_results; k++)
+        if (f->results[k] < f->n_params) read[f->results[k]] = true;
+    return read;
+}
+
 void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t r,
                 const struct feed *params, struct sink *results)
 {
@@ -670,13 +684,15 @@ void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint3
         B->symbols[i] = lower_dim(L, region->dims[i]);
         B->entry_dims[i] = lower_entry_dim(L, region->dims[i]);
     }
+    const bool *read = params_read(B->arena, g);
     for (uint32_t i = 0; i < g->n_params; i++) {
         const struct feed *in = &params[i];
         if (in->kind == FEED_SCALAR)
             param_slot(B, i, (struct slot){ .kind = SLOT_SCALAR, .scalar = in->scalar });
         else if (in->kind == FEED_ARRAY)
             param_slot(B, i, (struct slot){ .kind = SLOT_ARRAY, .array = in->array });
-        else feed_value(L, B, i, in);
+        else if (read[i] || type_get(L->S->m, value_type(g, i)).rank) feed_value(L, B, i, in);
+        /* else: an element that nobody reads is not loaded; its array may be one that nothing writes */
     }
     L->S->depth++;
     lower_steps(B);

@@ -226,8 +226,7 @@ static bool is_kept_whole(const struct cut *c, val v)
 static bool is_there_anyway(const struct cut *c, val v)
 {
     if (is_alias(c, v)) return false; /* had from its operand */
-    if (is_kept_whole(c, v)) return true;
-    if (c->tag[v] == TAG_KEEP + 1) return true;
+    if (!c->j->ends && (c->tag[v] == TAG_KEEP + 1 || is_kept_whole(c, v))) return true;
     if (v >= c->j->n_costly && v < c->j->n_x) return true;
     for (uint32_t k = c->j->n_costly; k < c->j->n_y; k++)
         if (c->joint->results[k] == v) return true;

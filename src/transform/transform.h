@@ -38,6 +38,10 @@ struct vjp_halves {
 };
 const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted,
                                    uint32_t n_costly, bool recompute);
+/* The same where there is no place for extra results of forward: every residual is a parameter or a result,
+ * whatever is tagged, also in bodies inside. */
+const struct vjp_halves *vjp_split_ends(struct module *m, uint32_t fn, const bool *active,
+                                        const bool *wanted);
 /* The same for a whole function: results of forward may have any size, so residuals may have sizes that f's
  * nodes bind; they are further outer symbols of backward. */
 const struct vjp_halves *vjp_split_whole(struct module *m, uint32_t fn, const bool *active,
@@ -201,6 +205,7 @@ struct joint {
     uint32_t n_outer_symbols; /* of the function itself: further ones are sizes of cotangents */
     uint32_t n_costly;        /* see vjp_split */
     bool recompute, whole;
+    bool ends; /* with recompute: not even what is tagged `keep` is kept */
 };
 /* Is a value of f tagged `recompute`? */
 bool partition_recomputes(const struct fn *f);

@@ -645,10 +645,17 @@ static bool keeps_too_much(const struct fn *f, const struct vjp_halves *h)
     return h->n_residuals > MANY && h->n_residuals / PER_NODE > f->n_nodes;
 }
 
+/* How a function is cut: the fields are those of struct joint. */
+struct split_how {
+    uint32_t n_costly;
+    bool recompute, ends, whole;
+};
+
 static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool *active, const bool *wanted,
-                                      uint32_t n_costly, bool recompute, bool whole)
+                                      struct split_how how)
 {
-    uint64_t word = (uint64_t)n_costly << 2 | (uint64_t)whole << 1 | recompute;
+    uint64_t word = (uint64_t)how.n_costly << 3 | (uint64_t)how.ends << 2 | (uint64_t)how.whole << 1 |
+                    how.recompute;
     const struct fn *f = module_fn(m, fn);
     uint32_t n_mask = f->n_params + f->n_results;
     bool *mask = ARENA_NEW(&m->arena, bool, n_mask); /* not in scratch: kept across building */
@@ -688,12 +695,14 @@ static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool 
                            .n_y = f->n_results,
                            .ct_of = ct_of,
                            .n_outer_symbols = f->n_outer_symbols,
-                           .n_costly = n_costly,
-                           .recompute = recompute,
-                           .whole = whole };
+                           .n_costly = how.n_costly,
+                           .recompute = how.recompute,
+                           .ends = how.ends,
+                           .whole = how.whole };
     partition_joint(m, f, &joint, out);
-    if (!recompute && !whole && keeps_too_much(f, out)) {
-        *out = *split(m, fn, active, wanted, n_costly, true, false);
+    if (!how.recompute && !how.whole && keeps_too_much(f, out)) {
+        how.recompute = true;
+        *out = *split(m, fn, active, wanted, how);
         out->guarded = true;
     }
     transform_remember(m, MEMO_SPLIT, fn, word, mask, n_mask, out);
@@ -703,10 +712,14 @@ static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool 
 const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted,
                                    uint32_t n_costly, bool recompute)
 {
-    return split(m, fn, active, wanted, n_costly, recompute, false);
+    return split(m, fn, active, wanted, (struct split_how){ .n_costly = n_costly, .recompute = recompute });
+}
+const struct vjp_halves *vjp_split_ends(struct module *m, uint32_t fn, const bool *active, const bool *wanted)
+{
+    return split(m, fn, active, wanted, (struct split_how){ .recompute = true, .ends = true });
 }
 const struct vjp_halves *vjp_split_whole(struct module *m, uint32_t fn, const bool *active,
                                          const bool *wanted)
 {
-    return split(m, fn, active, wanted, 0, false, true);
+    return split(m, fn, active, wanted, (struct split_how){ .whole = true });
 }
