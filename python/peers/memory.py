@@ -71,9 +71,9 @@ def milliseconds(run, n):
 
 def hop_point(policy, n):
     import numpy as np
+    import timings
 
     import hop
-    import timings
 
     timings.BATCH, timings.SEQUENCE, timings.WIDTH = BATCH, SEQUENCE, WIDTH
     block = hop.jit(lambda x, w: timings.block(timings.Hop, x, w))
