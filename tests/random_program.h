@@ -245,6 +245,7 @@ static void pick_schedule(struct scope *s, enum op op, struct attr *attrs)
         const struct attr_spec *a = &sig->attrs[i];
         uint32_t n = 0;
         if (named(a, "recompute")) attrs[i] = A_FLAG(true);
+        if (named(a, "inline") && chance(g, 0.5)) attrs[i] = A_WORD(chance(g, 0.5) ? INLINE_YES : INLINE_NO);
         if (named(a, "every") && !words) {
             uint32_t *every = ARENA_NEW(&s->b.arena, uint32_t, 2);
             every[0] = 1 + below(g, 4), every[1] = 1 + below(g, 3);

@@ -244,6 +244,7 @@ static void add_call(struct random_body *g)
     struct attr attrs[INVOKE_ATTRS] = { [INVOKE_RECOMPUTE] = A_FLAG(!below(g->r, 4)) };
     if (attrs[INVOKE_RECOMPUTE].kind == ATTR_ABSENT && !below(g->r, 2))
         attrs[INVOKE_POLICY] = A_STRING(module_string(g->b->m, policy, strlen(policy)));
+    if (!below(g->r, 3)) attrs[INVOKE_INLINE] = A_WORD(below(g->r, 2) ? INLINE_YES : INLINE_NO);
     val first = builder_node(g->b, &(struct node_in){ .op = OP_invoke_subgraph,
                                                       .groups = (const uint32_t[1]){ 0 },
                                                       .attrs = attrs,

@@ -378,6 +378,48 @@ class Acceptance(Case):
         whole = functions(text)["whole"][2]
         self.assertRegex(whole, r"invoke_subgraph @block_backward\(%ws_3, ")
 
+    def test_one_forward_for_all_backward_variants(self):
+        def two(w, x):
+            y = hop.tanh(x @ w)
+            return y * 2, hop.sin(y) * hop.cos(x)
+
+        def loss(f):
+            def whole(w, x):
+                total = 0.0
+                for i in range(6):
+                    a, b = f(w, x + i)
+                    total = total + (hop.sum(a) if i % 2 else hop.sum(b))
+                return total
+
+            return whole
+
+        text = hop.jit(hop.grad(loss(hop.jit(two)))).text(W, X)
+        names = sorted(functions(text))
+        self.assertEqual(names, ["two_backward", "two_backward_1", "two_forward", "whole"])
+        self.assertEqual(calls(text, "two_forward"), 6)
+        for f in (hop.jit(two), hop.checkpoint(hop.jit(two)), hop.jit(two, inline=False)):
+            self.agrees(loss(f), loss(two), W, X)
+            self.same_tree(
+                hop.jit(hop.grad(lambda w, x: hop.sum(hop.grad(loss(f))(w, x) ** 2)))(W, X),
+                hop.grad(lambda w, x: hop.sum(hop.grad(loss(two))(w, x) ** 2))(W, X), 1e-4,
+            )  # fmt: skip
+
+    def test_forwards_that_share_little_stay_apart(self):
+        def two(w, x):
+            a, b = x, x
+            for _ in range(4):
+                a, b = hop.tanh(a @ w), hop.cos(hop.sin(b * w[0]))
+            return a, b
+
+        f = hop.jit(two)
+
+        def whole(w, x):
+            return sum(hop.sum(f(w, x + i)[i % 2]) for i in range(6))
+
+        text = hop.jit(hop.grad(whole)).text(W, X)
+        self.assertEqual(len([name for name in functions(text) if "forward" in name]), 2)
+        self.agrees(whole, lambda w, x: sum(hop.sum(two(w, x + i)[i % 2]) for i in range(6)), W, X)
+
     def test_bodies_in_bodies(self):
         inner = hop.jit(block)
 

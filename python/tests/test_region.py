@@ -155,6 +155,18 @@ class Kinds(unittest.TestCase):
         with self.assertRaisesRegex(hop.InvalidError, r"region.py:\d+: region: unroll: expected an integer"):
             chain("hints", unroll="4")(x)
 
+    def test_large_bodies_are_put_in_place_as_written(self):
+        def body(x):
+            for _ in range(8):
+                x = hop.tanh(x @ x) * hop.sin(x)
+            return x
+
+        def twice(f):
+            return hop.jit(lambda x: f(f(x))).explain(hop.eye(16))
+
+        self.assertIn("called in 2 places: by its size", twice(hop.region("mine")(body)))
+        self.assertNotIn("shared bodies", twice(hop.region("mine", inline="yes")(body)))
+
     def test_strict_numbers(self):
         x = hop.asarray(np.random.default_rng(1).normal(size=1003).astype(np.float32))
         y = hop.asarray(np.random.default_rng(2).normal(size=1003).astype(np.float32))

@@ -69,23 +69,31 @@ void call_vjp_forward(struct vjp_forward *v, uint32_t body, bool recompute, cons
     const struct region_in *r = &in.regions[0];
     struct call_saved *saved = ARENA_NEW(&b->arena, struct call_saved, 1);
     const struct vjp_halves *h = vjp_split(b->m, body, v->split_active, v->split_wanted, 0, recompute);
+    const struct call_question *q = v->question;
+    const struct common_forward *common = q && q->n_all
+                                              ? vjp_common_forward(b->m, body, q->all, q->n_all, recompute)
+                                              : NULL;
     *saved = (struct call_saved){ h, ARENA_NEW(&b->arena, val, h->n_residuals), r->dims,
                                   node_region(v->f, v->n, 0)->n_dims, recompute || h->guarded };
-    struct region_in forward = { h->forward, r->operands, r->n_operands, saved->dims };
+    uint32_t forward_fn = common ? common->forward : h->forward;
+    struct region_in forward = { forward_fn, r->operands, r->n_operands, saved->dims };
     val first = call(b, v->n->op, attrs ? attrs : in.attrs, forward, saved->n_dims, HOP_NONE);
-    val extra = first + v->n->n_results;
+    uint32_t n_extra = module_fn(b->m, h->forward)->n_results - v->n->n_results, next = 0;
+    val *extra = ARENA_NEW(&b->arena, val, n_extra);
+    for (uint32_t k = 0; k < n_extra; k++)
+        extra[k] = first + (common ? common->at[q->which][k] : v->n->n_results + k);
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
     bool asked = false; /* or nothing that forward gives is read */
     for (uint32_t k = 0; k < r->n_operands; k++) asked |= v->active[k];
     const struct fn *f = module_fn(b->m, h->forward);
-    for (uint32_t k = v->n->n_results; asked && k < f->n_results; k++) {
+    for (uint32_t k = 0; asked && k < n_extra; k++) {
         struct saved_value told = { .by = node_row(v->n),
                                     .place = v->n->place,
-                                    .type = builder_type(b, first + k),
+                                    .type = builder_type(b, extra[k]),
                                     .rows = HOP_NONE,
                                     .why = "dearer to compute again",
                                     .policy = call_policy(v->f, v->n) };
-        saved_origin(b->m, f, f->results[k], &told);
+        saved_origin(b->m, f, f->results[v->n->n_results + k], &told);
         saved_add(b->m, told);
     }
     if (asked) saved_add_inside(b->m, node_row(v->n), v->n->place, h->saved);
@@ -93,7 +101,7 @@ void call_vjp_forward(struct vjp_forward *v, uint32_t body, bool recompute, cons
         uint32_t param = h->source_param[i], result = h->source_result[i];
         if (param != HOP_NONE) saved->residuals[i] = r->operands[param];
         else if (result != HOP_NONE) saved->residuals[i] = first + result;
-        else saved->residuals[i] = extra++;
+        else saved->residuals[i] = extra[next++];
     }
     vjp_active_results(b->m, body, v->active, v->result_active);
     v->saved = saved;

@@ -175,9 +175,10 @@ struct vjp_forward {
     const bool *result_wanted; /* per result: may it receive a cotangent (active and used)? conservative */
     const bool *split_active, *split_wanted; /* at least these: what the body of a call is differentiated for,
                                                 so that all calls of it have the same halves */
-    val *results;                            /* out: n's results in b */
-    bool *result_active;                     /* out: per result */
-    void *saved;                             /* out */
+    const struct call_question *question; /* of a call, where others of its body ask differently; or NULL */
+    val *results;                         /* out: n's results in b */
+    bool *result_active;                  /* out: per result */
+    void *saved;                          /* out */
 };
 
 /* jvp. First-order: the engine has copied the node, the rule gives the tangents. Higher-order: the rule emits

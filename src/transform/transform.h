@@ -65,15 +65,31 @@ void vjp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t 
 void jvp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t *forward, uint32_t *linear);
 /* Which results depend on active parameters through differentiable nodes? */
 void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool *results);
-/* What a call is differentiated for. Per node of f: the question whose halves a call takes because few calls
- * of the same body ask its own, NULL: its own; NULL for all: f has few calls. The questions are in `arena`.
- * Activity is guessed, never too little: a call whose guess was too much asks for more than it needs. */
+/* What a call is differentiated for. */
 struct question {
     const bool *active; /* per operand */
     const bool *wanted; /* per result */
 };
-const struct question **call_questions(struct arena *arena, struct module *m, const struct fn *f,
-                                       const bool *active, const bool *wanted);
+struct call_question {
+    struct question q;
+    const struct question *all; /* those of all calls of the body, q among them, if there is more than one */
+    uint32_t n_all, which;
+};
+/* Per node of f: the question whose halves a call takes, which is another one than its own where few calls of
+ * the same body ask that; NULL: its own, and all others ask it, too; NULL for all: f has one call at most.
+ * In `arena`. Activity is guessed, never too little: a call whose guess was too much asks for more than it
+ * needs. */
+const struct call_question **call_questions(struct arena *arena, struct module *m, const struct fn *f,
+                                            const bool *active, const bool *wanted);
+/* One forward half for several questions: the results of fn, then whatever any of their backward halves
+ * keeps, once. at: per question, per value that its own forward half gives besides the results. NULL: it
+ * would be far more than what each of them needs, or cannot be. */
+struct common_forward {
+    uint32_t forward;
+    const uint32_t *const *at;
+};
+const struct common_forward *vjp_common_forward(struct module *m, uint32_t fn, const struct question *all,
+                                                uint32_t n, bool recompute);
 
 /* ---- what a gradient keeps, for people ---- */
 
@@ -179,6 +195,7 @@ enum memo_tag {
     MEMO_VJP = 0x7a01,
     MEMO_GRAD,
     MEMO_SPLIT,
+    MEMO_COMMON,
     MEMO_ACTIVE,
     MEMO_JVP,
     MEMO_BATCH,

@@ -85,13 +85,13 @@ struct reverse {
     struct builder b;
     struct copier copy;
     const struct fn *f;
-    bool *wanted;                      /* per value of f: may a cotangent reach it? */
-    bool *active;                      /* per value of f: does it depend on what is differentiated? */
-    val *ct;                           /* per value of f */
-    void **saved;                      /* per node of f */
-    const struct question **questions; /* per node of f, for calls: see call_questions */
-    val *ct_params;                    /* per result of f: the parameter that holds its cotangent, VAL_NONE */
-    struct saved_list *list, *around;  /* what it keeps; the list of the function around */
+    bool *wanted;                           /* per value of f: may a cotangent reach it? */
+    bool *active;                           /* per value of f: does it depend on what is differentiated? */
+    val *ct;                                /* per value of f */
+    void **saved;                           /* per node of f */
+    const struct call_question **questions; /* per node of f, for calls: see call_questions */
+    val *ct_params;                   /* per result of f: the parameter that holds its cotangent, VAL_NONE */
+    struct saved_list *list, *around; /* what it keeps; the list of the function around */
     bool *told; /* per value of the forward half: it is in the list; NULL: only rows tell */
     uint32_t n_told;
     uint32_t n_early;        /* nodes of the forward half that have the price of early ones */
@@ -279,7 +279,7 @@ static void forward_node(struct reverse *r, uint32_t i)
     bool *active = ARENA_NEW(&r->b.arena, bool, n->n_operands);
     bool any = active_operands(r, n, active), wanted = false;
     for (uint32_t k = 0; k < n->n_results; k++) wanted |= r->wanted[n->results + k];
-    const struct question *q = r->questions ? r->questions[i] : NULL;
+    const struct call_question *q = r->questions ? r->questions[i] : NULL;
     if (((!any || !wanted) && !q) || !row->vjp) {
         copier_node(&r->copy, n);
         return;
@@ -295,8 +295,9 @@ static void forward_node(struct reverse *r, uint32_t i)
                              .n = n,
                              .active = active,
                              .result_wanted = r->wanted + n->results,
-                             .split_active = q ? q->active : active,
-                             .split_wanted = q ? q->wanted : r->wanted + n->results,
+                             .split_active = q ? q->q.active : active,
+                             .split_wanted = q ? q->q.wanted : r->wanted + n->results,
+                             .question = q,
                              .results = ARENA_NEW(&r->b.arena, val, n->n_results),
                              .result_active = r->active + n->results };
     struct place outer = r->b.place;
