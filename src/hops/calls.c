@@ -92,8 +92,9 @@ void call_vjp_forward(struct vjp_forward *v, uint32_t body, bool recompute, cons
                                     .type = builder_type(b, extra[k]),
                                     .rows = HOP_NONE,
                                     .why = "dearer to compute again",
-                                    .policy = call_policy(v->f, v->n) };
-        saved_origin(b->m, f, f->results[v->n->n_results + k], &told);
+                                    .policy = call_policy(v->f, v->n),
+                                    .forward = f,
+                                    .made = f->results[v->n->n_results + k] };
         saved_add(b->m, told);
     }
     if (asked) saved_add_inside(b->m, node_row(v->n), v->n->place, h->saved);

@@ -223,8 +223,9 @@ static void step_tell(struct builder *b, const struct reversed_step *s, const st
                                     .type = type_substitute(m, value_type(forward, v), dims),
                                     .rows = once ? HOP_NONE : rows,
                                     .there = !kept,
-                                    .why = residual_reason(s, r) };
-        if (kept && r->carry == HOP_NONE) saved_origin(m, forward, v, &told);
+                                    .why = residual_reason(s, r),
+                                    .forward = kept && r->carry == HOP_NONE ? forward : NULL,
+                                    .made = v };
         saved_add(m, told);
     }
     for (uint32_t k = 0; k < s->loop.n_carry && snapshots; k++)

@@ -203,7 +203,7 @@ static const char *saved_name(struct text *like, const struct module *m, const s
 static void kept_text(struct text *out, struct module *m, const struct saved_list *l, uint32_t depth)
 {
     for (uint32_t i = 0; i < l->values.len; i++) {
-        const struct saved_value *v = &l->values.data[i];
+        const struct saved_value traced = saved_traced(m, &l->values.data[i]), *v = &traced;
         const char *place = place_text(m, v->place);
         text_add(out, "  %*s%-12s %-16s %-12s %s%s%s", (int)depth * 2, "", saved_name(out, m, v),
                  saved_type(out, m, l, v), v->there ? "0" : saved_bytes(out, m, l, v, true), place,
@@ -382,9 +382,9 @@ static void size_or_null(struct text *out, size_t bytes)
     else text_add(out, "%zu", bytes);
 }
 
-static void kept_value_json(struct text *out, struct module *m, const struct saved_list *l,
-                            const struct saved_value *v)
+static void kept_value_json(struct text *out, struct module *m, const struct saved_list *l, uint32_t i)
 {
+    const struct saved_value traced = saved_traced(m, &l->values.data[i]), *v = &traced;
     json_begin_entry(out);
     json_field(out, "name", module_text(m, v->name));
     json_field(out, "tag", module_text(m, v->tag));
@@ -406,7 +406,7 @@ static void kept_json(struct text *out, struct module *m, const struct saved_lis
 {
     text_str(out, "{");
     json_begin(out, "values");
-    for (uint32_t i = 0; i < l->values.len; i++) kept_value_json(out, m, l, &l->values.data[i]);
+    for (uint32_t i = 0; i < l->values.len; i++) kept_value_json(out, m, l, i);
     text_str(out, "]");
     json_begin(out, "inside");
     for (uint32_t i = 0; i < l->inside.len; i++) {

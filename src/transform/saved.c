@@ -61,13 +61,15 @@ static void follow(const struct module *m, const struct fn *f, val v, struct sav
     if (!inside || !out->tag) read_tags(f, v, out, kept);
 }
 
-void saved_origin(struct module *m, const struct fn *f, val v, struct saved_value *out)
+struct saved_value saved_traced(const struct module *m, const struct saved_value *v)
 {
+    struct saved_value out = *v;
     bool kept = false;
-    uint32_t policy = out->policy;
-    if (!m->saved_now) return;
-    follow(m, f, v, out, &kept, &policy);
-    if (!kept) return;
-    out->policy = policy;
-    out->why = policy ? "kept" : "tagged to be kept";
+    uint32_t policy = v->policy;
+    if (!v->forward) return out;
+    follow(m, v->forward, v->made, &out, &kept, &policy);
+    if (!kept) return out;
+    out.policy = policy;
+    out.why = policy ? "kept" : "tagged to be kept";
+    return out;
 }

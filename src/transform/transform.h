@@ -101,8 +101,10 @@ struct saved_value {
     dim rows;                /* HOP_NONE: one value, not a row a step */
     bool there;              /* it is there anyway: keeping it costs nothing */
     const char *why;
-    uint32_t tag;    /* string id of the name that a tag gives it, 0: none */
-    uint32_t policy; /* string id of the policy of the call that it comes from, 0: none */
+    uint32_t policy;          /* string id of the policy of the call that it comes from, 0: none */
+    const struct fn *forward; /* the half of what keeps it in which it is made; NULL: nobody asks */
+    val made;
+    uint32_t tag; /* string id of the name that a tag gives it, 0: none; see saved_traced */
 };
 struct saved_list {
     vec(struct saved_value) values;
@@ -118,9 +120,8 @@ struct saved_list {
 void saved_add(struct module *m, struct saved_value v);
 void saved_add_inside(struct module *m, const struct op_row *row, struct place place,
                       const struct saved_list *list);
-/* Fills in the tag, and where one says that it is kept also the policy and why, for value v of the forward
- * half f of what keeps it. */
-void saved_origin(struct module *m, const struct fn *f, val v, struct saved_value *out);
+/* With the tag, and where one says that it is kept also the policy and why, looked for when somebody asks. */
+struct saved_value saved_traced(const struct module *m, const struct saved_value *v);
 const struct saved_list *saved_last(
     const struct module *m); /* of the gradient (vjp_function, grad_function) made last; NULL: none */
 

@@ -469,8 +469,9 @@ static struct saved_list *halves_list(struct module *m, const struct fn *f, cons
                                     .type = value_type(forward, v),
                                     .rows = HOP_NONE,
                                     .there = there_anyway,
-                                    .why = why };
-        if (!there_anyway) saved_origin(m, forward, v, &told);
+                                    .why = why,
+                                    .forward = there_anyway ? NULL : forward,
+                                    .made = v };
         saved_add(m, told);
     }
     m->saved_now = around;
