@@ -39,6 +39,7 @@ struct tally {
                                              when arguments change in their last bits */
     uint64_t ragged;                      /* batched programs whose lanes have results of different sizes */
     uint64_t claims, infinite;            /* infinite: products that are not finite */
+    uint64_t beyond;                      /* claims that ended at a budget that is too small */
     /* of the program at hand */
     uint32_t claim;
     bool failed, held; /* held: the claim compared something, it was not skipped */
