@@ -39,6 +39,7 @@ struct tally {
                                              when arguments change in their last bits */
     uint64_t ragged;                      /* batched programs whose lanes have results of different sizes */
     uint64_t claims, infinite;            /* infinite: products that are not finite */
+    uint64_t beyond;                      /* claims that ended at a budget that is too small */
     /* of the program at hand */
     uint32_t claim;
     bool failed, held; /* held: the claim compared something, it was not skipped */
@@ -362,8 +363,8 @@ static void choose_steps(const struct fn *f, const struct outcome *base,
 
 /* Tangents against (f(x + h t) - f(x - h t)) / 2h. Where they differ, a step a tenth as long decides: the
  * slopes of the two sides still differ as much (a kink, counted, as is a slope that would leave the
- * function's own size within the step), or the shorter step gives the tangent (the function is curved), or
- * the tangent is wrong. */
+ * function's own size within the step, or that changes by more than is in doubt), or the shorter step gives
+ * the tangent (the function is curved), or the tangent is wrong. */
 static const char *differences(struct check *c, const struct target *t, struct tensor *const *tangents,
                                const struct outcome *base, struct tensor *const *result_tangents)
 {
@@ -387,11 +388,12 @@ static const char *differences(struct check *c, const struct target *t, struct t
             if (known && off <= 2e-5 * scale) continue;
             if (!near) near = true, defined[1] = both_sides(c, t, tangents, steps[1], sides[1]);
             bool still = defined[1] && slopes_at(base, sides[1], r, i, steps[1], &close);
-            if (still && fabs((close.above + close.below) / 2 - x) <= 1e-4 * scale) continue;
-            bool steep =
-                fabs(x) * steps[1] >
-                largest_of(y, 1); /* no straight line over even the shorter step: differences say nothing */
-            if (!still || steep ||
+            double still_off = still ? fabs((close.above + close.below) / 2 - x) : 0;
+            if (still && still_off <= 1e-4 * scale) continue;
+            /* No straight line over even the shorter step: differences say nothing. */
+            bool steep = fabs(x) * steps[1] > largest_of(y, 1);
+            bool bent = still && fabs(close.above - close.below) > still_off;
+            if (!still || steep || bent ||
                 (known && fabs(far.above - far.below) > 0.2 * off &&
                  fabs(close.above - close.below) > 0.3 * fabs(far.above - far.below))) {
                 c->tally->kinks++;

@@ -211,10 +211,10 @@ static void print_histogram(const struct tally *t)
            (unsigned long long)t->programs, (unsigned long long)t->native, (unsigned long long)t->claims,
            (unsigned long long)t->made, (unsigned long long)t->rejected);
     printf("differences: %llu compared, %llu at kinks; default numbers: %llu compared, %llu sensitive; lanes "
-           "of different sizes: %llu; not finite: %llu\n",
+           "of different sizes: %llu; not finite: %llu; budgets too small: %llu\n",
            (unsigned long long)t->compared, (unsigned long long)t->kinks,
            (unsigned long long)t->default_compared, (unsigned long long)t->sensitive,
-           (unsigned long long)t->ragged, (unsigned long long)t->infinite);
+           (unsigned long long)t->ragged, (unsigned long long)t->infinite, (unsigned long long)t->beyond);
     printf("dtypes:");
     for (int d = 0; d < DT_COUNT; d++)
         printf(" %s %llu", dtype_info[d].name, (unsigned long long)t->dtypes[d]);

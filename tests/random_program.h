@@ -636,6 +636,37 @@ static void draw_function(struct scope *s, struct drawn *d)
     d->region.fn = body_end(body, results, n);
 }
 
+static bool has_name(const struct module *m, uint32_t fn, const char *name)
+{
+    const struct fn *f = module_fn(m, fn);
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        const struct attr *a = n->op == OP_tag ? node_attr(f, n, TAG_NAME) : NULL;
+        if (a && a->kind != ATTR_ABSENT && !strcmp(module_text(m, (uint32_t)a->i), name)) return true;
+        for (uint32_t r = 0; r < n->n_regions; r++)
+            if (has_name(m, node_region(f, n, r)->fn, name)) return true;
+    }
+    return false;
+}
+
+/* What a gradient of the call keeps: every kind of policy, with names that the body has. */
+static void pick_policy(struct scope *s, uint32_t body, struct attr *attrs)
+{
+    static const char *const policies[] = {
+        "nothing",      "everything",  "products",   "products_without_batch",       "budget(0%)",
+        "budget(40%)",  "budget(75%)", "budget(64)", "both(products, everything)",   "budget(100%)",
+        "budget(1000)", "budget(20%)", "budget(1)",  "both(nothing, both(products))"
+    };
+    static const char *const of_names[] = { "names(save = [%s])", "names(recompute = [%s])", "named",
+                                            "named(but = [%s])", "both(names(save = [%s]), products)" };
+    struct gen *g = s->g;
+    const char *name = chance(g, 0.5) ? "a" : "b", *text = policies[below(g, HOP_COUNT(policies))];
+    if (has_name(g->m, body, name) && chance(g, 0.7))
+        text = arena_printf(&s->b.arena, of_names[below(g, HOP_COUNT(of_names))], name);
+    attrs[INVOKE_RECOMPUTE] = A_NONE;
+    attrs[INVOKE_POLICY] = A_STRING(module_string(g->m, text, strlen(text)));
+}
+
 static void step_call(struct scope *s)
 {
     struct gen *g = s->g;
@@ -643,6 +674,8 @@ static void step_call(struct scope *s)
     draw_function(s, &d);
     struct attr attrs[16] = { 0 };
     pick_schedule(s, OP_invoke_subgraph, attrs);
+    if (!g->loud && chance(g, 0.4)) pick_policy(s, d.region.fn, attrs);
+    if (chance(g, 0.2)) attrs[INVOKE_INLINE] = A_WORD(below(g, 2));
     struct node_in call = { .op = OP_invoke_subgraph, .attrs = attrs, .regions = &d.region, .n_regions = 1 };
     builder_node(&s->b, &call);
     if (!chance(g, 0.4)) return;

@@ -404,6 +404,30 @@ class Acceptance(Case):
                 hop.grad(lambda w, x: hop.sum(hop.grad(loss(two))(w, x) ** 2))(W, X), 1e-4,
             )  # fmt: skip
 
+    def test_within_a_budget_each_call_keeps_what_it_may(self):
+        def large(w, x):
+            a = hop.tanh(x @ w)
+            b = hop.tanh(hop.sin(a) @ w)
+            return hop.sin(hop.tanh(hop.cos(b) @ w)) * a + x
+
+        whole, ws, x = chain(hop.jit(large), 12), [hop.eye(64) * 0.5 for _ in range(12)], hop.ones((64, 64))
+        expected = hop.jit(hop.grad(whole), strict=True)(ws, x)
+        most = 0
+        for share in (0.7, 0.3):
+            within = hop.jit(hop.grad(hop.checkpoint(whole, policy=hop.policies.budget(share))), strict=True)
+            text = within.text(ws, x)
+            found = functions(text)
+            forward = [name for name in found if name.startswith("large") and "backward" not in name]
+            backward = [name for name in found if "backward" in name]
+            most = max(most, len(forward))
+            # one or two ways to cut the body in two, chosen call by call
+            self.assertLessEqual(max(len(forward), len(backward)), 2)
+            self.assertEqual(sum(calls(text, name) for name in forward), 12)
+            self.assertEqual(sum(calls(text, name) for name in backward), 12)
+            for a, b in zip(within(ws, x), expected):
+                self.equal(a, b.tolist())
+        self.assertEqual(most, 2)
+
     def test_forwards_that_share_little_stay_apart(self):
         def two(w, x):
             a, b = x, x
