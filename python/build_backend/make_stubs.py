@@ -375,8 +375,9 @@ dots_saveable: Policy
 checkpoint_dots: Policy
 dots_with_no_batch_dims_saveable: Policy
 checkpoint_dots_with_no_batch_dims: Policy
-''', {"names": "Policy", "named": "Policy", "both": "Policy", "function": "Policy",
+''', {"names": "Policy", "named": "Policy", "offload": "Policy", "both": "Policy", "function": "Policy",
         "save_only_these_names": "Policy", "save_any_names_but_these": "Policy",
+        "save_and_offload_only_these_names": "Policy",
         "save_anything_except_these_names": "Policy", "save_from_both_policies": "Policy"}),
     "autograd": ('''from typing import Any, ClassVar
 

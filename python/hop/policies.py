@@ -3,11 +3,12 @@ from the function's arguments; gradients are the same whatever is kept. The name
 are there, too."""
 
 __all__ = [
-    "Policy", "nothing", "everything", "products", "products_without_batch", "names", "named", "both",
-    "function", "budget",
-    "nothing_saveable", "everything_saveable", "dots_saveable", "checkpoint_dots",
+    "Policy", "nothing", "everything", "products", "products_without_batch", "names", "named", "offload",
+    "budget", "both", "function", "nothing_saveable", "everything_saveable", "dots_saveable",
+    "checkpoint_dots",
     "dots_with_no_batch_dims_saveable", "checkpoint_dots_with_no_batch_dims", "save_only_these_names",
-    "save_any_names_but_these", "save_anything_except_these_names", "save_from_both_policies",
+    "save_any_names_but_these", "save_and_offload_only_these_names", "save_anything_except_these_names",
+    "save_from_both_policies",
 ]  # fmt: skip
 
 from ._arguments import place
@@ -87,6 +88,23 @@ def named(but=()):
     """
     but = _list("named: but", but)
     return Policy(f"named(but = [{', '.join(but)}])" if but else "named")
+
+
+def offload(names):
+    """Values with these names, kept in a file until the gradient reads them: forward moves them out of
+    memory, backward brings each back right before it needs it, in loops a row at a time. A named argument of
+    the function is moved, too. All others are computed again. Files have no name, so nothing is left of them;
+    HOP_OFFLOAD in the environment says in which directory they are made, else TMPDIR, else /tmp.
+
+    >>> def f(x):
+    ...     return hop.sum(hop.sin(hop.checkpoint_name(hop.exp(x), "e")))
+    >>> hop.grad(hop.checkpoint(f, policy=hop.policies.offload(["e"])))(hop.asarray([0.0]))
+    Array([0.5403023], dtype=float32)
+    """
+    listed = _list("offload", names)
+    if not listed:
+        raise InvalidError(f"{place()}policies.offload: expected names, found none")
+    return Policy(f"offload([{', '.join(listed)}])")
 
 
 def both(*policies):
@@ -175,6 +193,20 @@ def save_any_names_but_these(*names_not_to_save):
     'named(but = [a])'
     """
     return named(but=names_not_to_save)
+
+
+def save_and_offload_only_these_names(
+    *, names_which_can_be_saved, names_which_can_be_offloaded, offload_src=None, offload_dst=None
+):
+    """JAX's spelling of both(names(save=[…]), offload([…])); there is one place to move values to.
+
+    >>> hop.policies.save_and_offload_only_these_names(
+    ...     names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"]
+    ... ).text
+    'both(names(save = [a]), offload([b]))'
+    """
+    moved = offload(names_which_can_be_offloaded)
+    return both(names(save=names_which_can_be_saved), moved) if names_which_can_be_saved else moved
 
 
 def save_anything_except_these_names(*names_not_to_save):

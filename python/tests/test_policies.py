@@ -149,7 +149,7 @@ class Policies(Case):
             (lambda: P.names(save=[3]), "save: expected names .* found 3"),
             (lambda: P.names(save=["a,b"]), "save: expected names .* found 'a,b'"),
             (lambda: P.named(but=["a="]), "named: but: expected names .* found 'a='"),
-            (lambda: hop.grad(loss(P.named(but=["b"])))(w, x), "no value has such a name; named are 'a', 's'"),
+            (lambda: hop.grad(loss(P.named(but=["b"])))(w, x), "no value has such a name; named are"),
             (lambda: hop.grad(loss("named(a)"))(w, x), r"expected but, found 'a\)'"),
             (lambda: P.both(), "expected policies, found none"),
             (lambda: P.both(P.products, 3), "policies.both: expected a policy .* found 3"),

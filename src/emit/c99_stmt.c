@@ -268,6 +268,7 @@ static void put_call(struct c99 *e, const struct lp_call *c, uint32_t indent)
         return;
     case CALL_COPY:
     case CALL_ZERO: put_copy(e, c, indent); return;
+    case CALL_DROP: break; /* lp_keep_in_memory leaves none */
     }
     hop_throw(HOP_INTERNAL, "C99: a call of kind %d", c->kind);
 }

@@ -214,6 +214,15 @@ static void copy_or_clear(struct emitter *e, const struct lp_call *c, bool copy)
 static void emit_COPY(struct emitter *e, const struct lp_call *c) { copy_or_clear(e, c, true); }
 static void emit_ZERO(struct emitter *e, const struct lp_call *c) { copy_or_clear(e, c, false); }
 
+static void emit_DROP(struct emitter *e, const struct lp_call *c)
+{
+    uint32_t size = size_of((enum dtype)e->p->buffers.data[c->target].dtype);
+    LLVMValueRef bytes = LLVMBuildMul(e->builder, value_scalar(e, c->count), const_index(e, size), "");
+    LLVMValueRef args[4] = { e->f->rt, buffer_address(e, c->target, index_or_zero(e, c->lo)), bytes,
+                             int32(e, c->source) };
+    call_rt(e, offsetof(struct hop_rt, drop), LLVMVoidTypeInContext(e->context), args, 4);
+}
+
 static void emit_SETDIM(struct emitter *e, const struct lp_call *c)
 {
     LLVMBuildStore(e->builder, value_scalar(e, c->value),

@@ -142,7 +142,8 @@ static void put_call(struct writer *w, const struct lp_call *c)
         for (uint32_t k = 0; k < HOP_COUNT(buffers); k++) put_buffer(w, buffers[k]);
         for (uint32_t k = 0; k < HOP_COUNT(values); k++) put_value(w, values[k]);
         put(w, c->gemm.ta | c->gemm.tb << 1 | c->gemm.accumulate << 2);
-    } else if (c->kind == CALL_COPY || c->kind == CALL_ZERO) {
+    } else if (c->kind == CALL_COPY || c->kind == CALL_ZERO || c->kind == CALL_DROP) {
+        if (c->kind == CALL_DROP) put(w, c->source);
         put_buffer(w, c->target);
         if (c->kind == CALL_COPY) {
             put_buffer(w, c->source);

@@ -8,17 +8,29 @@
 
 /* ---- reading ---- */
 
-enum policy_kind { NOTHING, EVERYTHING, PRODUCTS, PRODUCTS_WITHOUT_BATCH, NAMES, NAMED, BUDGET, BOTH, ASKED };
+enum policy_kind {
+    NOTHING,
+    EVERYTHING,
+    PRODUCTS,
+    PRODUCTS_WITHOUT_BATCH,
+    NAMES,
+    NAMED,
+    OFFLOAD,
+    BUDGET,
+    BOTH,
+    ASKED
+};
 static const char *const kind_words[] = {
     [NOTHING] = "nothing",   [EVERYTHING] = "everything",
     [PRODUCTS] = "products", [PRODUCTS_WITHOUT_BATCH] = "products_without_batch",
     [NAMES] = "names",       [NAMED] = "named",
-    [BUDGET] = "budget",     [BOTH] = "both"
+    [OFFLOAD] = "offload",   [BUDGET] = "budget",
+    [BOTH] = "both"
 };
 
 struct policy {
     enum policy_kind kind;
-    vec(const char *) save, recompute; /* of NAMES; NAMED has the latter alone */
+    vec(const char *) save, recompute; /* of NAMES; NAMED has the latter alone, OFFLOAD the first */
     vec(const struct policy *) parts;  /* of BOTH */
     double amount;                     /* of BUDGET */
     bool percent;
@@ -68,7 +80,6 @@ static const char *read_name(struct policy_text *t)
 
 static void read_list(struct policy_text *t, struct policy *out, bool save)
 {
-    expect(t, "=");
     expect(t, "[");
     do {
         const char *name = t->expected ? NULL : read_name(t);
@@ -84,6 +95,7 @@ static void read_names(struct policy_text *t, struct policy *out)
     do {
         bool save = accept(t, "save");
         if (!t->expected && !save && !accept(t, "recompute")) t->expected = "save = [ or recompute = [";
+        expect(t, "=");
         read_list(t, out, save);
     } while (!t->expected && accept(t, ","));
     expect(t, ")");
@@ -93,7 +105,15 @@ static void read_named(struct policy_text *t, struct policy *out)
 {
     if (!accept(t, "(")) return;
     expect(t, "but");
+    expect(t, "=");
     read_list(t, out, false);
+    expect(t, ")");
+}
+
+static void read_offload(struct policy_text *t, struct policy *out)
+{
+    expect(t, "(");
+    read_list(t, out, true);
     expect(t, ")");
 }
 
@@ -138,12 +158,13 @@ static struct policy *read_policy(struct policy_text *t)
     while (kind > 0 && !accept(t, kind_words[kind - 1])) kind--;
     if (!kind) {
         t->expected = "nothing, everything, products, products_without_batch, names(save = [a], recompute = "
-                      "[b]), named(but = [a]), budget(40%) or both(policy, policy)";
+                      "[b]), named(but = [a]), offload([a]), budget(40%) or both(policy, policy)";
         return out;
     }
     out->kind = (enum policy_kind)(kind - 1);
     if (out->kind == NAMES) read_names(t, out);
     if (out->kind == NAMED) read_named(t, out);
+    if (out->kind == OFFLOAD) read_offload(t, out);
     if (out->kind == BUDGET) read_budget(t, out);
     if (out->kind != BOTH) return out;
     expect(t, "(");
@@ -226,7 +247,7 @@ static const char *named_twice(const struct policy *p)
 
 static bool has_names(const struct policy *p)
 {
-    bool any = p->kind == NAMES || p->kind == NAMED;
+    bool any = p->kind == NAMES || p->kind == NAMED || p->kind == OFFLOAD;
     for (uint32_t i = 0; i < p->parts.len; i++) any |= has_names(p->parts.data[i]);
     return any;
 }
@@ -315,7 +336,8 @@ static uint32_t opened(struct module *m, uint32_t fn)
 enum decision {
     AGAIN, /* made again */
     FREE,  /* whichever costs less, as without a policy */
-    KEEP
+    KEEP,
+    MOVE /* kept in a file */
 };
 
 /* What is said of values of a function by the names that tags give them. */
@@ -411,6 +433,7 @@ static enum decision decide(const struct tagging *t, const struct policy *p, con
     case NAMED:
         if (is_listed(t, v, p->recompute.data, p->recompute.len)) return AGAIN;
         return is_named(t, v) ? KEEP : AGAIN;
+    case OFFLOAD: return is_listed(t, v, p->save.data, p->save.len) ? MOVE : AGAIN;
     case ASKED: return ask(t, p, n, v);
     case BOTH: break;
     }
@@ -429,6 +452,23 @@ static bool is_free(const struct policy *p)
     return any;
 }
 
+static bool moves_name(const struct policy *p, const char *name)
+{
+    for (uint32_t i = 0; i < p->save.len && p->kind == OFFLOAD; i++)
+        if (!strcmp(p->save.data[i], name)) return true;
+    for (uint32_t i = 0; i < p->parts.len; i++)
+        if (moves_name(p->parts.data[i], name)) return true;
+    return false;
+}
+
+/* Is it a tag by whose name a parameter of the function is kept in a file? Parameters are there anyway, so no
+ * other policy has to do with them. */
+static bool moves_param(const struct tagging *t, const struct node *n)
+{
+    const char *name = tag_name(t->m, t->f, n);
+    return name && t->f->values[untagged(t->f, n->results)].node == NODE_NONE && moves_name(t->p, name);
+}
+
 /* Does the policy keep any value of the function or of a body that it looks into? */
 static bool keeps_any(struct module *m, uint32_t fn, const struct policy *p, uint32_t text)
 {
@@ -443,8 +483,9 @@ static bool keeps_any(struct module *m, uint32_t fn, const struct policy *p, uin
     find_names(&t, &arena);
     for (uint32_t i = 0; i < t.f->n_nodes && !any; i++) {
         const struct node *n = fn_node(t.f, i);
+        any |= moves_param(&t, n);
         for (uint32_t k = 0; k < n->n_results && n->op != OP_tag; k++)
-            any |= decide(&t, p, n, n->results + k) == KEEP;
+            any |= decide(&t, p, n, n->results + k) >= KEEP;
         for (uint32_t r = 0; r < n->n_regions && is_entered(t.f, n) && !any; r++)
             any = keeps_any(m, node_region(t.f, n, r)->fn, p, text);
     }
@@ -458,6 +499,14 @@ static bool keeps_any(struct module *m, uint32_t fn, const struct policy *p, uin
 
 static uint32_t tagged(struct module *m, uint32_t fn, const struct policy *p, uint32_t text, bool nested);
 
+static val tag_to_move(struct builder *b, val v, const char *name)
+{
+    struct attr attrs[TAG_ATTRS] = {
+        [TAG_GRADIENT] = A_WORD(TAG_OFFLOAD), [TAG_NAME] = A_STRING(module_string(b->m, name, strlen(name)))
+    };
+    return emit(b, OP_tag, &v, 1, attrs);
+}
+
 /* The value with what the policy says of it. Integers and bools, which count and choose more often than they
  * are kept, are left alone unless they have a name. */
 static val tag_value(const struct tagging *t, struct copier *c, const struct node *n, uint32_t k, val made)
@@ -466,7 +515,8 @@ static val tag_value(const struct tagging *t, struct copier *c, const struct nod
     enum decision found = decide(t, t->p, n, v);
     bool is_float = dtype_is_float((enum dtype)type_get(t->m, value_type(t->f, v)).dtype);
     bool again = found == AGAIN && n->n_operands && (t->nested || is_free(t->p));
-    if ((found != KEEP && !again) || (!is_float && !is_named(t, v))) return made;
+    if ((found < KEEP && !again) || (!is_float && !is_named(t, v))) return made;
+    if (found == MOVE) return tag_to_move(c->b, made, name_of(t, v));
     struct attr attrs[TAG_ATTRS] = { [TAG_GRADIENT] = A_WORD(found == KEEP ? TAG_KEEP : TAG_RECOMPUTE) };
     return emit(c->b, OP_tag, &made, 1, attrs);
 }
@@ -475,6 +525,11 @@ static bool tag_node(struct simplifier *s, struct copier *c, const struct node *
 {
     struct tagging *t = ctx;
     HOP_UNUSED(s);
+    if (moves_param(t, n)) {
+        val x = c->values[node_operands(t->f, n)[0]];
+        results[0] = tag_to_move(c->b, x, tag_name(t->m, t->f, n));
+        return true;
+    }
     if (n->op == OP_tag) return false;
     struct node_in in = copier_node_in(c, n);
     struct region_in *regions = NULL;

@@ -246,7 +246,14 @@ enum op_flags {
     OPF_ALIAS = 64 /* its results are its operands: it says something to transforms and passes alone */
 };
 
-enum tag { TAG_KEEP, TAG_RECOMPUTE };
+/* Its result is its operand, elsewhere. */
+enum moves {
+    MOVES_NOT,
+    MOVES_OUT, /* out of memory; the attribute OFFLOAD_NAME is what messages call the value */
+    MOVES_BACK /* into memory */
+};
+
+enum tag { TAG_KEEP, TAG_RECOMPUTE, TAG_OFFLOAD };
 
 /* A comparison, as the set of orders of its operands in which it holds. */
 enum comparison {
@@ -312,6 +319,7 @@ struct op_row {
     /* number + 1 of the attribute of a call that says whether its body is put in place, 0: none */
     uint8_t inline_attr;
     uint8_t flags;
+    uint8_t moves; /* enum moves */
     void (*infer)(struct infer *in);
     void (*eval)(struct eval *e);
     void (*vjp)(struct vjp *v);

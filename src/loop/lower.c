@@ -1,6 +1,8 @@
 /* Lowering, the part about values: elements on demand, dims, memory, bodies of higher-order nodes, and the
  * entry function. What is stored and in which nests is decided in nest.c. */
 #include "loop/lower_impl.h"
+#include "ir/loop.h"
+#include "ops/build.h"
 
 /* Static temporaries up to this size live on the stack, where small ones become registers. */
 enum { STACK_BYTES = 2048 };
@@ -408,6 +410,41 @@ static const char *result_of(struct lower *L, const struct node *n)
     return arena_printf(&L->S->p->arena, "result of %s", node_row(n)->name);
 }
 
+/* The node that moves a value out of memory, or the rows of one; NULL: none does. */
+static const struct node *moved_by(const struct module *m, const struct fn **f, val v)
+{
+    const struct fn *here = *f;
+    uint32_t made = here->values[v].node;
+    if (made == NODE_NONE) return NULL;
+    const struct node *n = fn_node(here, made);
+    if (node_row(n)->moves == MOVES_OUT) return n;
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        const struct fn *body = module_fn(m, node_region(here, n, r)->fn);
+        val there = body_value(m, here, n, r, v - n->results);
+        const struct node *found = there == VAL_NONE ? NULL : moved_by(m, &body, there);
+        if (!found) continue;
+        *f = body;
+        return found;
+    }
+    return NULL;
+}
+
+/* Memory in a file for a value of a node, if that is asked for. */
+static void note_offloaded(struct lower *L, val v, uint32_t buffer)
+{
+    struct lp *p = L->S->p;
+    struct module *m = L->S->m;
+    struct lp_buffer *b = &p->buffers.data[buffer];
+    const struct fn *f = L->f;
+    const struct node *n = moved_by(m, &f, v);
+    if (!n || (b->kind != BUF_TEMP && b->kind != BUF_DYN)) return;
+    const struct attr *name = node_attr(f, n, OFFLOAD_NAME);
+    const char *text = name->kind == ATTR_ABSENT ? "" : module_text(m, (uint32_t)name->i);
+    b->place = n->place;
+    b->offloaded_name = arena_printf(&p->arena, "offload%s%s%s", *text ? ": '" : "", text, *text ? "'" : "");
+    b->offloaded = arena_printf(&p->arena, "%s%s", place_text(m, n->place), b->offloaded_name);
+}
+
 struct array lower_result(struct lower *L, const struct node *n, uint32_t k)
 {
     val v = n->results + k;
@@ -421,7 +458,10 @@ struct array lower_result(struct lower *L, const struct node *n, uint32_t k)
     }
     if (sink && sink->array.buffer != HOP_NONE) s->array = sink->array;
     else if (L->info[v].within != HOP_NONE) s->array = within_array(L, v);
-    else s->array = lower_alloc(L, t, result_of(L, n));
+    else {
+        s->array = lower_alloc(L, t, result_of(L, n));
+        note_offloaded(L, v, s->array.buffer);
+    }
     s->kind = SLOT_ARRAY;
     lower_room(L, s->array, t);
     return s->array;
@@ -434,7 +474,10 @@ struct array lower_growing(struct lower *L, const struct node *n, uint32_t k)
     struct sink *sink = direct_sink(L, v);
     struct slot s = { .kind = SLOT_ARRAY, .array = { HOP_NONE, lp_index(p, 0) } };
     if (sink && p->buffers.data[sink->array.buffer].kind == BUF_DYN) s.array = sink->array;
-    else s.array.buffer = lower_new_buffer(L, value_type(L->f, v), result_of(L, n));
+    else {
+        s.array.buffer = lower_new_buffer(L, value_type(L->f, v), result_of(L, n));
+        note_offloaded(L, v, s.array.buffer);
+    }
     L->slots[v] = s;
     return s.array;
 }
@@ -837,6 +880,7 @@ struct lp *lower_and_plan(struct module *m, uint32_t fn, const struct pass_optio
     hop_cleanup_push(lp_free, p);
     lp_check(p);
     p->own_memory = !choice_on(passes, CHOICE_inplace);
+    lp_keep_in_memory(p);
     lp_plan(p);
     hop_cleanup_pop(p);
     return p;

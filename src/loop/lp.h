@@ -39,7 +39,7 @@ enum lp_buffer_kind {
     BUF_ARG,    /* argument `index` */
     BUF_RESULT, /* result `index`, caller's memory */
     BUF_CONST,  /* module constant `index` */
-    BUF_TEMP,   /* in the arena, placed by the planner */
+    BUF_TEMP,   /* in the arena, placed by the planner, or in a file (offloaded) */
     BUF_LOCAL,  /* static and small: on the stack, or in vector registers when every access allows it */
     BUF_DYN, /* sized while running by CALL_RESERVE; freed by the runtime when the call ends (or handed out as
                 result `index`) */
@@ -51,6 +51,9 @@ struct lp_buffer {
     dim count;            /* elements, over the entry function's outer symbols; BUF_DYN: 0 */
     int64_t static_count; /* -1 when not static */
     bool updated;         /* BUF_ARG, BUF_PARAM that is read: a result is left there */
+    /* BUF_TEMP, BUF_DYN: its memory is a file's. What messages call it, place and name; NULL: not so. */
+    const char *offloaded, *offloaded_name;
+    struct place place;
     const char *why;      /* why it is stored, for explain */
     const char *name;     /* for printing */
     uint32_t first, last; /* live interval in statement order, set by the planner */
@@ -291,6 +294,8 @@ void lp_print(const struct lp *p, struct text *out); /* pseudo-C */
 void lp_check(const struct lp *p); /* throws HOP_INTERNAL: a value used out of its block, a type mismatch, an
                                       index out of range by its range */
 void lp_plan(struct lp *p);        /* live intervals and arena slots for BUF_TEMP */
+/* Nothing lies in a file: before planning, for those who have no files. */
+void lp_keep_in_memory(struct lp *p);
 
 /* Runs a program slowly, one scalar after the other, with every access checked: what emitters are held
  * against. Like a native entry (rt.h), but throws HOP_INTERNAL when the program itself is wrong. */

@@ -445,6 +445,13 @@ static void clear(struct executor *e, const struct lp_call *c)
     if (count) memset(to, 0, (size_t)count * element_bytes(e, c->target));
 }
 
+static void drop(struct executor *e, const struct lp_call *c)
+{
+    int64_t count = value_of(e, c->count).i64;
+    void *at = elements(e, c->target, index_of(e, c->lo, 0), count, "dropping");
+    e->rt->drop(e->rt, at, (uint64_t)count * element_bytes(e, c->target), (int32_t)c->source);
+}
+
 static int32_t run_block(struct executor *e, const struct lp_block *block);
 static struct executor *executor_for(const struct executor *from, const struct lp *p);
 
@@ -478,6 +485,7 @@ static int32_t run_call(struct executor *e, const struct lp_call *c)
     case CALL_SETDIM: e->symbols[c->target] = value_of(e, c->value).i64; return HOP_OK;
     case CALL_COPY: copy(e, c); return HOP_OK;
     case CALL_ZERO: clear(e, c); return HOP_OK;
+    case CALL_DROP: drop(e, c); return HOP_OK;
     case CALL_PROCEDURE: return run_procedure(e, c);
     }
     hop_throw(HOP_INTERNAL, "loop program: call of unknown kind %d", c->kind);

@@ -249,7 +249,8 @@ static void put_call(struct printer *w, const struct lp_call *c)
         break;
     case CALL_COPY:
     case CALL_ZERO:
-        text_str(out, c->kind == CALL_COPY ? "copy(" : "zero(");
+    case CALL_DROP:
+        text_str(out, c->kind == CALL_COPY ? "copy(" : c->kind == CALL_ZERO ? "zero(" : "drop(");
         put_element(w, c->target, c->lo);
         if (c->kind == CALL_COPY) {
             text_str(out, ", ");

@@ -175,6 +175,7 @@ static inline void lp_stmt_buffers(const struct lp *p, const struct lp_stmt *s,
         touch(ctx, c->target, c->lo, true);
         break;
     case CALL_ZERO: touch(ctx, c->target, c->lo, true); break;
+    case CALL_DROP: touch(ctx, c->target, c->lo, false); break;
     case CALL_PROCEDURE:
         for (uint32_t k = 0; k < c->n_operands; k++)
             touch(ctx, c->operands[k].buffer, c->operands[k].index, k >= c->source);

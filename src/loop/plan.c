@@ -28,12 +28,14 @@ struct planner {
     uint32_t *asked, question;    /* per value: the last question of `follows` that met it */
 };
 
+static bool is_placed(const struct lp_buffer *b) { return b->kind == BUF_TEMP && !b->offloaded; }
+
 /* ---- collecting ---- */
 
 static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
 {
     struct planner *k = ctx;
-    if (k->p->buffers.data[buffer].kind != BUF_TEMP) return;
+    if (!is_placed(&k->p->buffers.data[buffer])) return;
     struct access *a = ARENA_ZNEW(&k->arena, struct access, 1);
     *a = (struct access){ k->now, k->scope, index, writes, NULL };
     if (k->tail[buffer]) k->tail[buffer]->next = a;
@@ -289,7 +291,7 @@ static void plan_one(struct lp *p, bool in_arena)
     p->arena_size = 0;
     p->slot_size.len = 0;
     for (uint32_t b = 0; b < p->buffers.len; b++) {
-        if (p->buffers.data[b].kind != BUF_TEMP) continue;
+        if (!is_placed(&p->buffers.data[b])) continue;
         set_interval(&k, b);
         temps[n++] = b;
     }
@@ -302,7 +304,7 @@ static void plan_one(struct lp *p, bool in_arena)
 static bool is_static(const struct lp *p)
 {
     for (uint32_t b = 0; b < p->buffers.len; b++)
-        if (p->buffers.data[b].kind == BUF_TEMP && p->buffers.data[b].static_count < 0) return false;
+        if (is_placed(&p->buffers.data[b]) && p->buffers.data[b].static_count < 0) return false;
     return true;
 }
 
@@ -326,6 +328,26 @@ static void place_levels(struct lp *p)
     for (uint32_t i = 0; i < p->procedures.len; i++)
         p->procedures.data[i]->first_byte = most[p->procedures.data[i]->level];
     p->arena_total = end;
+}
+
+static void remove_drops(struct lp_block *block)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        struct lp_stmt *s = &block->stmts.data[i];
+        if (s->kind == LP_CALL && s->call->kind == CALL_DROP) continue;
+        remove_drops(s->body);
+        remove_drops(s->other);
+        block->stmts.data[n++] = *s;
+    }
+    if (block) block->stmts.len = n;
+}
+
+void lp_keep_in_memory(struct lp *p)
+{
+    for (uint32_t b = 0; b < p->buffers.len; b++) p->buffers.data[b].offloaded = NULL;
+    remove_drops(p->root);
+    for (uint32_t i = 0; i < p->procedures.len; i++) lp_keep_in_memory(p->procedures.data[i]);
 }
 
 void lp_plan(struct lp *p)

@@ -36,6 +36,8 @@ struct hop_rt {
     int32_t (*parallel)(struct hop_rt *rt,
                         int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
                         int64_t n, int64_t grain);
+    /* Bytes that are not read for a while; again: they are later. What is in no file stays where it is. */
+    void (*drop)(struct hop_rt *rt, const void *at, uint64_t bytes, int32_t again);
     void *(*copy)(void *to, const void *from, uint64_t bytes); /* memmove */
     void *(*zero)(void *to, int value, uint64_t bytes);        /* memset */
     double (*fmod)(double, double);

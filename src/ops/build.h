@@ -77,9 +77,12 @@ enum { PERMUTATION_SIZE };   /* i64[…, size] */
 enum { CHECK_MESSAGE };      /* operands pred (bool, any shape: all must hold), values… */
 /* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
 enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };
-enum { CALLBACK_NAME, CALLBACK_LANES, CALLBACK_MASKED }; /* as for print */
-enum { STOP_RESULT };                                    /* the one word: unread */
-enum { TAG_GRADIENT, TAG_NAME, TAG_ATTRS };              /* an enum tag; what policies call the value */
+enum { CALLBACK_NAME, CALLBACK_LANES, CALLBACK_MASKED };   /* as for print */
+enum { STOP_RESULT };                                      /* the one word: unread */
+enum { OFFLOAD_NAME, OFFLOAD_ATTRS };                      /* what messages call the value */
+val emit_offload(struct builder *b, val v, uint32_t name); /* string id of its name, 0: none */
+val emit_fetch(struct builder *b, val v);
+enum { TAG_GRADIENT, TAG_NAME, TAG_ATTRS }; /* an enum tag; what policies call the value */
 enum { DIM_VALUE_DIM };
 /* operand n: i64[]; result i64[?k] = 0, 1, … n-1, which makes k = n; n < lo (default 0) or n > hi fails as
  * a check */

@@ -557,7 +557,7 @@ static void infer_tag(struct infer *in)
     const struct attr *name = &in->attrs[TAG_NAME];
     const char *text = name->kind == ATTR_ABSENT ? NULL : module_text(in->m, (uint32_t)name->i);
     if (!text && in->attrs[TAG_GRADIENT].kind == ATTR_ABSENT)
-        infer_error(in, "expected gradient = keep, gradient = recompute or name = \"…\"");
+        infer_error(in, "expected gradient = keep, recompute or offload, or name = \"…\"");
     if (text && (!*text || *text == ' ' || text[strlen(text) - 1] == ' ' || strpbrk(text, ",[]()=\t\n")))
         infer_error(in, "name \"%s\": expected a name without , = [ ] ( ) and without spaces around it",
                     text);
@@ -577,13 +577,16 @@ static const struct op_sample tag_samples[] = {
       "\"names(save = [t])\"} @f(%x)\n  return %y\n}\n",
       NULL },
 };
-static const char *const tag_words[] = { [TAG_KEEP] = "keep", [TAG_RECOMPUTE] = "recompute", NULL };
+static const char *const tag_words[] = {
+    [TAG_KEEP] = "keep", [TAG_RECOMPUTE] = "recompute", [TAG_OFFLOAD] = "offload", NULL
+};
 static const struct attr_spec tag_attrs[] = { [TAG_GRADIENT] = { "gradient", ATTR_WORD, false, tag_words },
                                               [TAG_NAME] = { "name", ATTR_STRING, false, NULL } };
 const struct op_row row_tag = {
     .name = "tag",
-    .meaning = "its operand; a gradient that reads the value keeps it, or computes it again, or does what a "
-               "policy says of its name",
+    .meaning =
+        "its operand; a gradient that reads the value keeps it, computes it again, keeps it in a file, or "
+        "does what a policy says of its name",
     .sig = { 1, 1, ROW_ATTRS(tag_attrs) },
     .flags = OPF_TAG | OPF_ALIAS,
     .infer = infer_tag,

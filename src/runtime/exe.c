@@ -118,6 +118,11 @@ static void place_buffer(struct exe *e, const struct lp *p, uint32_t from)
     struct bound_buffer bound = { b, to->index };
     to->why = NULL;
     to->name = NULL;
+    if (to->offloaded) {
+        to->offloaded = arena_string(&e->arena, to->offloaded, strlen(to->offloaded));
+        to->offloaded_name = arena_string(&e->arena, to->offloaded_name, strlen(to->offloaded_name));
+    }
+    e->n_offloaded += to->offloaded && to->kind == BUF_TEMP;
     if (to->static_count >= 0) to->count = dim_const(e->m, to->static_count);
     else to->count = to->kind == BUF_DYN ? 0 : copy_dim(e->m, p->m, to->count);
     if (to->kind == BUF_ARG) e->args[e->n_args++] = bound;
@@ -360,6 +365,7 @@ static struct exe *compile(struct module *m, uint32_t fn, const struct compile_o
     end_stage(report, "check", &clock);
 
     p->own_memory = !choice_on(&o->passes, CHOICE_inplace);
+    if (backend->memory) lp_keep_in_memory(p); /* its memory is no file's */
     lp_plan(p);
     end_stage(report, "plan", &clock);
 

@@ -38,6 +38,7 @@ struct exe {
     uint32_t n_buffers, n_args, n_results, n_dyn;
     struct bound_buffer *args, *results, *dyn; /* dyn: index is the result it becomes, or HOP_NONE */
     bool arena_static;
+    uint32_t n_offloaded; /* BUF_TEMP in a file */
     int64_t arena_size;
     uint32_t n_slots;
     dim *slots;             /* bytes */

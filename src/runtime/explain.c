@@ -42,6 +42,7 @@ static const char *buffer_kind(const struct lp_buffer *b)
         [BUF_ARG] = "argument", [BUF_RESULT] = "result", [BUF_CONST] = "constant",
         [BUF_TEMP] = "arena",   [BUF_LOCAL] = "stack",   [BUF_DYN] = "grows"
     };
+    if (b->offloaded) return "file";
     return b->kind < HOP_COUNT(kinds) ? kinds[b->kind] : "?";
 }
 

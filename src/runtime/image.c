@@ -303,14 +303,30 @@ static void check_buffer(const struct exe *e, uint32_t b)
         if (f->index >= h->n_results || f->dtype != type_get(e->m, value_type(h, h->results[f->index])).dtype)
             damaged();
         return;
-    case BUF_TEMP: check_temporary(e, f); return;
+    case BUF_TEMP:
+        if (!f->offloaded) check_temporary(e, f);
+        else if (f->static_count > MOST_ELEMENTS) damaged();
+        return;
     default: return;
     }
 }
 
+static void offloaded(struct stream *s, struct lp_buffer *f)
+{
+    bool is = f->offloaded != NULL;
+    flag(s, &is);
+    if (!is) return;
+    text(s, &f->offloaded_name);
+    place(s, &f->place);
+    if (!s->reading) return;
+    f->offloaded = arena_printf(&s->e->arena, "%s%s", place_text(s->m, f->place), f->offloaded_name);
+    s->e->n_offloaded += f->kind == BUF_TEMP;
+    if (f->kind != BUF_TEMP && f->kind != BUF_DYN) damaged();
+}
+
 static void buffers(struct stream *s)
 {
-    enum { LEAST_BUFFER = 1 + 1 + 4 + LEAST_DIM + 8 + 8 + 4 + 1 };
+    enum { LEAST_BUFFER = 1 + 1 + 4 + LEAST_DIM + 8 + 8 + 4 + 1 + 1 };
     struct exe *e = s->e;
     count(s, &e->n_buffers, LEAST_BUFFER);
     LIST(s, e->buffers, e->n_buffers);
@@ -331,6 +347,7 @@ static void buffers(struct stream *s)
         i64(s, &f->offset);
         u32(s, &f->slot);
         flag(s, &f->updated);
+        offloaded(s, f);
         if (f->kind > BUF_PARAM || f->dtype >= DT_COUNT || (b < e->header->n_params) != (f->kind == BUF_ARG))
             damaged();
         check_buffer(e, b);

@@ -8,6 +8,7 @@
 #include "ops/misc.h"
 #include "runtime/blas.h"
 #include "base/memory.h"
+#include "runtime/offload.h"
 #include "runtime/pool.h"
 #include "loop/rt.h"
 
@@ -18,6 +19,7 @@ enum { KEPT_BYTES = 1 << 28, NOTE_SIZE = 3072 };
 struct grown { /* memory of a BUF_DYN */
     void *block, *data;
     int64_t bytes;
+    struct offload_file file; /* of one that is offloaded, instead of the block */
 };
 /* One run in progress, or a spare one waiting. One block with its arrays. */
 struct run {
@@ -32,6 +34,7 @@ struct run {
     struct grown *grown;             /* per BUF_DYN */
     struct tensor **args;            /* with what is kept behind the caller's arguments; NULL: nothing is */
     uint32_t n_given;                /* how many of them are the caller's */
+    struct offload_file file;        /* of all temporaries that are offloaded */
     void *block;                     /* the arena's, not aligned */
     int64_t block_bytes;
     bool borrowed; /* temporaries lie in a caller's workspace: their places must be found again */
@@ -80,11 +83,42 @@ static void copy_block(const struct exe *e, void *to, const void *from, size_t b
 
 /* ---- what native code calls ---- */
 
+static void offload_message(char *out, size_t size, const struct lp_buffer *b, int64_t bytes, int error)
+{
+    snprintf(out, size,
+             "%s: %lld bytes cannot be moved to a file in '%.200s': %s; HOP_OFFLOAD in the environment "
+             "names another directory",
+             b->offloaded, (long long)bytes, offload_directory(), strerror(error));
+}
+
+/* Room in a file, which grows by doubling; NULL: there is none, which is noted. */
+static void *reserve_in_file(struct run *r, struct grown *g, int32_t buffer, int64_t bytes)
+{
+    const struct lp_buffer *b = &r->e->buffers[buffer];
+    struct offload_file *f = &g->file;
+    if ((uint64_t)bytes > f->bytes) {
+        size_t want = HOP_MAX((size_t)bytes, (size_t)OFFLOAD_PIECE);
+        struct offload_file before = *f;
+        int error = offload_reserve(f, HOP_MAX(want, 2 * f->bytes));
+        if (error) error = offload_reserve(f, want);
+        if (!error) error = offload_map(f);
+        if (error) {
+            offload_message(r->note, sizeof r->note, b, bytes, error);
+            r->told_status = HOP_IO;
+            return NULL;
+        }
+        offload_unmap(&before);
+    }
+    r->buffers[buffer] = f->data;
+    return f->data;
+}
+
 static void *rt_reserve(struct hop_rt *rt, int32_t buffer, int64_t bytes)
 {
     struct run *r = rt->state;
     struct grown *g = r->grown;
     for (const struct bound_buffer *d = r->e->dyn; d->buffer != (uint32_t)buffer; d++) g++;
+    if (r->e->buffers[buffer].offloaded) return reserve_in_file(r, g, buffer, bytes);
     if (!g->block || bytes > g->bytes) {
         int64_t want = HOP_MAX(HOP_MAX(bytes, ARENA_ALIGN), g->bytes > INT64_MAX / 4 ? bytes : 2 * g->bytes);
         void *block = want > INT64_MAX / 2 ? NULL : take_block(r->e, want);
@@ -201,6 +235,20 @@ static int32_t rt_asked(struct hop_rt *rt)
     return atomic_load(&r->ended) ? HOP_CANCELLED : HOP_OK;
 }
 
+static bool lies_in(const struct offload_file *f, const char *at)
+{
+    return f->data && at >= f->data && at < f->data + f->bytes;
+}
+
+static void rt_drop(struct hop_rt *rt, const void *at, uint64_t bytes, int32_t again)
+{
+    const struct run *r = rt->state;
+    const struct offload_file *f = lies_in(&r->file, at) ? &r->file : NULL;
+    for (uint32_t i = 0; i < r->e->n_dyn && !f; i++)
+        if (lies_in(&r->grown[i].file, at)) f = &r->grown[i].file;
+    if (f) offload_drop(f, at, bytes, again);
+}
+
 static void *rt_copy(void *to, const void *from, uint64_t bytes) { return memmove(to, from, bytes); }
 static void *rt_zero(void *to, int value, uint64_t bytes) { return memset(to, value, bytes); }
 
@@ -251,6 +299,7 @@ static struct run *run_new(struct exe *e)
         .print = rt_print,
         .callback = rt_callback,
         .parallel = rt_parallel,
+        .drop = rt_drop,
         .copy = rt_copy,
         .zero = rt_zero,
         .fmod = fmod,
@@ -287,8 +336,10 @@ static void run_return(void *run)
         tensor_free(r->args[i]);
         r->args[i] = NULL;
     }
+    offload_close(&r->file);
     for (uint32_t i = 0; i < e->n_dyn; i++) {
         r->buffers[e->dyn[i].buffer] = NULL;
+        offload_close(&r->grown[i].file);
         if (r->grown[i].bytes <= KEPT_BYTES) continue;
         give_block(e, r->grown[i].block);
         r->grown[i] = (struct grown){ 0 };
@@ -344,8 +395,37 @@ static void place_temporaries(struct run *r, const struct exe_call *call)
     r->borrowed = given;
     char *base = aligned(own ? r->block : call->workspace);
     for (uint32_t b = 0; b < e->n_buffers; b++)
-        if (e->buffers[b].kind == BUF_TEMP)
+        if (e->buffers[b].kind == BUF_TEMP && !e->buffers[b].offloaded)
             r->buffers[b] = base + (e->arena_static ? e->buffers[b].offset : r->slot_at[e->buffers[b].slot]);
+}
+
+/* A file of this run for the temporaries that are offloaded. It holds them one after the other. */
+static void place_offloaded(struct run *r)
+{
+    const struct exe *e = r->e;
+    for (int mapped = 0; mapped < 2; mapped++) {
+        size_t at = 0;
+        for (uint32_t b = 0; b < e->n_buffers; b++) {
+            const struct lp_buffer *buffer = &e->buffers[b];
+            if (!buffer->offloaded || buffer->kind != BUF_TEMP) continue;
+            int64_t count = buffer->static_count, bytes, end;
+            if (count < 0) count = dim_eval(e->m, buffer->count, r->symbols);
+            if (__builtin_mul_overflow(count, (int64_t)dtype_info[buffer->dtype].size, &bytes))
+                bytes = INT64_MAX / 2;
+            end = add_aligned((int64_t)at, bytes);
+            if (mapped) r->buffers[b] = r->file.data + at;
+            int error = mapped ? 0 : offload_reserve(&r->file, (size_t)end);
+            if (error) {
+                char why[NOTE_SIZE];
+                offload_message(why, sizeof why, buffer, bytes, error);
+                hop_throw(HOP_IO, "%s", why);
+            }
+            at = (size_t)end;
+        }
+        int error = mapped || !r->file.bytes ? 0 : offload_map(&r->file);
+        if (error)
+            hop_throw(HOP_NOMEM, "a file of %zu bytes cannot be mapped: %s", r->file.bytes, strerror(error));
+    }
 }
 
 static size_t tensor_bytes(const struct tensor *t) { return (size_t)t->count * dtype_info[t->dtype].size; }
@@ -449,7 +529,9 @@ static _Noreturn void run_failed(const struct run *r, int32_t status)
     switch (status) {
     case HOP_CHECK: hop_throw(HOP_CHECK, "%s", r->note);
     case HOP_INVALID: hop_throw((hop_status)r->told_status, "%s", r->note); /* a callback failed */
-    case HOP_NOMEM: hop_throw(HOP_NOMEM, "out of memory while running");
+    case HOP_NOMEM:
+        if (r->told_status == HOP_IO) hop_throw(HOP_IO, "%s", r->note);
+        hop_throw(HOP_NOMEM, "out of memory while running");
     case HOP_CANCELLED: hop_throw(HOP_CANCELLED, "the run was cancelled");
     default: hop_throw(HOP_INTERNAL, "native code ended with status %d", status);
     }
@@ -509,6 +591,7 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
     args = all_arguments(r, args, call);
     size_run(r, args, dims);
     place_temporaries(r, call);
+    if (e->n_offloaded) place_offloaded(r);
     r->sized = !dims;
     place_results(r, args, results);
     for (uint32_t i = 0; i < e->n_args; i++) r->buffers[e->args[i].buffer] = args[e->args[i].index]->data;

@@ -31,8 +31,9 @@ struct cut {
     /* Per value: enum tag + 1, 0: none. The results of tags are aliases: what is said of them is said of
      * their operands. */
     uint8_t *tag;
-    bool dear_again; /* backward runs again what is dear */
-    bool *handed;    /* per value: a segment hands it to the next (struct price); NULL: there are none */
+    uint32_t *tag_name; /* per value tagged `offload`: string id of its name, 0: none */
+    bool dear_again;    /* backward runs again what is dear */
+    bool *handed;       /* per value: a segment hands it to the next (struct price); NULL: there are none */
 };
 
 static void note_inner(void *ctx, uint32_t symbol)
@@ -174,7 +175,9 @@ static void mark_tags(struct cut *c)
             const struct node *tag = fn_node(c->joint, c->joint->values[v].node);
             v = node_operands(c->joint, tag)[0];
         }
+        const struct attr *name = node_attr(c->joint, n, TAG_NAME);
         c->tag[v] = (uint8_t)(node_attr(c->joint, n, 0)->i + 1);
+        c->tag_name[v] = name->kind == ATTR_ABSENT ? 0 : (uint32_t)name->i;
     }
 }
 
@@ -182,14 +185,16 @@ bool partition_recomputes(const struct fn *f)
 {
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
-        if (node_row(n)->flags & OPF_TAG && attr_is_word(node_attr(f, n, 0), TAG_RECOMPUTE)) return true;
+        bool tag = node_row(n)->flags & OPF_TAG;
+        if (tag && attr_is_word(node_attr(f, n, 0), TAG_RECOMPUTE)) return true;
+        if (tag && attr_is_word(node_attr(f, n, 0), TAG_OFFLOAD)) return true;
     }
     return false;
 }
 
 static const uint64_t MEMO_KEPT_INSIDE = 0x696e7369;
 
-/* Is a value of the function, or of a body in it that is not a checkpointed call's, tagged `keep`? */
+/* Is a value of the function, or of a body in it that is not a checkpointed call's, tagged to be kept? */
 static bool keeps_inside(struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
@@ -200,7 +205,8 @@ static bool keeps_inside(struct module *m, uint32_t fn)
     hop_check_stack();
     for (uint32_t i = 0; i < f->n_nodes && !any; i++) {
         const struct node *n = fn_node(f, i);
-        any = node_row(n)->flags & OPF_TAG && attr_is_word(node_attr(f, n, 0), TAG_KEEP);
+        any = node_row(n)->flags & OPF_TAG &&
+              (attr_is_word(node_attr(f, n, 0), TAG_KEEP) || attr_is_word(node_attr(f, n, 0), TAG_OFFLOAD));
         bool own = n->op == OP_invoke_subgraph && (node_attr(f, n, INVOKE_RECOMPUTE)->kind != ATTR_ABSENT ||
                                                    node_attr(f, n, INVOKE_POLICY)->kind != ATTR_ABSENT);
         for (uint32_t r = 0; r < n->n_regions && !own && !any; r++)
@@ -223,10 +229,14 @@ static bool is_kept_whole(const struct cut *c, val v)
     return false;
 }
 
+/* Is it kept in a file? */
+static bool is_moved(const struct cut *c, val v) { return !c->j->ends && c->tag[v] == TAG_OFFLOAD + 1; }
+
 static bool is_there_anyway(const struct cut *c, val v)
 {
     if (is_alias(c, v)) return false; /* had from its operand */
     if (!c->j->ends && (c->tag[v] == TAG_KEEP + 1 || is_kept_whole(c, v))) return true;
+    if (is_moved(c, v)) return true;
     if (v >= c->j->n_costly && v < c->j->n_x) return true;
     for (uint32_t k = c->j->n_costly; k < c->j->n_y; k++)
         if (c->joint->results[k] == v) return true;
@@ -473,6 +483,14 @@ static const uint32_t *backward_order(struct cut *c)
     return order;
 }
 
+/* What lies in a file comes back right before it is read, and no sooner. */
+static void fetch_value(struct copier *copy, val v, bool *moved)
+{
+    if (!moved[v]) return;
+    moved[v] = false;
+    copy->values[v] = emit_fetch(copy->b, copy->values[v]);
+}
+
 /* (residuals…, cotangents…) -> (cotangents of parameters…), before it is known which parameters are read
  * after pruning. */
 static uint32_t build_backward(struct cut *c, const val *residuals, uint32_t n_residuals)
@@ -487,8 +505,14 @@ static uint32_t build_backward(struct cut *c, const val *residuals, uint32_t n_r
         copy.values[residuals[i]] = param_like(c->m, &copy, residuals[i]);
     for (uint32_t p = c->j->n_x; p < joint->n_params; p++) copy.values[p] = param_like(c->m, &copy, p);
     const uint32_t *order = backward_order(c);
-    for (uint32_t i = 0; order[i] != NODE_NONE; i++)
-        backward_node(&copy, fn_node(joint, order[i]), order[i] < c->j->n_forward);
+    bool *moved = ARENA_ZNEW(c->arena, bool, joint->n_values);
+    for (uint32_t i = 0; i < n_residuals; i++) moved[residuals[i]] = is_moved(c, residuals[i]);
+    for (uint32_t i = 0; order[i] != NODE_NONE; i++) {
+        const struct node *n = fn_node(joint, order[i]);
+        for (uint32_t k = 0; k < n->n_operands; k++) fetch_value(&copy, node_operands(joint, n)[k], moved);
+        backward_node(&copy, n, order[i] < c->j->n_forward);
+    }
+    for (uint32_t k = c->j->n_y; k < joint->n_results; k++) fetch_value(&copy, joint->results[k], moved);
     uint32_t n_out = joint->n_results - c->j->n_y;
     val *out = ARENA_NEW(&b.arena, val, n_out);
     for (uint32_t k = 0; k < n_out; k++) out[k] = copy.values[joint->results[c->j->n_y + k]];
@@ -512,6 +536,16 @@ static uint32_t drop_params(struct cut *c, uint32_t fn, const bool *used)
     return builder_finish(&b, out, f->n_results);
 }
 
+/* Moves v out of memory, if it is to be. */
+static void move_value(struct cut *c, struct copier *copy, val v, val *out)
+{
+    uint32_t node = c->joint->values[v].node;
+    out[v] = copy->values[v];
+    if (!is_moved(c, v)) return;
+    copy->b->place = node == NODE_NONE ? c->f->place : fn_node(c->joint, node)->place;
+    out[v] = emit_offload(copy->b, copy->values[v], c->tag_name[v]);
+}
+
 /* (x…) -> (y…, residuals that are neither parameters nor results…). */
 static uint32_t build_forward(struct cut *c, const val *extra, uint32_t n_extra)
 {
@@ -526,10 +560,20 @@ static uint32_t build_forward(struct cut *c, const val *extra, uint32_t n_extra)
     for (uint32_t i = 0; i < c->f->n_required; i++)
         builder_require(&b, copier_dim(&copy, c->f->required[i].a), copier_dim(&copy, c->f->required[i].b),
                         "requirement");
-    for (uint32_t i = 0; i < c->j->n_forward; i++) copier_node(&copy, fn_node(joint, i));
+    bool *is_extra = ARENA_ZNEW(c->arena, bool, joint->n_values);
+    val *kept = ARENA_NEW(c->arena, val, joint->n_values);
+    for (uint32_t k = 0; k < n_extra; k++) is_extra[extra[k]] = true;
+    for (uint32_t p = 0; p < c->j->n_x; p++)
+        if (is_extra[p]) move_value(c, &copy, p, kept);
+    for (uint32_t i = 0; i < c->j->n_forward; i++) {
+        const struct node *n = fn_node(joint, i);
+        copier_node(&copy, n);
+        for (uint32_t k = 0; k < n->n_results; k++)
+            if (is_extra[n->results + k]) move_value(c, &copy, n->results + k, kept);
+    }
     val *out = ARENA_NEW(&b.arena, val, c->j->n_y + n_extra);
     for (uint32_t k = 0; k < c->j->n_y; k++) out[k] = copy.values[joint->results[k]];
-    for (uint32_t k = 0; k < n_extra; k++) out[c->j->n_y + k] = copy.values[extra[k]];
+    for (uint32_t k = 0; k < n_extra; k++) out[c->j->n_y + k] = kept[extra[k]];
     return prune_function(c->m, builder_finish(&b, out, c->j->n_y + n_extra), NULL);
 }
 
@@ -605,7 +649,8 @@ void partition_joint(struct module *m, const struct fn *f, const struct joint *j
                      .used = ARENA_ZNEW(&arena, bool, joint->n_values),
                      .needed = ARENA_ZNEW(&arena, bool, joint->n_nodes),
                      .done = ARENA_ZNEW(&arena, bool, joint->n_nodes),
-                     .tag = ARENA_ZNEW(&arena, uint8_t, joint->n_values) };
+                     .tag = ARENA_ZNEW(&arena, uint8_t, joint->n_values),
+                     .tag_name = ARENA_ZNEW(&arena, uint32_t, joint->n_values) };
     mark_inner(&c);
     mark_tags(&c);
     mark_backward(&c);
@@ -626,14 +671,16 @@ void partition_joint(struct module *m, const struct fn *f, const struct joint *j
     out->n_residuals = n_read;
     out->source_param = ARENA_NEW(&m->arena, uint32_t, n_read);
     out->source_result = ARENA_NEW(&m->arena, uint32_t, n_read);
-    val *extra = ARENA_NEW(&arena, val, n_read); /* those that are neither parameters nor results */
+    /* those that are neither parameters nor results, or lie elsewhere */
+    val *extra = ARENA_NEW(&arena, val, n_read);
     uint32_t n_extra = 0;
     for (uint32_t i = 0; i < n_read; i++) {
         val v = residuals[i];
-        bool is_param = v < j->n_x;
-        out->source_param[i] = is_param ? v : HOP_NONE;
-        out->source_result[i] = is_param ? HOP_NONE : result_number(&c, v);
-        if (!is_param && out->source_result[i] == HOP_NONE) extra[n_extra++] = v;
+        bool is_param = v < j->n_x, here = !is_moved(&c, v);
+        out->source_param[i] = is_param && here ? v : HOP_NONE;
+        out->source_result[i] = is_param || !here ? HOP_NONE : result_number(&c, v);
+        if (out->source_param[i] == HOP_NONE && out->source_result[i] == HOP_NONE) extra[n_extra++] = v;
+        out->guarded |= !here;
     }
     for (uint32_t i = 0; i < n_ct; i++) out->ct_result[j->ct_of[i]] = used[n + i];
     out->backward = drop_params(&c, backward, used);

@@ -101,6 +101,14 @@ static int64_t stacking_cost(const struct accumulation *w, val v)
     return static_elements(w->c->b->m, value_type(w->l.body, v));
 }
 
+/* Does the body bring something back into memory? Then it is there a step at a time, to leave room. */
+static bool brings_back(const struct fn *g)
+{
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (node_row(fn_node(g, i))->moves == MOVES_BACK) return true;
+    return false;
+}
+
 /* Products: worth it when what must be stacked for it is no larger than what is added. */
 static bool product_moves(struct accumulation *w, const struct addend *d)
 {
@@ -120,6 +128,7 @@ static bool product_moves(struct accumulation *w, const struct addend *d)
     int64_t cx = stacking_cost(w, x);
     int64_t cy = x == y ? 0 : stacking_cost(w, y);
     int64_t size = static_elements(m, value_type(g, d->core));
+    if ((cx || cy) && brings_back(g)) return false;
     if (cx < 0 || cy < 0 || size < 0) return dims.n_lhs_free && dims.n_rhs_free;
     return cx + cy <= size && time_fits(w->c, &w->l, cx + cy);
 }

@@ -30,24 +30,30 @@ static val tagged(const struct fn *f, const struct node *n)
     }
 }
 
-static void read_tags(const struct fn *f, val v, struct saved_value *out, bool *kept)
+/* *kept: how tags say that it is, NULL: none does. */
+static void read_tags(const struct fn *f, val v, struct saved_value *out, const char **kept)
 {
+    static const char *const ways[] = { [TAG_KEEP] = "kept", [TAG_OFFLOAD] = "kept in a file" };
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
         if (!(node_row(n)->flags & OPF_TAG) || tagged(f, n) != v) continue;
         const struct attr *name = node_attr(f, n, TAG_NAME), *word = node_attr(f, n, TAG_GRADIENT);
         if (name->kind != ATTR_ABSENT && !out->tag) out->tag = (uint32_t)name->i;
-        *kept |= word->kind != ATTR_ABSENT && word->i == TAG_KEEP;
+        if (word->kind != ATTR_ABSENT && word->i != TAG_RECOMPUTE) *kept = ways[word->i];
     }
 }
 
 /* *policy: of the innermost call on the way that has one. */
-static void follow(const struct module *m, const struct fn *f, val v, struct saved_value *out, bool *kept,
-                   uint32_t *policy)
+static void follow(const struct module *m, const struct fn *f, val v, struct saved_value *out,
+                   const char **kept, uint32_t *policy)
 {
     uint32_t made = f->values[v].node;
     const struct node *n = made == NODE_NONE ? NULL : fn_node(f, made);
     hop_check_stack();
+    if (n && node_row(n)->moves == MOVES_OUT) { /* put there for what is a tag's operand */
+        follow(m, f, node_operands(f, n)[0], out, kept, policy);
+        return;
+    }
     if (n && n->op == OP_invoke_subgraph && node_attr(f, n, INVOKE_POLICY)->kind != ATTR_ABSENT)
         *policy = (uint32_t)node_attr(f, n, INVOKE_POLICY)->i;
     bool inside = false;
@@ -64,12 +70,12 @@ static void follow(const struct module *m, const struct fn *f, val v, struct sav
 struct saved_value saved_traced(const struct module *m, const struct saved_value *v)
 {
     struct saved_value out = *v;
-    bool kept = false;
+    const char *kept = NULL;
     uint32_t policy = v->policy;
     if (!v->forward) return out;
     follow(m, v->forward, v->made, &out, &kept, &policy);
     if (!kept) return out;
     out.policy = policy;
-    out.why = policy ? "kept" : "tagged to be kept";
+    out.why = kept;
     return out;
 }
