@@ -37,6 +37,10 @@ static struct counts {
     char name[200];
 } *counts;
 
+/* Samples of one unit; the compiler optimises every other unit of them, unless there are hours. */
+enum { SAMPLES_AT_ONCE = 60 };
+static bool soaking;
+
 static void wrong(const char *name, const char *what)
 {
     printf("%s: %.3000s\n", name, what);
@@ -237,7 +241,7 @@ static void batch_process(adder *add, uint64_t first, uint64_t n)
         }
     }
     if (HOP_TRY(caught)) {
-        c_programs_build(b->c);
+        c_programs_build(b->c, add == add_random || soaking || first / SAMPLES_AT_ONCE % 2);
         built = true;
         for (uint32_t i = 0; i < b->items.len; i++) compare(b, i);
         hop_catch_end(&caught);
@@ -287,12 +291,12 @@ int main(int argc, char **argv)
     counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (counts == MAP_FAILED) return 2;
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--soak")) count *= 40, first = 1000000;
+        if (!strcmp(argv[i], "--soak")) count *= 40, first = 1000000, soaking = true;
         else if (!strcmp(argv[i], "--samples")) samples = true, programs = false;
         else if (!n_numbers++) first = strtoull(argv[i], NULL, 0), count = 1, samples = false;
         else count = strtoull(argv[i], NULL, 0);
     }
-    if (samples) run_all(add_sample, 0, sample_count(), 60);
+    if (samples) run_all(add_sample, 0, sample_count(), SAMPLES_AT_ONCE);
     if (programs) run_all(add_random, first, count, 30);
     printf("%llu programs, %llu left out\n", (unsigned long long)counts->programs,
            (unsigned long long)counts->left_out);

@@ -705,20 +705,21 @@ static const struct region_kind {
     { "hints", "vector = \"off\", threads = 1" },
     { "hints", "inline = \"no\", of_another = [1, 2]" },
     { "mine", "bits = 8, levels = [0.5, -1.0, 2], mode = \"even\"" },
-    { "once", "otherwise = \"body\"" },
     { "theirs", NULL },
-    /* the last three: their loops are run again */
+    /* NOT_LOUD: forward derivatives of the first give the body's values, loops of the others are run again */
+    { "once", "otherwise = \"body\"" },
     { "hints", "schedule = \"recompute\"" },
     { "hints", "schedule = \"every 2\"" },
     { "hints", "schedule = \"binomial 2\"" },
 };
+enum { NOT_LOUD = 4 }; /* the last of these */
 
 static void step_region(struct scope *s)
 {
     struct gen *g = s->g;
     struct drawn d;
     draw_function(s, &d);
-    const struct region_kind *k = &region_kinds[below(g, HOP_COUNT(region_kinds) - (g->loud ? 3 : 0))];
+    const struct region_kind *k = &region_kinds[below(g, HOP_COUNT(region_kinds) - (g->loud ? NOT_LOUD : 0))];
     struct attr attrs[REGION_ATTRS] = {
         [REGION_KIND] = A_STRING(module_string(g->m, k->kind, strlen(k->kind))),
         [REGION_NAMED] = named_parse(g->m, "region", k->attributes, &s->b.arena),

@@ -903,8 +903,8 @@ typedef struct hop_call_spec {
      * costs less, as without a policy, the first computes values with such names again; "named",
      * "named(but = [a])": values with a name, but not these; "offload([a])": values with such names, in a
      * file until backward reads them; "both(products, names(save = [a]))": what any of them keeps;
-     * "budget(1000000)", "budget(40%)": as much as keeps the memory of the gradient of the body within so many
-     * bytes, or within this share of what it takes without a policy. */
+     * "budget(1000000)", "budget(40%)": as much as keeps the memory of the gradient of the body within so
+     * many bytes, or within this share of what it takes without a policy. */
     const char *policy;
     /* Asked for each value of the body when it is captured: an operator, its type, its name or NULL. 1: a
      * gradient keeps it; 0: what `policy` says, without one it is computed again; all else is the status of

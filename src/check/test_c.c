@@ -69,8 +69,8 @@ uint32_t c_programs_add(struct c_programs *c, struct module *m, uint32_t fn,
     return c->list.len - 1;
 }
 
-/* Warnings are errors: emitted C is to compile cleanly. $HOP_TEST_CFLAGS takes the place of -O1. */
-void c_programs_build(struct c_programs *c)
+/* Warnings are errors: emitted C is to compile cleanly. */
+void c_programs_build(struct c_programs *c, bool optimised)
 {
     struct text source = { .arena = &c->arena };
     const char *level = getenv("HOP_TEST_CFLAGS"), *folder = secure_getenv("TMPDIR");
@@ -89,7 +89,9 @@ void c_programs_build(struct c_programs *c)
                                  "-Wall",
                                  "-Wextra",
                                  "-Werror",
-                                 level ? level : "-O1",
+                                 level       ? level
+                                 : optimised ? "-O1"
+                                             : "-O0",
                                  "-ffp-contract=off",
                                  "-fPIC",
                                  "-shared",
