@@ -259,10 +259,11 @@ class RandomPrograms(Case):
             None, P.nothing, P.everything, P.products, P.products_without_batch, P.names(save=["a"]),
             P.names(save=["b", "c"]), P.names(recompute=["a", "b"]), P.names(save=["a"], recompute=["c"]),
             P.both(P.products, P.names(save=["c"])), P.both(P.everything, P.names(recompute=["a"])),
-            P.named(), P.named(but=["a", "b"]),
+            P.named(), P.named(but=["a", "b"]), P.offload(["a"]), P.both(P.products, P.offload(["b"])),
         ]  # fmt: skip
         for seed in range(16):
-            w, x = weights(seed, (3, 3), (3, 3))
+            size = 24 if seed % 2 else 3  # the larger ones can be in a file
+            w, x = weights(seed, (size, size), (size, size))
             choices = random.Random(seed + 1000)
             mixed = [choices.choice(all_policies) for _ in range(100)]
             found = []
