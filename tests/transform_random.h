@@ -238,8 +238,8 @@ static void add_call(struct random_body *g)
     struct region_in region = { random_function(g->r, g->b->m, types, n_own, results, n_results, g->depth - 1,
                                                 HOP_NONE),
                                 own, n_own, dims };
-    static const char *const policies[] = { "nothing", "everything", "products",
-                                            "both(products, everything)", "budget(1000000)" };
+    static const char *const policies[] = { "nothing", "everything", "products", "both(products, everything)",
+                                            "budget(1000000)" };
     const char *policy = policies[below(g->r, HOP_COUNT(policies))];
     struct attr attrs[INVOKE_ATTRS] = { [INVOKE_RECOMPUTE] = A_FLAG(!below(g->r, 4)) };
     if (attrs[INVOKE_RECOMPUTE].kind == ATTR_ABSENT && !below(g->r, 2))

@@ -3,13 +3,13 @@
     python memory.py [--quick] [--table FILE] [--picture FILE]
 
 Every point is measured in a process of its own, which compiles, then runs: planned is what the compiled
-program says it will ask for besides arguments and results (hop: memory of explain; JAX: its memory_analysis),
-measured how much the resident memory of the process grew while it ran, results not counted, ms the median time
-of later runs, first the seconds until it is compiled. A budget that cannot be met is said with the least that
-can. hop has the blocks as calls of one jitted function in a Python loop, under one checkpoint around all of
-them; JAX as a Python loop and as a scan, with a checkpoint around each block. Gradients are compared: a point
-that differs by more than a thousandth ends the program with code 1, and so does one of hop's that takes more
-than a tenth more or less than planned.
+program says it will ask for besides arguments and results (hop: memory of explain; JAX: its
+memory_analysis), measured how much the resident memory of the process grew while it ran, results not
+counted, ms the median time of later runs, first the seconds until it is compiled. A budget that cannot be
+met is said with the least that can. hop has the blocks as calls of one jitted function in a Python loop,
+under one checkpoint around all of them; JAX as a Python loop and as a scan, with a checkpoint around each
+block. Gradients are compared: a point that differs by more than a thousandth ends the program with code 1,
+and so does one of hop's that takes more than a tenth more or less than planned.
 """
 
 import argparse

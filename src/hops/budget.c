@@ -13,7 +13,8 @@
 #include "transform/simplify.h"
 #include "transform/transform.h"
 
-enum { LEVELS = 12, PARTS = 256 };
+enum { PARTS = 256 };
+static const uint8_t LEVELS = 12;
 static const uint64_t MEMO_PEAK = 0x7065616b;
 
 struct search {
