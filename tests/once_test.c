@@ -521,7 +521,7 @@ static const struct mistake mistakes[] = {
       "fn @f(%w: f64[3]) -> (f64[3]) {\n"
       "  %u = region {kind = \"once\"} with(%v = %w) {\n"
       "    print {format = \"{}\"} (%v)\n    yield(%v)\n  }\n  return %u\n}\n",
-      "w", "its body prints or calls back" },
+      "w", "its body prints, calls back or uses objects" },
     { "a size that the run finds",
       "fn @f(%w: bool[3]) -> (i64[]) {\n"
       "  %u = region {kind = \"once\"} with(%v = %w) {\n"

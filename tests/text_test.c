@@ -58,7 +58,8 @@ static char *slurp(const char *path)
  * functions. */
 static void dump(const struct module *m, const struct fn *f, struct text *out)
 {
-    text_add(out, "(%u %u %u %u:", f->n_params, f->n_results, f->n_outer_symbols, f->effects);
+    text_add(out, "(%u %u %u %llu:", f->n_params, f->n_results, f->n_outer_symbols,
+             (unsigned long long)f->effects);
     for (uint32_t i = 0; i < f->n_symbols; i++)
         text_add(out, " %lld..%lld@%u.%u", (long long)f->symbols[i].lo, (long long)f->symbols[i].hi,
                  f->symbols[i].origin, f->symbols[i].index);

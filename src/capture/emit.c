@@ -11,7 +11,7 @@ struct scope_mark {
     uint32_t late, bindings, binds; /* of its own */
     uint32_t known, stopped;        /* of its modes */
     bool tracks, enabled;
-    uint8_t effects;
+    effect_set effects;
     bool late_symbols;
 };
 

@@ -36,7 +36,7 @@ static bool *find_invariant(const struct module *m, struct arena *arena, const s
     for (uint32_t p = n_varying; p < f->n_params; p++) invariant[p] = true;
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
-        bool all = !n->n_regions && !node_row(n)->effect && !node_mentions_inner(m, f, n);
+        bool all = !n->n_regions && !node_effects(m, f, n) && !node_mentions_inner(m, f, n);
         for (uint32_t k = 0; k < n->n_operands; k++) all &= invariant[node_operands(f, n)[k]];
         for (uint32_t k = 0; k < n->n_results; k++) invariant[n->results + k] = all;
     }

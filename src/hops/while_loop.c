@@ -35,7 +35,7 @@ static bool static_type(struct module *m, type_id type)
 static bool computable(struct module *m, const struct fn *f, const struct node *n)
 {
     const struct op_row *row = node_row(n);
-    if (!row->eval || row->effect || n->n_results != 1) return false;
+    if (!row->eval || row_may_have_effects(row) || n->n_results != 1) return false;
     if (row->flags & (OPF_NO_FOLD | OPF_NO_MERGE | OPF_HIGHER)) return false;
     for (uint32_t k = 0; k < row->sig.n_attrs; k++) {
         const struct attr *a = node_attr(f, n, k);

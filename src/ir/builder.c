@@ -421,8 +421,7 @@ struct draft {
     val *operands; /* all, the regions' own behind the node's */
     uint32_t n_operands;
     struct region *regions; /* bound, with the dims of their symbols */
-    uint8_t effects;
-    struct infer infer; /* with the types of the results once it has run */
+    struct infer infer;     /* with the types of the results once it has run */
 };
 
 static bool is_between(uint32_t n, uint32_t least, uint32_t most)
@@ -476,12 +475,10 @@ static void bind_regions(struct builder *b, struct draft *d)
 {
     d->infer.regions = d->regions;
     d->infer.n_regions = d->in->n_regions;
-    d->effects = row_effects(d->row, d->infer.attrs);
     for (uint32_t r = 0; r < d->in->n_regions; r++) {
         const struct fn *body = module_fn(b->m, d->in->regions[r].fn);
         dim *dims = ARENA_NEW(&b->m->arena, dim, body->n_outer_symbols);
         infer_bind_region(&d->infer, d->row, r, &d->regions[r], d->in->regions[r].dims, dims);
-        d->effects |= body->effects;
     }
 }
 
@@ -574,7 +571,14 @@ static val make_node(struct builder *b, const struct node_in *in)
     const struct node *n = append_node(b, &d);
     note_check(b, n);
     b->m->has_once |= d.row->once != NULL;
-    b->effects |= d.effects;
+    struct effects_in effects = { .attrs = d.infer.attrs,
+                                  .operands = d.operands,
+                                  .n_operands = d.n_operands,
+                                  .groups = in->groups,
+                                  .regions = d.regions,
+                                  .n_regions = in->n_regions,
+                                  .n_params = b->n_params };
+    b->effects |= effects_of_parts(b->m, d.row, &effects);
     b->n_last_results = n->n_results;
     return n->n_results ? n->results : VAL_NONE;
 }
@@ -747,6 +751,14 @@ static void merge_labels(const struct module *m, struct fn *f, uint32_t label)
     if (!fn_label(f) || after) f->label = label;
 }
 
+/* Which value is which parameter may have changed since the nodes were made. */
+static effect_set union_of_effects(const struct module *m, const struct fn *f)
+{
+    effect_set effects = EFFECT_NONE;
+    for (uint32_t i = 0; i < f->n_nodes; i++) effects |= node_effects(m, f, fn_node(f, i));
+    return effects;
+}
+
 uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_results)
 {
     struct module *m = b->m;
@@ -771,6 +783,7 @@ uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_result
                     .required = b->required.data,
                     .news = b->news,
                     .effects = b->effects };
+    if (f.effects & EFFECT_OBJECTS) f.effects = union_of_effects(m, &f);
     f.hash = structural_hash(&f);
     uint32_t equal = f.name ? HOP_NONE : find_equal(m, &f);
     if (equal != HOP_NONE) {
@@ -849,13 +862,6 @@ uint32_t module_with_updates(struct module *m, uint32_t fn, const uint32_t *upda
 }
 
 /* ---- accessors ---- */
-
-uint8_t node_effects(const struct module *m, const struct fn *f, const struct node *n)
-{
-    uint8_t effects = row_effects(node_row(n), f->attrs + n->attrs);
-    for (uint32_t r = 0; r < n->n_regions; r++) effects |= module_fn(m, node_region(f, n, r)->fn)->effects;
-    return effects;
-}
 
 const val *node_group(const struct fn *f, const struct node *n, uint32_t g, uint32_t *first)
 {

@@ -5,6 +5,7 @@
 #define HOP_IR_H
 
 #include "base/base.h"
+#include "ir/effects.h"
 
 struct module;
 struct builder;
@@ -207,13 +208,6 @@ struct require {
     struct place place;
 };
 
-enum effect {
-    EFFECT_NONE = 0,
-    EFFECT_CHECK =
-        1, /* may end the run; otherwise pure: may be moved among pure nodes, not removed, not duplicated */
-    EFFECT_IO = 2 /* visible outside: keeps its order */
-};
-
 #define NEW_UNCHANGED (HOP_NONE - 1)
 struct fn {
     uint32_t id, name; /* name 0: an anonymous body */
@@ -235,8 +229,8 @@ struct fn {
      * NEW_UNCHANGED: none is, HOP_NONE: it is not `mut`. NULL: no parameter is. Inside of programs such a
      * result is one like any other; whoever runs the function puts it in the argument's place. */
     uint32_t *news;
-    uint8_t effects; /* union over its nodes, bodies included */
-    uint64_t hash;   /* structural; equal functions have equal hashes */
+    effect_set effects; /* union over its nodes, bodies included */
+    uint64_t hash;      /* structural; equal functions have equal hashes */
 };
 
 static inline const struct node *fn_node(const struct fn *f, uint32_t i) { return &f->nodes[i]; }
@@ -396,8 +390,8 @@ struct builder {
     vec(struct require) required;
     vec(struct require) checked; /* equalities that check nodes made so far ensure */
     uint32_t n_outer_symbols;
-    uint32_t *news; /* as in struct fn, once a parameter was called `mut` */
-    uint8_t effects;
+    uint32_t *news;     /* as in struct fn, once a parameter was called `mut` */
+    effect_set effects; /* of the nodes so far */
     bool written; /* what is built was written by somebody, not made by a transform: what cannot be meant is
                      refused */
     uint32_t n_last_results; /* how many results the last builder_node gave */

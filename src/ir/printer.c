@@ -824,6 +824,18 @@ static void put_symbols(struct printer *p, const struct shown *s)
     put_char(p->out, ']');
 }
 
+struct shown_params {
+    struct printer *p;
+    const struct shown *s;
+};
+
+static void put_accessed(struct text *out, uint32_t param, void *ctx)
+{
+    const struct shown_params *shown = ctx;
+    HOP_UNUSED(out);
+    put_value(shown->p, shown->s, param);
+}
+
 static void put_fn(struct printer *p, const struct fn *f)
 {
     struct shown s = show(p, f, NULL, 1);
@@ -854,10 +866,8 @@ static void put_fn(struct printer *p, const struct fn *f)
     }
     put_char(p->out, ')');
     if (f->effects) {
-        put_str(p->out, " effects(");
-        if (f->effects & EFFECT_CHECK) put_str(p->out, "check");
-        if (f->effects & EFFECT_IO) put_str(p->out, f->effects & EFFECT_CHECK ? ", io" : "io");
-        put_char(p->out, ')');
+        put_char(p->out, ' ');
+        effects_text(p->out, f->effects, put_accessed, &(struct shown_params){ p, &s });
     }
     put_requires(p, &s);
     put_str(p->out, " {");

@@ -72,38 +72,58 @@ static void read_params(struct reader *r, struct frame *f)
     }
 }
 
-static const struct {
-    const char *word;
-    uint8_t bit;
-} effect_words[] = { { "check", EFFECT_CHECK }, { "io", EFFECT_IO } };
+/* A function being read, whose parameters are named. */
+struct effects_frame {
+    const struct reader *r;
+    const struct frame *f;
+};
 
-static const char *effects_text(struct reader *r, uint8_t effects)
+static void name_param(struct text *out, uint32_t param, void *ctx)
+{
+    const struct effects_frame *e = ctx;
+    uint32_t name = e->f->b.values.data[param].name;
+    if (name) text_add(out, "%%%s", module_text(e->r->m, name));
+    else text_add(out, "%%%u", param);
+}
+
+static const char *written_effects(struct reader *r, struct frame *f, effect_set effects)
 {
     struct text t = { .arena = &r->arena };
-    text_str(&t, "effects(");
-    bool first = true;
-    for (uint32_t i = 0; i < HOP_COUNT(effect_words); i++)
-        if (effects & effect_words[i].bit) {
-            text_add(&t, "%s%s", first ? "" : ", ", effect_words[i].word);
-            first = false;
-        }
-    text_str(&t, ")");
+    effects_text(&t, effects, name_param, &(struct effects_frame){ r, f });
     return t.data;
 }
 
-static uint8_t read_effects(struct reader *r)
+/* (any) or (%t) behind `reads` and `writes`: the number of the parameter, HOP_NONE: any object. */
+static uint32_t read_object(struct reader *r, const struct frame *f)
 {
     struct lexer *lx = &r->lex;
-    uint8_t effects = 0;
+    lexer_expect(lx, '(', "'('");
+    struct token at = lx->tok;
+    uint32_t param = lexer_accept_word(lx, "any") ? HOP_NONE : reader_operand(r);
+    if (param != HOP_NONE && param >= f->b.n_params) lexer_error(lx, at, "expected a parameter or 'any'");
+    lexer_expect(lx, ')', "')'");
+    return param;
+}
+
+static effect_set read_effect(struct reader *r, const struct frame *f)
+{
+    struct lexer *lx = &r->lex;
+    if (lexer_accept_word(lx, "reads")) return effect_reads(read_object(r, f));
+    if (lexer_accept_word(lx, "writes")) return effect_writes(read_object(r, f));
+    effect_set effect = lx->tok.kind == TOKEN_WORD ? effect_of_word(lx->tok.text, lx->tok.len) : EFFECT_NONE;
+    if (!effect) lexer_expected(lx, "an effect (check, io, unordered, reads(…), writes(…))");
+    lexer_next(lx);
+    return effect;
+}
+
+static effect_set read_effects(struct reader *r, const struct frame *f)
+{
+    struct lexer *lx = &r->lex;
+    effect_set effects = EFFECT_NONE;
     lexer_expect(lx, '(', "'('");
     for (bool first = true; lx->tok.kind != ')'; first = false) {
         if (!first) lexer_expect(lx, ',', "',' or ')'");
-        uint8_t bit = 0;
-        for (uint32_t i = 0; i < HOP_COUNT(effect_words); i++)
-            if (token_is(&lx->tok, effect_words[i].word)) bit = effect_words[i].bit;
-        if (!bit) lexer_expected(lx, "an effect (check, io)");
-        effects |= bit;
-        lexer_next(lx);
+        effects |= read_effect(r, f);
     }
     lexer_next(lx);
     return effects;
@@ -197,15 +217,15 @@ static void read_fn(struct reader *r)
     skip_result_types(r, &f);
     struct token effects_at = lx->tok;
     bool says_effects = lexer_accept_word(lx, "effects");
-    uint8_t effects = says_effects ? read_effects(r) : 0;
+    effect_set effects = says_effects ? read_effects(r, &f) : EFFECT_NONE;
     reader_requires(r, &f);
     lexer_expect(lx, '{', "'{' and the body");
     reader_statements(r, &f, NULL, 0, NULL);
     reader_location(r, &f.b.fn_place);
     check_result_types(r, &f, types, name_at, r->vals.data + base, r->vals.len - base);
     if (says_effects && effects != f.b.effects)
-        lexer_error(lx, effects_at, "written %s, but the body has %s", effects_text(r, effects),
-                    effects_text(r, f.b.effects));
+        lexer_error(lx, effects_at, "written %s, but the body has %s", written_effects(r, &f, effects),
+                    written_effects(r, &f, f.b.effects));
     uint32_t id = builder_finish(&f.b, r->vals.data + base, r->vals.len - base);
     r->vals.len = base;
     reader_scope_leave(r, mark);

@@ -313,7 +313,9 @@ struct loop_row; /* ir/loop.h */
 struct op_row {
     const char *name, *meaning;
     struct signature sig;
-    uint8_t effect; /* enum effect; a higher-order row adds its bodies' */
+    effect_set effect; /* a higher-order row adds its bodies' */
+    /* what its attributes add to that; NULL: nothing. Objects are numbered as the node's operands are. */
+    effect_set (*effects)(const struct module *m, const struct attr *attrs);
     /* number + 1 of an attribute that makes the node a check (a bound that ends the run), 0: none */
     uint8_t check_attr;
     /* number + 1 of the attribute of a call that says whether its body is put in place, 0: none */
@@ -371,11 +373,30 @@ struct op_row {
 extern const struct op_row *const op_table[OP_COUNT];
 static inline const struct op_row *node_row(const struct node *n) { return op_table[n->op]; }
 /* Effects of a node: its row's, its attributes' and its bodies'. */
-uint8_t node_effects(const struct module *m, const struct fn *f, const struct node *n);
-static inline uint8_t row_effects(const struct op_row *row, const struct attr *attrs)
+effect_set node_effects(const struct module *m, const struct fn *f, const struct node *n);
+/* Without its bodies', and with objects numbered as its operands are. */
+static inline effect_set row_effects(const struct module *m, const struct op_row *row,
+                                     const struct attr *attrs)
 {
-    return row->effect |
-           (row->check_attr && attrs[row->check_attr - 1].kind != ATTR_ABSENT ? EFFECT_CHECK : EFFECT_NONE);
+    bool checks = row->check_attr && attrs[row->check_attr - 1].kind != ATTR_ABSENT;
+    return row->effect | (checks ? EFFECT_CHECK : EFFECT_NONE) |
+           (row->effects ? row->effects(m, attrs) : EFFECT_NONE);
+}
+/* node_effects of a node that is not in its function yet. */
+struct effects_in {
+    const struct attr *attrs;
+    const val *operands; /* all, the regions' own behind the node's */
+    uint32_t n_operands;
+    const uint32_t *groups;
+    const struct region *regions;
+    uint32_t n_regions;
+    uint32_t n_params; /* of the function around */
+};
+effect_set effects_of_parts(const struct module *m, const struct op_row *row, const struct effects_in *in);
+/* Can a node of it have effects, besides those of its bodies? */
+static inline bool row_may_have_effects(const struct op_row *row)
+{
+    return row->effect || row->effects || row->check_attr;
 }
 static inline enum inlining node_inlining(const struct fn *f, const struct node *n)
 {

@@ -10,7 +10,7 @@ struct verifier {
     val defined;          /* values below are defined */
     uint32_t symbols;     /* symbols below are bound */
     vec(struct require) checked;
-    uint8_t effects;
+    effect_set effects;
 };
 
 static _Noreturn void wrong(struct verifier *v, const char *format, ...) HOP_PRINTF(2, 3);
@@ -100,7 +100,6 @@ static void check_regions(struct verifier *v, struct infer *in, const struct op_
         for (uint32_t k = 0; k < region->n_dims; k++) check_dim(v, region->dims[k], "a dim of a region");
         struct region again = *region;
         infer_bind_region(in, row, r, &again, region->dims, ARENA_NEW(&v->arena, dim, g->n_outer_symbols));
-        v->effects |= g->effects;
     }
     if (at != v->n->n_operands)
         wrong(v, "groups and regions take %u operands, the node has %u", at, v->n->n_operands);
@@ -203,8 +202,8 @@ static void check_node(struct verifier *v)
                         .results = results,
                         .capacity = HOP_COUNT(results),
                         .arena = &v->arena };
-    v->effects |= row_effects(row, in.attrs);
     if (higher) check_regions(v, &in, row);
+    v->effects |= node_effects(v->m, f, n);
     row->infer(&in);
     check_results(v, &in);
     struct require checked = { .place = n->place };

@@ -160,7 +160,7 @@ static void header(struct stream *s)
     count(s, &h->n_symbols, LEAST_TEXT + 1 + sizeof(uint32_t) + 2 * sizeof(int64_t));
     u32(s, &h->n_outer_symbols);
     count(s, &h->n_required, 2 * LEAST_DIM + LEAST_PLACE);
-    byte(s, &h->effects);
+    raw(s, &h->effects, sizeof h->effects);
     if (h->n_outer_symbols > h->n_symbols) damaged();
     h->n_values = h->n_params + h->n_results;
     LIST(s, h->values, h->n_values);

@@ -23,10 +23,10 @@ static void batch_node(struct batching *s, const struct node *n)
 {
     struct arena *arena = &s->b->arena;
     const struct fn *f = s->f;
-    uint8_t effects = node_effects(s->m, f, n);
-    /* Every lane makes its own lines, and a masked lane makes none, whether the operands are batched or not.
-     */
-    bool any = effects & EFFECT_IO || (s->lanes != VAL_NONE && effects);
+    effect_set effects = node_effects(s->m, f, n);
+    /* Every lane makes its own lines, and a masked lane makes none, whether the operands are batched or
+     * not. */
+    bool any = effects_of_every_lane(effects) || (s->lanes != VAL_NONE && effects);
     bool *batched = ARENA_NEW(arena, bool, n->n_operands);
     val *operands = ARENA_NEW(arena, val, n->n_operands);
     val *results = ARENA_NEW(arena, val, n->n_results);

@@ -66,7 +66,7 @@ static uint32_t odd_symbol(const struct module *m, const struct fn *f, const str
 /* What is raised out of a body is computed whether the body runs or not. */
 static bool may_stage(const struct module *m, const struct staged *s, const struct node *n)
 {
-    uint8_t effects = node_effects(m, s->f, n);
+    effect_set effects = node_effects(m, s->f, n);
     if (node_binds_symbols(s->f, n) || s->strict) return false;
     if (!s->inside) return effects == EFFECT_NONE || (effects == EFFECT_CHECK && once_of(m, s->f, n));
     return effects == EFFECT_NONE && !may_not_end(m, s->f, n);
@@ -169,8 +169,8 @@ static _Noreturn void refuse(struct module *m, const struct staged *s, const str
         if (!s->values[node_operands(f, n)[k]]) odd = node_operands(f, n)[k];
     uint32_t symbol = odd_symbol(m, f, n, s->symbols);
     if (odd != VAL_NONE) say_why(&why, m, s, odd);
-    else if (node_effects(m, f, n) & EFFECT_IO)
-        text_str(&why, "its body prints or calls back, which is done at every run");
+    else if (node_effects(m, f, n) & ~EFFECT_CHECK)
+        text_str(&why, "its body prints, calls back or uses objects, which is done at every run");
     else if (node_binds_symbols(f, n)) text_str(&why, "only a run of it knows the sizes of its results");
     else if (symbol != HOP_NONE && symbol < f->n_outer_symbols)
         text_add(&why, "no constant parameter tells the size %s", module_text(m, f->symbols[symbol].name));

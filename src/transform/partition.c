@@ -154,7 +154,7 @@ static enum again run_again(const struct cut *c, uint32_t i)
         if (c->inner[node_operands(c->joint, n)[k]]) return AGAIN_NEVER;
     for (uint32_t k = 0; k < n->n_results; k++) asked |= c->tag[n->results + k] == TAG_RECOMPUTE + 1;
     if (asked) return AGAIN_CHEAP;
-    if (row->effect || row->flags & OPF_NO_MERGE) return AGAIN_NEVER;
+    if (row_effects(c->m, row, node_attr(c->joint, n, 0)) || row->flags & OPF_NO_MERGE) return AGAIN_NEVER;
     if (!n->n_operands && !n->n_regions) return AGAIN_CHEAP;
     const struct op_lower *lower = row->lower;
     if (lower && lower->kind == LOWER_POINTWISE && lower->cost != COST_EXPENSIVE &&

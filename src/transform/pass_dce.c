@@ -296,7 +296,7 @@ static void find_live(struct trimming *t, const bool *wanted)
     for (uint32_t i = f->n_nodes; i-- > 0;) {
         const struct node *n = fn_node(f, i);
         struct node_plan *plan = &t->nodes[i];
-        plan->live = !t->mode.strip && node_effects(t->m, f, n) != EFFECT_NONE;
+        plan->live = !t->mode.strip && !effects_may_drop(node_effects(t->m, f, n));
         for (uint32_t k = 0; k < n->n_results; k++) plan->live |= t->values[n->results + k];
         if (!plan->live) continue;
         if (node_row(n)->control == CONTROL_CALL) use_call(t, n);

@@ -193,7 +193,8 @@ static val fold_constants(const struct fold *w)
 {
     const struct op_row *row = node_row(w->n);
     if (!w->n->n_operands || w->n->n_operands > 7 || w->n->n_results != 1) return VAL_NONE;
-    if (!row->eval || row->effect || row->flags & (OPF_NO_FOLD | OPF_NO_MERGE | OPF_HIGHER)) return VAL_NONE;
+    if (!row->eval || row_may_have_effects(row) || row->flags & (OPF_NO_FOLD | OPF_NO_MERGE | OPF_HIGHER))
+        return VAL_NONE;
     bool fulls = true, small = true;
     for (uint32_t k = 0; k < w->n->n_operands; k++) {
         const struct node *n = built_node(w->b, w->x[k]);

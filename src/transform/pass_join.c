@@ -101,23 +101,29 @@ static bool may_join(struct module *m, const struct fn *f, struct pair *p)
     if (!loop_of_node(m, f, a, &p->a) || !loop_of_node(m, f, b, &p->b)) return false;
     if (p->a.kind != LOOP_SCAN || p->b.kind != LOOP_SCAN) return false;
     if (has_schedule(&p->a) || has_schedule(&p->b)) return false;
-    if (node_effects(m, f, a) || node_effects(m, f, b)) return false;
+    /* The second's first steps come before the first's last ones. */
+    if (!effects_commute(node_effects(m, f, a), node_effects(m, f, b))) return false;
     return p->a.length == p->b.length && p->a.reverse == p->b.reverse;
 }
 
-/* Finds what needs the first; false: something between the two that does cannot wait until after the second.
- */
+/* Finds what needs the first; false: something between the two that does cannot wait until after the second,
+ * nor can the first until then. */
 static bool find_dependent(struct arena *arena, struct module *m, const struct fn *f, struct pair *p)
 {
     p->depends = ARENA_ZNEW(arena, bool, f->n_nodes);
     p->depends[p->first] = true;
+    effect_set first = node_effects(m, f, fn_node(f, p->first)), wait = EFFECT_NONE;
+    effect_set second = node_effects(m, f, fn_node(f, p->second));
     for (uint32_t i = p->first + 1; i < p->second; i++) {
         const struct node *n = fn_node(f, i);
         for (uint32_t k = 0; k < n->n_operands; k++) {
             uint32_t made = f->values[node_operands(f, n)[k]].node;
             p->depends[i] |= made != NODE_NONE && p->depends[made];
         }
-        if (p->depends[i] && (node_effects(m, f, n) || node_binds_symbols(f, n))) return false;
+        effect_set effects = node_effects(m, f, n);
+        if (p->depends[i] && node_binds_symbols(f, n)) return false;
+        if (!effects_commute(effects, p->depends[i] ? second : first | wait)) return false;
+        if (p->depends[i]) wait |= effects;
     }
     return true;
 }

@@ -48,7 +48,8 @@ static val mask_of(const struct module *m, const struct fn *f, val condition)
 static bool stays_in_place(const struct masks *w, const struct node *n, uint32_t k, uint32_t rank)
 {
     const struct op_row *row = node_row(n);
-    if (n->n_results != 1 || n->n_regions || row->effect || row->flags & OPF_NO_MERGE) return false;
+    if (n->n_results != 1 || n->n_regions || row_may_have_effects(row) || row->flags & OPF_NO_MERGE)
+        return false;
     if (row->flags & OPF_ELEMENTWISE) return true;
     return k == 0 && keeps_leading(w->m, w->f, n, rank);
 }

@@ -119,7 +119,7 @@ void inline_region(struct copier *c, const struct node *n, uint32_t r, const val
 
 bool node_is_pure(const struct module *m, const struct fn *f, const struct node *n)
 {
-    return !(node_row(n)->flags & OPF_NO_MERGE) && node_effects(m, f, n) == EFFECT_NONE;
+    return !(node_row(n)->flags & OPF_NO_MERGE) && effects_are_none(node_effects(m, f, n));
 }
 
 bool node_binds_symbols(const struct fn *f, const struct node *n)
@@ -241,7 +241,7 @@ struct liveness live_values(struct arena *a, const struct module *m, const struc
     uint32_t last = f->n_symbols;
     for (uint32_t i = f->n_nodes; i-- > 0;) {
         const struct node *n = fn_node(f, i);
-        bool live = !needs.strip && node_effects(m, f, n) != EFFECT_NONE;
+        bool live = !needs.strip && !effects_may_drop(node_effects(m, f, n));
         for (uint32_t k = 0; k < n->n_results; k++) {
             val v = n->results + k;
             if (!l.value[v] || (needs.given && needs.given[v])) continue;
