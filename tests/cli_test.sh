@@ -10,6 +10,7 @@ if ! [ -x "$HOP" ]; then
     exit 1
 fi
 passed=0 failed=0
+sums=$PWD/tests/corpus/product/sums.hop
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 2
@@ -263,6 +264,8 @@ fi
 if "$HOP" run square.hop --jit --in 'x=[1,2,3]' >/dev/null 2>&1; then
     expect 0 'code: [0-9]+ bytes' "$HOP" explain square.hop
     expect 0 'nests: ' "$HOP" explain square.hop --grad --saved --loops
+    expect 0 'res0\[0\] \+= gemm\(arg2' "$HOP" explain "$sums" --fn sums --loops
+    expect 0 '    res0\[0\] \+= gemm\(' "$HOP" explain "$sums" --fn carried --loops --without accumulate
     cat > policies.hop <<'END'
 hop 1
 fn @layer(%x: f32[2, 2], %w: f32[2, 2]) -> (f32[2, 2]) {

@@ -144,7 +144,7 @@ def budget(amount):
     ...         x = hop.tanh(x @ w)
     ...     return hop.sum(x)
     >>> w = hop.ones((64, 64)) / 64
-    >>> g = hop.jit(hop.grad(hop.checkpoint(f, policy=hop.policies.budget(0.5))))
+    >>> g = hop.jit(hop.grad(hop.checkpoint(f, policy=hop.policies.budget(0.7))))
     >>> g(w, w).shape
     (64, 64)
     """

@@ -447,19 +447,23 @@ static void note_offloaded(struct lower *L, val v, uint32_t buffer)
 
 struct array lower_result(struct lower *L, const struct node *n, uint32_t k)
 {
-    val v = n->results + k;
+    return lower_result_of(L, n->results + k, n);
+}
+
+struct array lower_result_of(struct lower *L, val v, const struct node *maker)
+{
     type_id t = value_type(L->f, v);
     struct slot *s = &L->slots[v];
     if (s->kind == SLOT_ARRAY) return s->array;
     struct sink *sink = direct_sink(L, v);
     if (!sink) {
         struct sink *over = overwriting_sink(L, v);
-        if (over && reads_none(L, n, over->overwrites)) sink = over;
+        if (over && reads_none(L, maker, over->overwrites)) sink = over;
     }
     if (sink && sink->array.buffer != HOP_NONE) s->array = sink->array;
     else if (L->info[v].within != HOP_NONE) s->array = within_array(L, v);
     else {
-        s->array = lower_alloc(L, t, result_of(L, n));
+        s->array = lower_alloc(L, t, result_of(L, maker));
         note_offloaded(L, v, s->array.buffer);
     }
     s->kind = SLOT_ARRAY;
@@ -554,8 +558,6 @@ static void emit_scalar(struct lower *L, val v)
     L->slots[v] = (struct slot){ .kind = SLOT_SCALAR, .scalar = value };
 }
 
-static bool same_array(struct array a, struct array b) { return a.buffer == b.buffer && a.at == b.at; }
-
 void lower_put(struct lower *L, val v, struct array to, const char *why)
 {
     struct slot *slot = &L->slots[v];
@@ -642,7 +644,7 @@ static void emit_block(struct lower *L, const struct node *n)
     else if (info->part) write_part(L, n);
     else if (info->assembled) within_assemble(L, n);
     else if (info->run) within_run(L, n);
-    else bind_size(L, n);
+    else if (!product_adds_up(L, n)) bind_size(L, n);
 }
 
 void lower_steps(struct lower *L)

@@ -21,6 +21,8 @@ struct slot {
     lpv lead;
 };
 
+static inline bool same_array(struct array a, struct array b) { return a.buffer == b.buffer && a.at == b.at; }
+
 enum item_class {
     ITEM_POINT,  /* pointwise: an element per point of outer × inner */
     ITEM_COLUMN, /* a fold per point of outer × inner, folded one after the other */
@@ -74,6 +76,8 @@ struct value_info {
     bool singly;         /* a block reads its elements by code that is not vector code */
     uint32_t nest, item; /* when root; nest HOP_NONE before it is placed */
     bool part;           /* written over operand 0, in its memory: a block */
+    /* a product or an addition: the sum of products in whose memory it is added up, VAL_NONE: none */
+    val sum;
     /* set by within.c */
     bool wanted;                /* a run of its elements would be stored */
     bool run;                   /* read where operand 0 lies: a block */
@@ -156,6 +160,8 @@ void within_run(struct lower *L, const struct node *n);
 bool product_is_gemm(struct lower *L, const struct node *n);
 bool product_rows(struct lower *L, const struct node *n); /* default mode: fold along rows of its operands */
 void product_gemm(struct lower *L, const struct node *n);
+void product_sums(struct lower *L); /* finds the sums whose products BLAS adds up */
+bool product_adds_up(struct lower *L, const struct node *n); /* an addition of such a sum: a block */
 bool product_fits(
     struct lower *L, const struct node *n,
     uint32_t along); /* gemm can write it into an array that is longer along that dim of the result */
@@ -177,6 +183,8 @@ void lower_steps(struct lower *L);
 dim lower_entry_dim(
     struct lower *L,
     dim d); /* over the entry function's symbols, HOP_NONE when it is only known while running */
+/* lower_result for a value that another node than its own begins to make. */
+struct array lower_result_of(struct lower *L, val v, const struct node *maker);
 uint32_t lower_new_buffer(struct lower *L, type_id t, const char *why);
 static inline struct lp *lower_p(struct lower *L) { return L->probe ? L->probe->scratch : L->S->p; }
 void lower_room(struct lower *L, struct array a, type_id t); /* a buffer sized while running has room for t */

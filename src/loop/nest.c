@@ -41,7 +41,7 @@ bool nest_is_block(struct lower *L, const struct node *n)
     const struct op_lower *row = lower_of(n);
     if (row->kind == LOWER_BLOCK || product_is_gemm(L, n)) return true;
     const struct value_info *info = &L->info[n->results];
-    return info->part || info->run || info->assembled;
+    return info->part || info->run || info->assembled || product_adds_up(L, n);
 }
 
 bool nest_is_step(struct lower *L, val v)
@@ -91,7 +91,7 @@ static void count_uses(struct lower *L)
 {
     const struct fn *f = L->f;
     for (uint32_t i = 0; i < f->n_values; i++)
-        L->info[i] = (struct value_info){ .nest = HOP_NONE, .item = HOP_NONE };
+        L->info[i] = (struct value_info){ .nest = HOP_NONE, .item = HOP_NONE, .sum = VAL_NONE };
     for (uint32_t r = 0; r < f->n_results; r++) {
         if (L->sinks[r].unused) continue;
         struct value_info *info = &L->info[f->results[r]];
@@ -570,6 +570,7 @@ static void choose_targets(struct lower *L)
 void nest_analyse(struct lower *L)
 {
     count_uses(L);
+    product_sums(L);
     choose_roots(L);
     choose_parts(L);
     within_analyse(L);

@@ -65,6 +65,102 @@ bool product_rows(struct lower *L, const struct node *n)
     return lhs_inner && rhs_inner;
 }
 
+/* ---- sums of products ---- */
+
+/* Products that nothing reads but additions of one sum are added up by BLAS in the memory of the sum: the
+ * first that is made writes it, the others add to it. One of the terms may be a carry whose next value the
+ * sum is: its memory holds it when the first product is made. */
+
+/* What the terms below an addition are. */
+struct terms {
+    bool products; /* but for the carry */
+    val carry;     /* VAL_NONE: none */
+};
+
+static bool is_addition(struct lower *L, const struct node *n)
+{
+    const int8_t *factors = node_row(n)->factors;
+    if (n->n_operands != 2 || factors[0] != 1 || factors[1] != 1) return false;
+    enum dtype t = (enum dtype)type_get(L->S->m, value_type(L->f, n->results)).dtype;
+    return t == DT_F32 || t == DT_F64;
+}
+
+static struct terms terms_at(struct lower *L, const struct terms *known, val v, type_id t)
+{
+    struct terms none = { false, VAL_NONE };
+    if (L->info[v].uses != 1 || value_type(L->f, v) != t) return none;
+    if (v < L->f->n_params) return (struct terms){ L->slots[v].kind == SLOT_ARRAY, v };
+    const struct node *n = fn_node(L->f, L->f->values[v].node);
+    if (known[v].products) return known[v];
+    if (!product_is_gemm(L, n)) return none;
+    uint8_t dtype = type_get(L->S->m, t).dtype;
+    for (uint32_t k = 0; k < n->n_operands; k++) /* nothing is rounded between the products */
+        if (type_get(L->S->m, value_type(L->f, node_operands(L->f, n)[k])).dtype != dtype) return none;
+    return (struct terms){ true, VAL_NONE };
+}
+
+static struct terms terms_of(struct lower *L, const struct terms *known, const struct node *n)
+{
+    const val *o = node_operands(L->f, n);
+    type_id t = value_type(L->f, n->results);
+    struct terms a = terms_at(L, known, o[0], t), b = terms_at(L, known, o[1], t);
+    bool two_carries = a.carry != VAL_NONE && b.carry != VAL_NONE;
+    val carry = a.carry != VAL_NONE ? a.carry : b.carry;
+    return (struct terms){ a.products && b.products && !two_carries, carry };
+}
+
+/* Is the sum the next value of the carry, to be left in its memory? */
+static bool replaces_carry(struct lower *L, val sum, val carry)
+{
+    if (!choice_on(L->S->passes, CHOICE_inplace)) return false;
+    uint32_t times = 0;
+    bool in_place = false;
+    for (uint32_t r = 0; r < L->f->n_results; r++) {
+        const struct sink *s = &L->sinks[r];
+        if (L->f->results[r] != sum || s->unused) continue;
+        times++;
+        in_place = !s->scalar && s->overwrites == carry && same_array(L->slots[carry].array, s->array);
+    }
+    return times == 1 && in_place;
+}
+
+void product_sums(struct lower *L)
+{
+    const struct fn *f = L->f;
+    struct terms *known = ARENA_ZNEW(L->arena, struct terms, f->n_values);
+    bool any = false;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        if (is_addition(L, n)) known[n->results] = terms_of(L, known, n);
+        any |= n->n_results && known[n->results].products;
+    }
+    for (uint32_t i = f->n_nodes; any && i-- > 0;) {
+        const struct node *n = fn_node(f, i);
+        if (!n->n_results || !known[n->results].products) continue;
+        struct value_info *info = &L->info[n->results];
+        val carry = known[n->results].carry;
+        if (info->sum == VAL_NONE) { /* the last addition of a sum */
+            if (!info->uses || (carry != VAL_NONE && !replaces_carry(L, n->results, carry))) continue;
+            info->sum = n->results;
+            if (carry != VAL_NONE) L->slots[n->results] = L->slots[carry];
+        }
+        for (uint32_t k = 0; k < n->n_operands; k++) L->info[node_operands(f, n)[k]].sum = info->sum;
+    }
+}
+
+bool product_adds_up(struct lower *L, const struct node *n)
+{
+    return n->n_results == 1 && L->info[n->results].sum != VAL_NONE && is_addition(L, n);
+}
+
+/* Where BLAS puts a product, and whether it is added to what is there. */
+static struct array product_memory(struct lower *L, const struct node *n, bool *accumulate)
+{
+    val sum = L->info[n->results].sum;
+    *accumulate = sum != VAL_NONE && L->slots[sum].kind == SLOT_ARRAY;
+    return sum == VAL_NONE ? lower_result(L, n, 0) : lower_result_of(L, sum, n);
+}
+
 /* ---- handing arrays to BLAS ---- */
 
 /* The stored array behind an operand and how its dims are ordered there: dim i of the operand is dim order[i]
@@ -241,7 +337,8 @@ void product_gemm(struct lower *L, const struct node *n)
     const val *o = node_operands(L->f, n);
     struct array a = operand_matrix(L, n, 0, &d, &ta);
     struct array b = operand_matrix(L, n, 1, &d, &tb);
-    struct array c = lower_result(L, n, 0);
+    bool accumulate;
+    struct array c = product_memory(L, n, &accumulate);
     lpv m = extent(L, o[0], d.lhs_free, d.n_lhs_free);
     lpv cols = extent(L, o[1], d.rhs_free, d.n_rhs_free);
     lpv k = extent(L, o[0], d.contract_lhs, d.n_contract);
@@ -265,6 +362,7 @@ void product_gemm(struct lower *L, const struct node *n)
     call.gemm.k = k;
     call.gemm.ta = ta;
     call.gemm.tb = tb;
+    call.gemm.accumulate = accumulate;
     call.gemm.lda = ta ? m : k;
     call.gemm.ldb = tb ? k : cols;
     call.gemm.ldc = row_c;
