@@ -160,7 +160,7 @@ void within_run(struct lower *L, const struct node *n);
 bool product_is_gemm(struct lower *L, const struct node *n);
 bool product_rows(struct lower *L, const struct node *n); /* default mode: fold along rows of its operands */
 void product_gemm(struct lower *L, const struct node *n);
-void product_sums(struct lower *L); /* finds the sums whose products BLAS adds up */
+void product_sums(struct lower *L);                          /* finds the sums whose products BLAS adds up */
 bool product_adds_up(struct lower *L, const struct node *n); /* an addition of such a sum: a block */
 bool product_fits(
     struct lower *L, const struct node *n,
