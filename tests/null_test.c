@@ -494,6 +494,9 @@ static void keep_value(hop_val v)
     CALL(POINTER, hop_data, (TENSOR)) \
     CALL(POINTER, hop_data_const, (TENSOR)) \
     CALL(CHARS, hop_tensor_dtype, (TENSOR)) \
+    CALL(STATUS, hop_object_new, (TENSOR_OUT, TEXT, ENV, NULL, NULL)) \
+    CALL(CHARS, hop_object_kind, (TENSOR)) \
+    CALL(POINTER, hop_object_pointer, (TENSOR, TEXT)) \
     CALL(INTEGER, hop_tensor_rank, (TENSOR)) \
     CALL(INTEGER, hop_tensor_dim, (TENSOR, INT)) \
     CALL(INTEGER, hop_tensor_stride, (TENSOR, INT)) \

@@ -88,6 +88,23 @@ int hop_tensor_is_shared(const hop_tensor *t); /* are there other references, vi
 char *hop_tensor_text(const hop_tensor *t);
 void hop_text_free(char *text);
 
+/* ---- objects ----
+ *
+ * Something of the host's that programs hand on without looking at it: a tokenizer, a random generator, a
+ * file. To a program it is a value of type object "kind", of rank 0: a parameter, carried through loops,
+ * chosen by branches, given to operators that are declared for its kind (hop_operator_register), and a
+ * result. Every other operator refuses it. It is never copied, batched, printed, made a constant or
+ * differentiated, and programs make none. A run keeps its arguments' objects; a result that is one is one
+ * more reference to the argument that it is. docs/objects.md. */
+
+/* The pointer under a kind (1 to 100 characters without quotes and backslashes). retain(pointer) is called
+ * before this returns, release(pointer) when the last reference is gone; both may be NULL. */
+hop_status hop_object_new(hop_tensor **out, const char *kind, void *pointer, void (*retain)(void *pointer),
+                          void (*release)(void *pointer));
+const char *hop_object_kind(const hop_tensor *t); /* NULL: it is an array */
+/* The pointer of an object of this kind; NULL, and hop_message() says why, for everything else. */
+void *hop_object_pointer(const hop_tensor *t, const char *kind);
+
 /* ---- looking for leaks ----
  *
  * Handles that were freed and are used again are errors with a message in builds without NDEBUG, for a while.
@@ -1143,7 +1160,8 @@ hop_status hop_hessian(hop_fn **out, hop_fn *f,
                        const char *wrt); /* of the first result: for each pair of wrt */
 /* Over one more dim. in: "xs, h: 1": which parameters get it, and where (0 when not said); NULL: all in
  * front. out_axes: per result, "0, -, 1",
- * - for a result without it; NULL: all in front. */
+ * - for a result without it; NULL: all in front. Objects are the same for all lanes: NULL leaves them out.
+ */
 hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axes);
 /* Until it is called again, calls of this thread that take no options (these, captures, hop_fn_read) end with
  * HOP_CANCELLED when *cancel is not zero, as hop_compile does with its options: cancel and confirm mean the

@@ -87,6 +87,7 @@ void check_place(const void *out, const char *what);
 struct hop_fn *check_fn(const hop_fn *f, const char *what);
 struct hop_exe *check_exe(const hop_exe *e);
 struct tensor *check_tensor(const hop_tensor *t, const char *what, int i);
+struct tensor *check_array(const hop_tensor *t, const char *what, int i); /* the same, and no object */
 /* A new handle. Takes nothing over; `shared` gets one more reference. */
 hop_fn *fn_new(struct shared_module *shared, uint32_t fn);
 /* Gives a function without a name one, for texts. The module is locked. */

@@ -88,6 +88,10 @@ void check_lists(hop_tensor *const *in, int n_in, hop_tensor *const *out, int n_
 enum { TYPE_TEXT = 320 }; /* room for any */
 static void write_type(const struct tensor *t, char text[TYPE_TEXT])
 {
+    if (t->kind) {
+        snprintf(text, TYPE_TEXT, "object \"%s\"", t->kind);
+        return;
+    }
     size_t n = (size_t)snprintf(text, TYPE_TEXT, "%s[", dtype_info[t->dtype].name);
     for (uint32_t i = 0; i < t->rank; i++)
         n += (size_t)snprintf(text + n, TYPE_TEXT - n, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
@@ -259,7 +263,8 @@ void begin_call(struct call *c, int n_in, int n_out)
     check_lists(c->in, n_in, c->out, n_out);
     for (int i = 0; i < n_in; i++) check_tensor(c->in[i], "argument", i);
     for (int i = 0; i < n_out; i++)
-        if (c->out[i]) check_tensor(c->out[i], "result", i);
+        if (c->out[i] && check_tensor(c->out[i], "result", i)->kind)
+            hop_throw(HOP_INVALID, "result %d: an object is given back as itself; its place must be NULL", i);
     size_t bytes = call_bytes(map);
     c->block = NULL;
     if (bytes <= sizeof c->small) c->block = c->small;

@@ -71,7 +71,7 @@ static void own_results(struct call *c)
         bool shared = false;
         for (uint32_t p = 0; p < c->map->n_params; p++) shared |= t == c->args[p];
         for (uint32_t j = 0; j < k; j++) shared |= t == c->results[j];
-        if (!shared) continue;
+        if (!shared || tensor_is_object(t)) continue;
         c->results[k] = copy_of(t);
         tensor_free(t);
     }

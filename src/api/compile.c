@@ -73,6 +73,20 @@ static uint8_t *listed_params(struct arena *a, struct hop_fn *f, const char *opt
     return listed;
 }
 
+static bool is_object(const struct hop_fn *f, uint32_t p)
+{
+    const struct module *m = f->shared->m;
+    return type_is_object(m, value_type(module_fn(m, f->fn), p));
+}
+
+static void check_not_object(const struct hop_fn *f, uint32_t p, const char *option)
+{
+    const struct fn *g = module_fn(f->shared->m, f->fn);
+    if (is_object(f, p))
+        hop_throw(HOP_INVALID, "%s: the parameter '%.100s' is an object", option,
+                  fn_param_name(f->shared->m, g, p));
+}
+
 /* "*": all that can be. */
 static const uint8_t *constant_params(struct arena *a, struct hop_fn *f, const char *text,
                                       const uint8_t *donated)
@@ -85,7 +99,8 @@ static const uint8_t *constant_params(struct arena *a, struct hop_fn *f, const c
         if (constant[p] && given_away)
             hop_throw(HOP_INVALID, "constant: the parameter '%.100s' is donated: each run has another tensor",
                       fn_param_name(f->shared->m, g, p));
-        if (all) constant[p] = !given_away && !is_updated(f, p);
+        if (constant[p]) check_not_object(f, p, "constant");
+        if (all) constant[p] = !given_away && !is_updated(f, p) && !is_object(f, p);
     }
     return constant;
 }
@@ -134,6 +149,8 @@ static void begin_compilation(struct compilation *c, hop_fn *f, const char *what
     c->watch_before = watch_begin(&c->watch);
     hop_cleanup_push(arena_free, &c->arena);
     if (o->donate) c->donated = listed_params(&c->arena, c->f, "donate", o->donate, "it stays the caller's");
+    for (uint32_t p = 0; c->donated && p < c->f->map.n_params; p++)
+        if (c->donated[p]) check_not_object(c->f, p, "donate");
     if (o->constant) c->options.constant.params = constant_params(&c->arena, c->f, o->constant, c->donated);
     c->options.over = wanted_memory(&c->arena, c->f, c->donated);
     c->fn = regions_rewritten(c->f->shared->m, c->f->fn, &c->options.rewritings);
@@ -327,6 +344,7 @@ static const struct tensor *const *constants_of(struct compilation *c, const hop
     for (uint32_t p = 0; p < g->n_params; p++) {
         if (!given[p]) continue;
         const char *name = module_text(m, g->values[p].name);
+        check_not_object(c->f, p, "emit: a constant");
         struct tensor *t = tensor_of(given[p]);
         struct type expected = type_get(m, value_type(g, p));
         bool fits = t->dtype == expected.dtype && t->rank == expected.rank;

@@ -283,7 +283,7 @@ static void do_accept(void *args)
     struct shape_view *views = ARENA_NEW(&arena, struct shape_view, f->map.n_params);
     for (uint32_t p = 0; p < f->map.n_params; p++) {
         const struct tensor *t = check_tensor(a->in[p], "argument", (int)p);
-        views[p] = (struct shape_view){ t->dtype, t->rank, t->dims };
+        views[p] = shape_of(t);
     }
     module_lock(f->shared);
     hop_cleanup_push(unlock_module, f->shared);

@@ -133,6 +133,10 @@ void handle_note_tensor(const struct tensor *t)
 {
     char type[96];
     if (!t) return;
+    if (t->kind) {
+        handle_note(t, "object \"%s\"", t->kind);
+        return;
+    }
     size_t n = (size_t)snprintf(type, sizeof type, "%s[", dtype_info[t->dtype].name);
     for (uint32_t i = 0; i < t->rank && n < sizeof type - 24; i++)
         n += (size_t)snprintf(type + n, sizeof type - n, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
@@ -209,6 +213,14 @@ struct tensor *check_tensor(const hop_tensor *t, const char *what, int i)
     if (__atomic_load_n(&tensor_of(t)->refs, __ATOMIC_RELAXED) <= 0)
         hop_throw(HOP_INVALID, "%s %d: expected a tensor, found one that was freed", what, i);
     return tensor_of(t);
+}
+
+struct tensor *check_array(const hop_tensor *t, const char *what, int i)
+{
+    struct tensor *given = check_tensor(t, what, i);
+    if (given->kind)
+        hop_throw(HOP_INVALID, "%s %d: expected an array, found object \"%s\"", what, i, given->kind);
+    return given;
 }
 
 /* ---- functions ---- */

@@ -131,7 +131,7 @@ static void make_view(void *args)
 {
     struct make_args *a = args;
     check_place(a->out, "view");
-    struct tensor *t = check_tensor(tensor_handle(a->from), "view", 0);
+    struct tensor *t = check_array(tensor_handle(a->from), "view", 0);
     struct cursor c = cursor_over(a->type, "the slices", NULL, NULL);
     struct slice_item items[MAX_SLICE_ITEMS];
     uint32_t n = parse_slices(&c, t->rank, items, HOP_COUNT(items)), axis = 0, rank = 0;
@@ -188,7 +188,7 @@ static void make_reshaped(void *args)
     int64_t dims[MAX_RANK], count = 1;
     uint32_t rank;
     check_place(a->out, "reshape");
-    struct tensor *t = check_tensor(tensor_handle(a->from), "reshape", 0);
+    struct tensor *t = check_array(tensor_handle(a->from), "reshape", 0);
     if (!a->type) a->type = dtype_info[t->dtype].name;
     enum dtype dtype = wanted_type(a, &rank, dims);
     for (uint32_t i = 0; i < rank; i++)
@@ -215,7 +215,7 @@ static void make_copy(void *args)
 {
     struct make_args *a = args;
     check_place(a->out, "copy");
-    struct tensor *t = check_tensor(tensor_handle(a->from), "copy", 0);
+    struct tensor *t = check_array(tensor_handle(a->from), "copy", 0);
     struct tensor *copy = tensor_new((enum dtype)t->dtype, t->rank, t->dims);
     tensor_copy_elements(copy, t);
     *a->out = tensor_handle(copy);
@@ -230,8 +230,8 @@ hop_status hop_tensor_copy(hop_tensor **out, const hop_tensor *t)
 static void fill(void *args)
 {
     struct make_args *a = args;
-    struct tensor *to = check_tensor(*a->out, "fill", 0);
-    struct tensor *from = check_tensor(tensor_handle(a->from), "fill", 1);
+    struct tensor *to = check_array(*a->out, "fill", 0);
+    struct tensor *from = check_array(tensor_handle(a->from), "fill", 1);
     bool same = to->dtype == from->dtype && to->rank == from->rank;
     for (uint32_t i = 0; same && i < to->rank; i++) same = to->dims[i] == from->dims[i];
     if (!same) hop_throw(HOP_INVALID, "fill: the tensors have different types");
@@ -255,9 +255,12 @@ void hop_tensor_free(hop_tensor *t) { tensor_free_handle(t); }
 void *hop_data(const hop_tensor *t)
 {
     tensor_written(tensor_of(t));
-    return t ? tensor_of(t)->data : NULL;
+    return t && !tensor_of(t)->kind ? tensor_of(t)->data : NULL;
 }
-const void *hop_data_const(const hop_tensor *t) { return t ? tensor_of(t)->data : NULL; }
+const void *hop_data_const(const hop_tensor *t)
+{
+    return t && !tensor_of(t)->kind ? tensor_of(t)->data : NULL;
+}
 const char *hop_tensor_dtype(const hop_tensor *t) { return t ? dtype_info[tensor_of(t)->dtype].name : ""; }
 int hop_tensor_rank(const hop_tensor *t) { return t ? tensor_of(t)->rank : -1; }
 
@@ -288,7 +291,7 @@ struct text_args {
 static void print_tensor(void *args)
 {
     struct text_args *a = args;
-    struct tensor *t = tensor_contiguous(check_tensor(a->t, "text", 0));
+    struct tensor *t = tensor_contiguous(check_array(a->t, "text", 0));
     struct arena arena = { 0 };
     struct text out = { .arena = &arena };
     hop_cleanup_push(tensor_free, t);

@@ -227,7 +227,7 @@ static void make_linear(struct transform_args *a, struct hop_fn *f, struct arena
     int64_t *sizes = ARENA_ZNEW(arena, int64_t, g->n_outer_symbols + 1);
     for (uint32_t p = 0; p < g->n_params; p++) {
         const struct tensor *t = check_tensor(a->in[p], "argument", (int)p);
-        views[p] = (struct shape_view){ t->dtype, t->rank, t->dims };
+        views[p] = shape_of(t);
     }
     bind_symbols(m, g, views, NULL, sizes);
     uint32_t jvp = jvp_of(m, fn, mask), n_args = g->n_params, n = 0;
@@ -445,7 +445,7 @@ static int place_axis(struct transform_args *a, int64_t axis, uint32_t rank, con
 static void read_in_axes(struct transform_args *a, struct module *m, const struct fn *f, int *axes)
 {
     if (!a->wrt) {
-        for (uint32_t p = 0; p < f->n_params; p++) axes[p] = 0;
+        for (uint32_t p = 0; p < f->n_params; p++) axes[p] = type_is_object(m, value_type(f, p)) ? -1 : 0;
         return;
     }
     for (uint32_t p = 0; p < f->n_params; p++) axes[p] = -1;

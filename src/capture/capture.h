@@ -210,6 +210,7 @@ struct place capture_place(struct capture *c, hop_place at);
 struct operand resolve(struct scope *s, hop_val v);
 /* A tensor of eager mode as a parameter of the outermost scope, for a capture with a host. */
 val host_value(struct capture *c, const struct tensor *t);
+type_id tensor_type(struct module *m, const struct tensor *t);
 struct scope *scope_root(struct capture *c);
 /* One more parameter of a function being captured, behind those it has; its type is one of that scope. */
 val scope_parameter(struct scope *s, type_id type);
@@ -391,6 +392,8 @@ enum dtype parse_dtype(struct cursor *c);
 /* A comma-separated list up to the end or a closing bracket. */
 uint32_t parse_dims(struct cursor *c, dim *dims);
 enum dtype parse_type(struct cursor *c, uint32_t *rank, dim *dims);
+/* object "kind": the kind. False: something else stands there, and the cursor does, too. */
+bool parse_object(struct cursor *c, const char **kind, size_t *length);
 enum dtype text_dtype(const char *text);
 /* "f32[3, 4]" with constant sizes, without a module. */
 enum dtype parse_static_type(const char *text, uint32_t *rank, int64_t *dims);

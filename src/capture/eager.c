@@ -99,11 +99,7 @@ void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_v
             e.in[i] = resolve(s, in[i]);
             continue;
         }
-        dim dims[MAX_RANK];
-        for (uint32_t d = 0; d < t->rank; d++) dims[d] = dim_const(c->m, t->dims[d]);
-        e.in[i] = (struct operand){
-            .v = builder_param(&b, type_intern(c->m, (enum dtype)t->dtype, t->rank, dims), 0)
-        };
+        e.in[i] = (struct operand){ .v = builder_param(&b, tensor_type(c->m, t), 0) };
         params[n_params++] = tensors->data[i];
     }
     rule(&e);
@@ -305,7 +301,9 @@ static void dry_stacks(struct capture *c, const struct dry_run *d, struct stack 
         uint32_t row = i >= d->n_carry;
         dim dims[MAX_RANK];
         for (uint32_t k = row; k < t->rank; k++) dims[k - row] = dim_const(dry.m, t->dims[k]);
-        val v = builder_param(&s->b, type_intern(dry.m, (enum dtype)t->dtype, t->rank - row, dims), 0);
+        type_id type = t->kind ? tensor_type(dry.m, t)
+                               : type_intern(dry.m, (enum dtype)t->dtype, t->rank - row, dims);
+        val v = builder_param(&s->b, type, 0);
         in[i] = value_handle(s, v);
     }
     for (uint32_t i = d->n_carry; i < d->n_in; i++)

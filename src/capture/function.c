@@ -63,6 +63,13 @@ static void read_param_type(struct cursor *c, struct parameter *p)
     dim dims[MAX_RANK];
     uint32_t rank;
     p->mut = cursor_accept(c, "mut");
+    const char *kind;
+    size_t length;
+    if (parse_object(c, &kind, &length)) {
+        if (p->mut) capture_throw("an object is not `mut`: operators that take it change it in its place");
+        p->type = type_object(c->m, kind, length);
+        return;
+    }
     enum dtype t = parse_type(c, &rank, dims);
     p->type = type_intern(c->m, t, rank, dims);
 }
@@ -142,6 +149,8 @@ static type_id like_type(struct scope *s, const hop_param *p)
     for (uint32_t d = 0; d < t.rank; d++)
         if (!(left_out >> d & 1)) dims[rank++] = t.dims[d];
     if (rank > MAX_RANK) capture_throw("an array has at most %d axes", MAX_RANK);
+    if (t.kind && (rank || left_out)) capture_throw("there are no arrays of objects");
+    if (t.kind) return resolve_type(s, p->like);
     return type_intern(m, (enum dtype)t.dtype, rank, dims);
 }
 
@@ -300,9 +309,18 @@ static void add_parameter(struct capture *c, void *args)
     void **a = args;
     struct tensor like = { 0 };
     if (c->eager) capture_throw("eager mode has no parameters");
-    uint32_t rank;
+    uint32_t rank = 0;
     int64_t dims[MAX_RANK];
-    like.dtype = (uint8_t)parse_static_type(a[0], &rank, dims);
+    const char *kind;
+    size_t length;
+    struct cursor text = cursor_over(a[0], "the type", NULL, NULL);
+    if (parse_object(&text, &kind, &length)) {
+        cursor_end(&text);
+        like.dtype = DT_OBJECT;
+        like.kind = arena_string(&c->arena, kind, length);
+    } else {
+        like.dtype = (uint8_t)parse_static_type(a[0], &rank, dims);
+    }
     like.rank = (uint8_t)rank;
     memcpy(like.dims, dims, rank * sizeof *dims);
     *(hop_val *)a[1] = value_handle(scope_root(c), host_value(c, &like));
@@ -454,7 +472,7 @@ void eager_header(struct capture *c, const char *params, hop_tensor *const *in, 
     int64_t *sizes = ARENA_ZNEW(&c->arena, int64_t, f->n_outer_symbols);
     for (uint32_t p = 0; p < f->n_params; p++) {
         const struct tensor *t = (const struct tensor *)in[p];
-        views[p] = (struct shape_view){ t->dtype, t->rank, t->dims };
+        views[p] = shape_of(t);
     }
     bind_symbols(c->m, f, views, NULL, sizes);
     for (uint32_t i = 0; i < f->n_outer_symbols; i++) {

@@ -47,7 +47,7 @@ static type_id import_type(struct import *i, type_id t, const dim *symbols)
     struct type type = type_get(i->from, t);
     dim dims[MAX_RANK];
     for (uint32_t k = 0; k < type.rank; k++) dims[k] = import_dim(i, type.dims[k], symbols);
-    return type_intern(i->to, (enum dtype)type.dtype, type.rank, dims);
+    return type_import(i->to, i->from, type, dims);
 }
 
 static uint32_t import_string(struct import *i, uint32_t s)

@@ -249,6 +249,8 @@ hop_val hop_constant_at(hop_place at, const char *type, const void *data)
 
 static void rule_from_tensor(struct emission *e)
 {
+    const char *kind = ((const struct tensor *)e->args)->kind;
+    if (kind) capture_throw("object \"%s\" cannot be a constant: programs take it as an argument", kind);
     struct tensor *t = tensor_contiguous((struct tensor *)e->args);
     hop_cleanup_push(tensor_free, t);
     e->out[0] = constant_value(e->b, (enum dtype)t->dtype, t->rank, t->dims, t->data);

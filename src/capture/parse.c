@@ -183,6 +183,19 @@ enum dtype parse_type(struct cursor *c, uint32_t *rank, dim *dims)
     return t;
 }
 
+bool parse_object(struct cursor *c, const char **kind, size_t *length)
+{
+    if (!cursor_accept(c, "object")) return false;
+    if (*c->p != '"') cursor_error(c, "the kind of the object, in quotes");
+    *kind = c->p + 1;
+    *length = strcspn(*kind, "\"");
+    if ((*kind)[*length] != '"' || !object_kind_fits(*kind, *length))
+        cursor_error(c, "a kind: 1 to 100 characters without quotes, backslashes and control characters");
+    c->p = *kind + *length + 1;
+    cursor_space(c);
+    return true;
+}
+
 enum dtype text_dtype(const char *text)
 {
     struct cursor c = cursor_over(text, "the dtype", NULL, NULL);

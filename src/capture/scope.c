@@ -304,10 +304,11 @@ dim lift_dim(struct scope *s, dim outer)
 
 type_id lift_type(struct scope *s, type_id outer)
 {
-    struct type t = type_get(scope_around(s)->capture->m, outer);
+    const struct module *from = scope_around(s)->capture->m;
+    struct type t = type_get(from, outer);
     dim dims[MAX_RANK];
     for (uint32_t i = 0; i < t.rank; i++) dims[i] = lift_dim(s, t.dims[i]);
-    return type_intern(s->capture->m, (enum dtype)t.dtype, t.rank, dims);
+    return type_import(s->capture->m, from, t, dims);
 }
 
 static dim lift_from(struct scope *s, const struct scope *owner, dim d)
@@ -468,8 +469,9 @@ struct scope *scope_root(struct capture *c)
     return s;
 }
 
-static type_id tensor_type(struct module *m, const struct tensor *t)
+type_id tensor_type(struct module *m, const struct tensor *t)
 {
+    if (t->kind) return type_object(m, t->kind, strlen(t->kind));
     dim dims[MAX_RANK];
     for (uint32_t d = 0; d < t->rank; d++) dims[d] = dim_const(m, t->dims[d]);
     return type_intern(m, (enum dtype)t->dtype, t->rank, dims);

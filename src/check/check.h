@@ -18,6 +18,10 @@ struct bag {
 void bag_free(void *bag); /* signature of a cleanup; the bag is empty and usable afterwards */
 /* Takes over one reference, also when it throws. */
 struct tensor *bag_keep(struct bag *bag, struct tensor *t);
+/* What stands in for an object of a host's where there is none: number 0 to 63 of 64 bytes each, which are
+ * zeros when a run begins. */
+struct tensor *bag_object(struct bag *bag, const char *kind, int64_t number);
+void stand_ins_clear(void);
 struct tensor *bag_new(struct bag *bag, enum dtype dtype, uint32_t rank, const int64_t *dims); /* cleared */
 
 /* ---- programs ---- */

@@ -59,13 +59,15 @@ static struct private_args *private_new(struct module *m, uint32_t fn, struct te
     p->n = f->n_params;
     p->over = hop_calloc(f->n_results + 1u, sizeof *p->over);
     for (uint32_t i = 0; i < f->n_params; i++) {
-        p->args[i] = tensor_new((enum dtype)args[i]->dtype, args[i]->rank, args[i]->dims);
-        tensor_copy_elements(p->args[i], args[i]);
+        p->args[i] = tensor_is_object(args[i])
+                         ? tensor_ref(args[i])
+                         : tensor_new((enum dtype)args[i]->dtype, args[i]->rank, args[i]->dims);
+        if (!tensor_is_object(args[i])) tensor_copy_elements(p->args[i], args[i]);
     }
     for (uint32_t k = 0; k < f->n_results; k++) p->over[k] = fn_updated(f, k);
     for (uint32_t k = 0; k < f->n_results; k++) {
         for (uint32_t i = 0; i < f->n_params && p->over[k] == HOP_NONE; i++) {
-            bool taken = value_type(f, i) != value_type(f, f->results[k]);
+            bool taken = value_type(f, i) != value_type(f, f->results[k]) || tensor_is_object(args[i]);
             for (uint32_t j = 0; j < f->n_results; j++) taken |= p->over[j] == i;
             if (!taken) p->over[k] = i;
         }
@@ -114,6 +116,7 @@ bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct way *ho
             const int64_t *dims, struct outcome *out)
 {
     struct hop_catch caught;
+    stand_ins_clear();
     *out = (struct outcome){ .n = module_fn(m, fn)->n_results, .printed = { .arena = &bag->arena } };
     out->results = ARENA_ZNEW(&bag->arena, struct tensor *, out->n);
     if (HOP_TRY(caught)) {

@@ -45,6 +45,10 @@ struct tensor **sample_arguments(struct bag *bag, struct module *m, const struct
         struct type t = type_get(m, value_type(f, p));
         int64_t dims[MAX_RANK];
         for (uint32_t i = 0; i < t.rank; i++) dims[i] = dim_eval(m, t.dims[i], s->symbols);
+        if (t.kind) {
+            args[p] = bag_object(bag, module_text(m, t.kind), p % 64);
+            continue;
+        }
         args[p] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
         bool is_float = dtype_is_float((enum dtype)t.dtype);
         double lo = is_float ? -2 : 0;

@@ -48,9 +48,15 @@ static uint32_t test_function(struct arena *a, struct module *m, const struct pr
 
 static const int64_t *test_dims(const struct program_test *t) { return t->n_dims ? t->dims : NULL; }
 
-static struct tensor *test_value(struct bag *bag, struct module *m, const struct test_input *in,
+/* `like`: the type of the parameter. An object is given by the number of what stands in for it. */
+static struct tensor *test_value(struct bag *bag, struct module *m, const struct test_input *in, type_id like,
                                  uint64_t lane)
 {
+    struct type param = type_get(m, like);
+    if (param.kind)
+        return bag_object(bag, module_text(m, param.kind),
+                          in->kind == INPUT_CONST ? *(const int64_t *)m->constants.data[in->constant].data
+                                                  : 0);
     if (in->kind == INPUT_CONST) return tensor_of_constant(bag, m, in->constant);
     struct type t = type_get(m, in->type);
     int64_t dims[MAX_RANK];
@@ -68,7 +74,7 @@ static struct tensor **test_args(struct bag *bag, struct module *m, const struct
         if (t->inputs[i].param >= f->n_params)
             hop_throw(HOP_INVALID, "the test gives input %u, but the function has %u parameters",
                       t->inputs[i].param, f->n_params);
-        args[t->inputs[i].param] = test_value(bag, m, &t->inputs[i], 0);
+        args[t->inputs[i].param] = test_value(bag, m, &t->inputs[i], value_type(f, t->inputs[i].param), 0);
     }
     for (uint32_t p = 0; p < f->n_params; p++)
         if (!args[p])
@@ -107,7 +113,9 @@ static const char *against_block(struct bag *bag, struct module *m, const struct
     for (uint32_t i = 0; !t->fails && i < t->n_expects; i++) {
         const struct test_expect *e = &t->expects[i];
         if (e->result >= o->n) return arena_printf(a, "expects result %u, but there are %u", e->result, o->n);
-        const char *d = tensor_difference(a, o->results[e->result], tensor_of_constant(bag, m, e->constant),
+        const struct tensor *result = o->results[e->result], *want = tensor_of_constant(bag, m, e->constant);
+        if (tensor_is_object(result)) want = bag_object(bag, result->kind, *(const int64_t *)want->data);
+        const char *d = tensor_difference(a, result, want,
                                           (struct bound){ e->within > 0 ? BOUND_ELEMENT : BOUND_BITS,
                                                           e->within });
         if (d) return arena_printf(a, "result %u: %s", e->result, d);
@@ -140,7 +148,9 @@ static const char *against_reference(struct bag *bag, struct module *m, const st
         const struct test_expect *e = NULL;
         for (uint32_t i = 0; i < t->n_expects; i++)
             if (t->expects[i].result == r && t->expects[i].within > 0) e = &t->expects[i];
-        const struct tensor *expected = e ? tensor_of_constant(bag, m, e->constant) : reference->results[r];
+        const struct tensor *expected = e && !tensor_is_object(o->results[r])
+                                            ? tensor_of_constant(bag, m, e->constant)
+                                            : reference->results[r];
         struct bound bound = bound_of((enum dtype)expected->dtype, f32, f64);
         if (e) bound = (struct bound){ BOUND_ELEMENT, e->within };
         const char *d = tensor_difference(a, o->results[r], expected, bound);
@@ -295,9 +305,10 @@ static const char *property_differences(const struct test_run *run, struct bag *
 
 /* Another value for the same parameter, so that lanes differ: random inputs are drawn anew, floats are
  * scaled, integers go towards zero, bools flip. */
-static struct tensor *lane_value(struct bag *bag, struct module *m, const struct test_input *in, int64_t lane)
+static struct tensor *lane_value(struct bag *bag, struct module *m, const struct test_input *in, type_id like,
+                                 int64_t lane)
 {
-    struct tensor *v = test_value(bag, m, in, (uint64_t)lane);
+    struct tensor *v = test_value(bag, m, in, like, (uint64_t)lane);
     for (int64_t i = 0; in->kind == INPUT_CONST && lane && i < v->count; i++) {
         double x = tensor_get(v, i);
         if (v->dtype == DT_BOOL) x = lane & 1 ? !x : x;
@@ -315,13 +326,14 @@ static const char *property_batch(const struct test_run *run, struct bag *bag, s
     uint32_t fn = test_function(&bag->arena, m, t, m->without);
     const struct fn *f = module_fn(m, fn);
     bool *batched = mask_of(&bag->arena, f->n_params, p->params, p->n);
-    for (uint32_t i = 0; !p->n && i < f->n_params; i++) batched[i] = true;
+    for (uint32_t i = 0; !p->n && i < f->n_params; i++) batched[i] = !type_is_object(m, value_type(f, i));
     struct tensor **lanes[LANES];
     for (int64_t l = 0; l < LANES; l++) {
         lanes[l] = test_args(bag, m, f, t);
         for (uint32_t i = 0; i < t->n_inputs; i++)
             if (batched[t->inputs[i].param])
-                lanes[l][t->inputs[i].param] = lane_value(bag, m, &t->inputs[i], l);
+                lanes[l][t->inputs[i].param] = lane_value(bag, m, &t->inputs[i],
+                                                          value_type(f, t->inputs[i].param), l);
     }
     struct claim c = { .bag = bag,
                        .m = m,

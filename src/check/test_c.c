@@ -220,7 +220,7 @@ static void run_program(const struct c_program *p, struct c_run *r, struct modul
     const void **data = ARENA_NEW(a, const void *, f->n_params);
     void **memory = ARENA_ZNEW(a, void *, f->n_results);
     for (uint32_t i = 0; i < f->n_params; i++) {
-        views[i] = (struct shape_view){ args[i]->dtype, args[i]->rank, args[i]->dims };
+        views[i] = shape_of(args[i]);
         data[i] = args[i]->data;
     }
     bind_symbols(m, f, views, dims, symbols);
@@ -249,6 +249,7 @@ bool c_programs_run(struct c_programs *c, uint32_t number, struct bag *bag, stru
                     struct tensor *const *args, const int64_t *dims, struct outcome *out)
 {
     struct hop_catch caught;
+    stand_ins_clear();
     struct c_run r = { .bag = bag, .out = out, .message = { .arena = &bag->arena } };
     *out = (struct outcome){ .n = module_fn(m, fn)->n_results, .printed = { .arena = &bag->arena } };
     out->results = ARENA_ZNEW(&bag->arena, struct tensor *, out->n);

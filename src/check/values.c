@@ -33,6 +33,28 @@ struct tensor *bag_new(struct bag *bag, enum dtype dtype, uint32_t rank, const i
     return t;
 }
 
+/* ---- objects ---- */
+
+enum { STAND_INS = 64, STAND_IN_BYTES = 64 };
+static _Alignas(64) unsigned char stand_ins[STAND_INS][STAND_IN_BYTES];
+
+struct tensor *bag_object(struct bag *bag, const char *kind, int64_t number)
+{
+    if (number < 0 || number >= STAND_INS)
+        hop_throw(HOP_INVALID, "object \"%s\": expected the number of one, 0 to %d, found %lld", kind,
+                  STAND_INS - 1, (long long)number);
+    return bag_keep(bag, tensor_object(kind, stand_ins[number], NULL, NULL));
+}
+
+void stand_ins_clear(void) { memset(stand_ins, 0, sizeof stand_ins); }
+
+/* As it was given, -1: it is no stand-in. */
+static int64_t stand_in_number(const struct tensor *t)
+{
+    uintptr_t at = (uintptr_t)(*(const uint64_t *)t->data), first = (uintptr_t)stand_ins;
+    return at >= first && at < first + sizeof stand_ins ? (int64_t)((at - first) / STAND_IN_BYTES) : -1;
+}
+
 /* ---- elements ---- */
 
 double tensor_get(const struct tensor *t, int64_t i)
@@ -191,6 +213,10 @@ struct tensor *tensor_of_constant(struct bag *bag, const struct module *m, uint3
 
 void tensor_type_text(struct text *out, const struct tensor *t)
 {
+    if (t->kind) {
+        text_add(out, "object \"%s\"", t->kind);
+        return;
+    }
     text_str(out, dtype_info[t->dtype].name);
     text_str(out, "[");
     for (uint32_t i = 0; i < t->rank; i++) text_add(out, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
@@ -202,6 +228,10 @@ static void json_element(struct text *out, const struct tensor *t, int64_t i)
     static const uint8_t digits[DT_COUNT] = {
         [DT_F16] = 5, [DT_BF16] = 4, [DT_F32] = 9, [DT_F64] = 17
     }; /* enough to give back the bits */
+    if (tensor_is_object(t)) {
+        text_add(out, "%lld", (long long)stand_in_number(t));
+        return;
+    }
     double v = tensor_get(t, i);
     int64_t whole = element_whole((enum dtype)t->dtype,
                                   (const char *)t->data + (size_t)i * dtype_info[t->dtype].size);
@@ -266,6 +296,11 @@ const char *tensor_difference(struct arena *a, const struct tensor *found, const
         text_str(&out, ", found ");
         tensor_type_text(&out, found);
         return out.data;
+    }
+    if (tensor_is_object(found)) {
+        int64_t x = stand_in_number(found), y = stand_in_number(expected);
+        if (x == y) return NULL;
+        return arena_printf(a, "expected object %lld, found object %lld", (long long)y, (long long)x);
     }
     double largest = 0;
     if (bound.kind == BOUND_TENSOR)

@@ -158,7 +158,7 @@ static void shape_parse(const struct fn *f, const struct module *m, uint32_t p, 
     if (!dtype_from_name(at, name, &dtype))
         hop_throw(HOP_INVALID, "--in %s: expected a type such as f32[4], found '%.*s'",
                   fn_param_name(m, f, p), (int)(end - at), at);
-    *out = (struct shape_view){ (uint8_t)dtype, 0, dims };
+    *out = (struct shape_view){ .dtype = (uint8_t)dtype, .dims = dims };
     for (const char *c = open ? open + 1 : end; c < end && *c != ']';) {
         char *after;
         long long v = strtoll(c, &after, 10);
@@ -226,13 +226,22 @@ static void take_input(struct options *o, struct module *m, const struct fn *f, 
     uint32_t p = param_find(m, f, text, name);
     struct type t = type_get(m, value_type(f, p));
     int64_t dims[MAX_RANK];
-    struct shape_view shape = { t.dtype, t.rank, dims };
+    struct shape_view shape = { .dtype = t.dtype, .rank = t.rank, .dims = dims };
     const char *equals = strchr(text + name, '=');
     if (!equals) hop_throw(HOP_INVALID, "--in: expected NAME=VALUE, found '%s'", text);
     bool typed = text[name] == ':';
     if (typed) shape_parse(f, m, p, text + name + 1, equals, &shape, dims);
     const char *value = equals + 1;
     if (args[p]) hop_throw(HOP_INVALID, "--in: the parameter '%s' is given twice", fn_param_name(m, f, p));
+    if (t.kind) {
+        char *end;
+        long long number = strtoll(value, &end, 10);
+        if (end == value || *end)
+            hop_throw(HOP_INVALID, "--in %s: an object is given by a number, 0 to 63, found '%s'",
+                      fn_param_name(m, f, p), value);
+        args[p] = bag_object(&o->bag, module_text(m, t.kind), number);
+        return;
+    }
     if (strncmp(value, "random:", 7)) {
         if (io_names_file(value)) args[p] = file_input(&o->bag, m, f, p, value);
         else

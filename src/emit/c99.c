@@ -218,17 +218,27 @@ static void name_everything(struct c99 *e)
 
 /* ---- what it needs ---- */
 
+/* The host's pointer outside, its bits as an integer inside. */
+static bool is_object(const struct c99 *e, type_id t) { return type_is_object(e->p->m, t); }
+
+static const char *host_type(const struct type *t) { return t->kind ? "void *" : c99_type[t->dtype]; }
+
 static void name_buffers(struct c99 *e)
 {
     for (uint32_t b = 0; b < e->p->buffers.len; b++) {
         const struct lp_buffer *buffer = &e->p->buffers.data[b];
         switch ((enum lp_buffer_kind)buffer->kind) {
         case BUF_ARG:
-            e->buffer_name[b] = e->param_name[buffer->index];
+            e->buffer_name[b] = is_object(e, value_type(e->f, buffer->index))
+                                    ? arena_printf(e->arena, "t_%u", b)
+                                    : e->param_name[buffer->index];
             e->by_value[b] = !buffer->updated && !type_get(e->p->m, value_type(e->f, buffer->index)).rank &&
                              !constant_param(e, buffer->index);
             continue;
-        case BUF_RESULT: e->buffer_name[b] = e->result_name[buffer->index]; continue;
+        case BUF_RESULT:
+            if (is_object(e, value_type(e->f, e->f->results[buffer->index]))) break;
+            e->buffer_name[b] = e->result_name[buffer->index];
+            continue;
         case BUF_CONST: e->buffer_name[b] = arena_printf(e->arena, "c_%u", buffer->index); continue;
         case BUF_DYN:
             e->returned[b] = buffer->index != HOP_NONE;
@@ -270,17 +280,18 @@ static void put_signature(struct c99 *e, struct text *out, bool definition)
     for (uint32_t p = 0; p < f->n_params; p++) {
         if (constant_param(e, p)) continue;
         struct type t = type_get(e->p->m, value_type(f, p));
-        const char *type = c99_type[t.dtype];
+        const char *type = host_type(&t);
         const char *constant = is_updated(e, p) ? "" : "const ";
         if (t.rank || is_updated(e, p))
             text_add(out, "%s$buffer %s%s *%s%s", comma, constant, type, restricted, e->param_name[p]);
-        else text_add(out, "%s%s %s", comma, type, e->param_name[p]);
+        else text_add(out, "%s%s%s%s", comma, type, t.kind ? "" : " ", e->param_name[p]);
         comma = ", ";
     }
     for (uint32_t r = 0; r < f->n_results; r++) {
         if (updated_param(e, r) != HOP_NONE) continue;
         bool handed = e->o->capacity <= 0 && result_grows(e, r);
-        text_add(out, "%s$buffer %s *%s%s%s", comma, c99_type[result_type(e, r).dtype], handed ? "*" : "",
+        struct type t = result_type(e, r);
+        text_add(out, "%s$buffer %s%s*%s%s%s", comma, host_type(&t), t.kind ? "" : " ", handed ? "*" : "",
                  restricted, e->result_name[r]);
         comma = ", ";
     }
@@ -572,11 +583,29 @@ static void put_size_checks(struct c99 *e)
     }
 }
 
+/* Does the buffer hold an object that the host gave or gets? */
+static bool holds_object(const struct c99 *e, uint32_t b)
+{
+    const struct lp_buffer *buffer = &e->p->buffers.data[b];
+    if (buffer->kind == BUF_ARG) return is_object(e, value_type(e->f, buffer->index));
+    return buffer->kind == BUF_RESULT && is_object(e, value_type(e->f, e->f->results[buffer->index]));
+}
+
+static void put_object(struct c99 *e, uint32_t b)
+{
+    const struct lp_buffer *buffer = &e->p->buffers.data[b];
+    if (buffer->kind == BUF_RESULT) text_add(e->out, "    int64_t t_%u[1] = { 0 };\n", b);
+    else if (e->buffer_used[b])
+        text_add(e->out, "    const int64_t t_%u = (int64_t)(intptr_t)%s;\n", b,
+                 e->param_name[buffer->index]);
+}
+
 static void put_memory(struct c99 *e)
 {
     for (uint32_t b = 0; b < e->p->buffers.len; b++) {
         const struct lp_buffer *buffer = &e->p->buffers.data[b];
         bool used = e->buffer_used[b];
+        if (holds_object(e, b)) put_object(e, b);
         const struct tensor *known = buffer->kind == BUF_ARG ? constant_param(e, buffer->index) : NULL;
         if (used && known)
             put_array(e, e->buffer_name[b], (enum dtype)known->dtype, known->data, (size_t)known->count);
@@ -636,6 +665,11 @@ static void put_end(struct c99 *e)
     if (e->growing) text_str(e->out, "    if (status == HOP_C_OK) {\n");
     for (uint32_t s = e->f->n_outer_symbols; s < e->f->n_symbols; s++)
         if (e->size_name[s]) text_add(e->out, "%s*%s = %s;\n", inside, e->size_name[s], e->symbol_name[s]);
+    for (uint32_t b = 0; b < e->p->buffers.len; b++) {
+        const struct lp_buffer *buffer = &e->p->buffers.data[b];
+        if (buffer->kind != BUF_RESULT || !holds_object(e, b)) continue;
+        text_add(e->out, "%s*%s = (void *)(intptr_t)t_%u[0];\n", inside, e->result_name[buffer->index], b);
+    }
     for (uint32_t b = 0; b < e->p->buffers.len && e->growing; b++) {
         const struct lp_buffer *buffer = &e->p->buffers.data[b];
         if (buffer->kind != BUF_DYN || !e->returned[b]) continue;
@@ -682,7 +716,9 @@ static void put_adapter(struct c99 *e)
         if (constant_param(e, p)) continue;
         struct type t = type_get(e->p->m, value_type(f, p));
         if (is_updated(e, p)) text_add(out, "%s(%s *)args[%u]", comma, c99_type[t.dtype], p);
-        else text_add(out, "%s%s(const %s *)args[%u]", comma, t.rank ? "" : "*", c99_type[t.dtype], p);
+        else
+            text_add(out, "%s%s(%s%s *)args[%u]", comma, t.rank ? "" : "*", t.kind ? "" : "const ",
+                     host_type(&t), p);
         comma = ", ";
     }
     for (uint32_t r = 0; r < f->n_results; r++) {

@@ -50,7 +50,7 @@ type_id new_body_type(struct new_body *body, type_id t)
     struct type type = type_get(body->b.m, t);
     dim dims[MAX_RANK];
     for (uint32_t i = 0; i < type.rank; i++) dims[i] = new_body_dim(body, type.dims[i]);
-    return type_intern(body->b.m, type.dtype, type.rank, dims);
+    return type_with_dims(body->b.m, type, dims);
 }
 
 struct region_in new_body_finish(struct new_body *body, const val *results, uint32_t n_results,

@@ -23,7 +23,7 @@ void call_infer(struct infer *in)
             }
             dims[i] = fresh[s];
         }
-        infer_result(in, type_intern(in->m, t.dtype, t.rank, dims));
+        infer_result(in, type_with_dims(in->m, t, dims));
     }
 }
 

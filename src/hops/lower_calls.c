@@ -157,8 +157,9 @@ static struct outcome begin_outcome(struct lower *L, const struct fn *f, const s
         o.sized = true;
     }
     if (o.scalar && o.used) {
-        o.local = lp_local(p, (enum dtype)t.dtype, LOCAL_SCALAR, "choice");
-        lp_set(p, o.local, lp_const_bits(p, (enum dtype)t.dtype, 0));
+        enum dtype stored = dtype_stored((enum dtype)t.dtype);
+        o.local = lp_local(p, stored, LOCAL_SCALAR, "choice");
+        lp_set(p, o.local, lp_const_bits(p, stored, 0));
     } else if (!o.scalar && o.used) {
         o.over = o.sized ? HOP_NONE : shared_param(L, f, n, k);
         o.array = result_array(L, n, k, o.sized, o.over);

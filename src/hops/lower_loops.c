@@ -51,7 +51,8 @@ static struct carry *begin_carries(struct lower *L, const struct fn *f, const st
         c->type = value_type(f, l->n->results + i);
         c->scalar = !type_get(m, c->type).rank;
         if (c->scalar) {
-            c->local = lp_local(p, (enum dtype)type_get(m, c->type).dtype, LOCAL_SCALAR, "carry");
+            c->local = lp_local(p, dtype_stored((enum dtype)type_get(m, c->type).dtype), LOCAL_SCALAR,
+                                "carry");
             lp_set(p, c->local, lower_scalar(L, init));
             continue;
         }

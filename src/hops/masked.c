@@ -10,6 +10,14 @@ void masked_keep_last(struct masked *w)
     w->n_last = 0;
     for (uint32_t k = 0; k < l->n_carry; k++) {
         bool changes = l->body->results[k] != k;
+        type_id type = value_type(l->body, k);
+        if (changes && type_is_object(w->v->b->m, type))
+            hop_throw(
+                HOP_INVALID,
+                "%s%s: batched, its number of trips differs from lane to lane, and carry %u, %s, changes: "
+                "lanes that stop would hold other objects than those that go on",
+                place_text(w->v->b->m, w->v->n->place), node_row(w->v->n)->name, k,
+                type_text(w->v->b->m, l->body->symbols, type));
         w->keeps_last[k] = changes && !w->batched[k];
         if (w->keeps_last[k]) w->n_last++;
     }

@@ -48,7 +48,7 @@ static void check_branches(const struct infer *in, uint32_t n_results)
         for (uint32_t r = 1; r < in->n_regions; r++) {
             const struct fn *g = module_fn(in->m, in->regions[r].fn);
             struct type other = type_get(in->m, value_type(g, g->results[k]));
-            if (other.dtype == t.dtype && other.rank == t.rank) continue;
+            if (other.dtype == t.dtype && other.rank == t.rank && other.kind == t.kind) continue;
             mismatches_add(&wrong, "result %u: branch 0 gives %s, branch %u gives %s", k,
                            type_text(in->m, first->symbols, value_type(first, first->results[k])), r,
                            type_text(in->m, g->symbols, value_type(g, g->results[k])));
@@ -88,7 +88,7 @@ static void switch_infer(struct infer *in)
             }
             dims[i] = merge_dim(in, &merged, inner, outer, escapes);
         }
-        infer_result(in, type_intern(in->m, t.dtype, t.rank, dims));
+        infer_result(in, type_with_dims(in->m, t, dims));
     }
 }
 
@@ -475,7 +475,7 @@ static val cotangent_param(struct new_body *body, type_id wanted, type_id around
                                                         : want.dims[i]) == is.dims[i];
         dims[i] = open || equal ? want.dims[i] : new_body_dim(body, is.dims[i]);
     }
-    return builder_param(&body->b, type_intern(m, want.dtype, want.rank, dims), 0);
+    return builder_param(&body->b, type_with_dims(m, want, dims), 0);
 }
 
 /* Cotangents that the backward switch gives: one for each distinct value among the active operands. */
@@ -743,6 +743,13 @@ static void batch_select(struct batch *v, const struct node_in *in)
     struct attr call[INVOKE_ATTRS] = { [INVOKE_RECOMPUTE] = in->attrs[SWITCH_RECOMPUTE] };
     for (uint32_t k = 0; k < n_results; k++) {
         force[k] = true;
+        type_id type = value_type(v->f, v->n->results + k);
+        if (type_is_object(b->m, type))
+            hop_throw(
+                HOP_INVALID,
+                "%sswitch: batched, its index differs from lane to lane, and result %u is %s, which is one "
+                "for all lanes",
+                place_text(b->m, v->n->place), k, type_text(b->m, v->f->symbols, type));
         if (!same_everywhere(b->m, in, k))
             hop_throw(HOP_INVALID,
                       "%sswitch: result %u has another size in each branch, and its index differs from lane "

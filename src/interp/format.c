@@ -45,6 +45,7 @@ static void add_element(struct text *out, const struct tensor *t, int64_t i)
     case KIND_INT: text_add(out, "%lld", (long long)element_whole(dtype, at)); return;
     case KIND_UINT: text_add(out, "%llu", (unsigned long long)element_whole(dtype, at)); return;
     case KIND_FLOAT: add_real(out, element_real(dtype, at), dtype); return;
+    case KIND_OBJECT: text_add(out, "object \"%s\"", t->kind); return;
     }
 }
 

@@ -28,6 +28,10 @@ static _Noreturn void error_type(struct module *m, const struct fn *f, uint32_t 
     add_param(&out, m, f, p);
     text_str(&out, ": expected ");
     type_print(m, f->symbols, value_type(f, p), &out);
+    if (found->kind) {
+        text_add(&out, ", found object \"%s\"", found->kind);
+        hop_throw(HOP_INVALID, "%s", out.data);
+    }
     text_add(&out, ", found %s[", dtype_info[found->dtype].name);
     for (uint32_t i = 0; i < found->rank; i++)
         text_add(&out, "%s%lld", i ? ", " : "", (long long)found->dims[i]);
@@ -102,7 +106,8 @@ void bind_symbols(struct module *m, const struct fn *f, const struct shape_view 
     uint32_t s;
     for (uint32_t p = 0; p < f->n_params; p++) {
         struct type t = type_get(m, value_type(f, p));
-        if (t.dtype != args[p].dtype || t.rank != args[p].rank) error_type(m, f, p, &args[p]);
+        bool fits = t.dtype == args[p].dtype && t.rank == args[p].rank;
+        if (!fits || (t.kind && strcmp(module_text(m, t.kind), args[p].kind))) error_type(m, f, p, &args[p]);
         for (uint32_t d = 0; d < t.rank; d++) {
             if (!dim_is_symbol(m, t.dims[d], &s) || f->symbols[s].origin != SYMBOL_PARAM) continue;
             /* The first parameter that has the symbol as a dim is its `index`. */
@@ -290,8 +295,7 @@ void interp_run(struct interp *in, uint32_t fn, struct tensor *const *args, cons
     hop_cleanup_push(arena_free, &arena);
     struct shape_view *views = ARENA_NEW(&arena, struct shape_view, f->n_params);
     int64_t *symbols = ARENA_ZNEW(&arena, int64_t, f->n_outer_symbols);
-    for (uint32_t p = 0; p < f->n_params; p++)
-        views[p] = (struct shape_view){ args[p]->dtype, args[p]->rank, args[p]->dims };
+    for (uint32_t p = 0; p < f->n_params; p++) views[p] = shape_of(args[p]);
     bind_symbols(in->m, f, views, dims, symbols);
     interp_call(in, fn, symbols, args, results);
     hop_cleanup_pop(&arena);

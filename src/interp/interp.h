@@ -31,7 +31,12 @@ void interp_region_symbols(const struct module *m, const struct region *r, const
 struct shape_view {
     uint8_t dtype, rank;
     const int64_t *dims;
+    const char *kind; /* of an object */
 };
+static inline struct shape_view shape_of(const struct tensor *t)
+{
+    return (struct shape_view){ t->dtype, t->rank, t->dims, t->kind };
+}
 void bind_symbols(struct module *m, const struct fn *f, const struct shape_view *args, const int64_t *dims,
                   int64_t *symbols);
 

@@ -111,7 +111,7 @@ void(infer_same_type)(struct infer *in, type_id a, type_id b, const char *what)
 {
     if (a == b) return;
     struct type x = type_get(in->m, a), y = type_get(in->m, b);
-    if (x.dtype != y.dtype || x.rank != y.rank)
+    if (x.dtype != y.dtype || x.rank != y.rank || x.kind != y.kind)
         infer_error(in, "%s: expected %s, found %s", what, infer_text(in, a), infer_text(in, b));
     for (uint32_t i = 0; i < x.rank; i++)
         infer_equal(in, x.dims[i], y.dims[i],
@@ -140,7 +140,7 @@ void infer_no_mismatches(const struct infer *in, const struct mismatches *l)
 static bool types_differ(const struct infer *in, type_id a, type_id b)
 {
     struct type x = type_get(in->m, a), y = type_get(in->m, b);
-    bool differ = x.dtype != y.dtype || x.rank != y.rank;
+    bool differ = x.dtype != y.dtype || x.rank != y.rank || x.kind != y.kind;
     for (uint32_t i = 0; i < x.rank && !differ; i++) {
         int64_t lo, hi;
         dim_range(in->m, in->symbols, dim_sub(in->m, x.dims[i], y.dims[i]), &lo, &hi);
@@ -193,7 +193,7 @@ type_id infer_region_result(struct infer *in, uint32_t r, uint32_t k)
         if (infer_region_dim_escapes(in, r, t.dims[i], &dims[i]))
             infer_error(in, "result %u of its body has type %s, whose size is only known inside the body", k,
                         type_text(in->m, g->symbols, value_type(g, g->results[k])));
-    return type_intern(in->m, t.dtype, t.rank, dims);
+    return type_with_dims(in->m, t, dims);
 }
 
 /* ---- nodes ---- */
@@ -271,7 +271,7 @@ void infer_bind_region(struct infer *in, const struct op_row *row, uint32_t r, s
     for (uint32_t i = 0; i < g->n_outer_symbols; i++) dims[i] = given ? given[i] : HOP_NONE;
     for (uint32_t p = 0; p < g->n_params; p++) {
         struct type want = type_get(m, value_type(g, p)), found = type_get(m, feeds[p]);
-        if (want.dtype != found.dtype || want.rank != found.rank)
+        if (want.dtype != found.dtype || want.rank != found.rank || want.kind != found.kind)
             infer_error(in, "region %u: parameter %u (%%%s): expected %s, found %s", r, p,
                         module_text(m, g->values[p].name), type_text(m, g->symbols, value_type(g, p)),
                         infer_text(in, feeds[p]));
@@ -471,10 +471,61 @@ static void gather_operands(struct builder *b, struct draft *d)
     d->infer.n_operands = total;
 }
 
+/* Of a row that takes functions: the group that operand i belongs to; n_groups: it is a region's own. */
+static uint32_t group_of(const struct infer *in, const struct op_row *row, uint32_t i)
+{
+    uint32_t g = 0;
+    for (uint32_t end = 0; g < row->sig.n_groups; g++) {
+        end += in->groups[g];
+        if (i < end) break;
+    }
+    return g;
+}
+
+static _Noreturn void stacked_object(const struct infer *in, uint32_t k, const char *type)
+{
+    if (in->written)
+        infer_error(in, "result %u of its body is %s: objects are carried, not stacked", k, type);
+    infer_error(in,
+                "its gradient needs the %s of every step, and objects cannot be stacked: carry a number and "
+                "choose the object by a switch",
+                type);
+}
+
+/* Results of a loop's step that are behind the next carries are stacked. */
+static void no_stacked_objects(struct infer *in, const struct op_row *row)
+{
+    for (uint32_t r = 0; r < in->n_regions; r++) {
+        const struct fn *g = module_fn(in->m, in->regions[r].fn);
+        const struct sig_region *sig = sig_region(row, r);
+        uint32_t sizes[3], n = sig_result_sizes(row, r, in->groups, g->n_results, sizes);
+        if (!n || strcmp(sig->results[n - 1], "stack")) continue;
+        for (uint32_t k = g->n_results - sizes[n - 1]; k < g->n_results; k++)
+            if (type_is_object(in->m, value_type(g, g->results[k])))
+                stacked_object(in, k, type_text(in->m, g->symbols, value_type(g, g->results[k])));
+    }
+}
+
+void infer_no_objects(struct infer *in, const struct op_row *row)
+{
+    if (!in->m->has_objects) return;
+    bool higher = row->flags & OPF_HIGHER;
+    for (uint32_t i = 0; i < in->n_operands && !(row->flags & OPF_OBJECTS); i++) {
+        if (!type_is_object(in->m, in->operands[i])) continue;
+        if (!higher)
+            infer_error(in, "operand %u is %s, which it does not take: only operators declared for it do", i,
+                        infer_text(in, in->operands[i]));
+        uint32_t g = group_of(in, row, i);
+        if (g == row->sig.n_groups || row->sig.groups[g].kind == GROUP_CARRY) continue;
+        infer_error(in, "operand %u%s%s is %s: objects are carried or handed to bodies as they are", i,
+                    *row->sig.groups[g].word ? ", of " : "", row->sig.groups[g].word,
+                    infer_text(in, in->operands[i]));
+    }
+    if (higher) no_stacked_objects(in, row);
+}
+
 static void bind_regions(struct builder *b, struct draft *d)
 {
-    d->infer.regions = d->regions;
-    d->infer.n_regions = d->in->n_regions;
     for (uint32_t r = 0; r < d->in->n_regions; r++) {
         const struct fn *body = module_fn(b->m, d->in->regions[r].fn);
         dim *dims = ARENA_NEW(&b->m->arena, dim, body->n_outer_symbols);
@@ -563,6 +614,9 @@ static val make_node(struct builder *b, const struct node_in *in)
     check_counts(&d);
     check_attrs(&d.infer, d.row);
     gather_operands(b, &d);
+    d.infer.regions = d.regions;
+    d.infer.n_regions = in->n_regions;
+    infer_no_objects(&d.infer, d.row);
     bind_regions(b, &d);
     d.row->infer(&d.infer);
     require_all(b, &d);

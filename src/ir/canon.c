@@ -108,6 +108,7 @@ static void type(struct walk *w, type_id t)
     word(w, *number - 1);
     struct type full = type_get(w->m, t);
     word(w, full.dtype | (uint32_t)full.rank << 8);
+    if (full.kind) string(w, full.kind);
     for (uint32_t i = 0; i < full.rank; i++) dimension(w, full.dims[i]);
 }
 

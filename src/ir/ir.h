@@ -12,7 +12,7 @@ struct builder;
 
 /* ---- dtypes ---- */
 
-enum dtype_kind { KIND_BOOL, KIND_INT, KIND_UINT, KIND_FLOAT };
+enum dtype_kind { KIND_BOOL, KIND_INT, KIND_UINT, KIND_FLOAT, KIND_OBJECT };
 enum dtype {
     DT_BOOL,
     DT_I8,
@@ -27,14 +27,18 @@ enum dtype {
     DT_BF16,
     DT_F32,
     DT_F64,
-    DT_COUNT
+    DT_COUNT,
+    /* Not among those that elements of arrays have: something of the host's, which programs hand on and only
+     * rows with OPF_OBJECTS look at. Always of rank 0; its type has a kind. At run time it is 64 bits, the
+     * pointer that the host gave. */
+    DT_OBJECT
 };
 struct dtype_info {
     const char *name;
     uint8_t size; /* bytes */
     uint8_t kind;
 };
-extern const struct dtype_info dtype_info[DT_COUNT];
+extern const struct dtype_info dtype_info[DT_OBJECT + 1];
 static inline bool dtype_is_float(enum dtype t) { return dtype_info[t].kind == KIND_FLOAT; }
 static inline bool dtype_is_integer(enum dtype t)
 {
@@ -50,7 +54,9 @@ static inline enum dtype dtype_accumulator_of(enum dtype operand, enum dtype res
 {
     return operand == DT_F64 && dtype_is_float(result) ? DT_F64 : dtype_accumulator(result);
 }
-bool dtype_from_name(const char *name, size_t length, enum dtype *out);
+/* What it is in memory and in loop programs. */
+static inline enum dtype dtype_stored(enum dtype t) { return t == DT_OBJECT ? DT_I64 : t; }
+bool dtype_from_name(const char *name, size_t length, enum dtype *out); /* of those below DT_COUNT */
 
 /* ---- dims ---- */
 
@@ -102,13 +108,22 @@ void dim_print(const struct module *m, const struct symbol *symbols, dim d, stru
 typedef uint32_t type_id;
 struct type {
     uint8_t dtype, rank;
+    uint32_t kind; /* of an object: string id, never 0; of everything else 0 */
     const dim *dims;
 };
 enum { MAX_RANK = 32 }; /* so that a set of dims fits into a word */
 /* The set of all dims: bit d is dim d. */
 static inline uint32_t all_dims(uint32_t rank) { return rank < 32 ? (1u << rank) - 1 : UINT32_MAX; }
 type_id type_intern(struct module *m, enum dtype dtype, uint32_t rank, const dim *dims);
+/* Up to 100 printing characters, no quotes and no backslashes among them. */
+bool object_kind_fits(const char *kind, size_t length);
+type_id type_object(struct module *m, const char *kind, size_t length); /* object "kind" */
+/* Like t, with these dims instead of its own. */
+type_id type_with_dims(struct module *m, struct type t, const dim *dims);
+/* A type of another module, where its dims are these. */
+type_id type_import(struct module *to, const struct module *from, struct type t, const dim *dims);
 struct type type_get(const struct module *m, type_id t);
+static inline bool type_is_object(const struct module *m, type_id t);
 type_id type_substitute(struct module *m, type_id t, const dim *symbols);
 static inline type_id type_scalar(struct module *m, enum dtype dtype)
 {
@@ -122,7 +137,7 @@ type_id type_with_dtype(struct module *m, type_id t, enum dtype dtype);
 dim type_elements(struct module *m, type_id t);
 /* Can types of two functions be one: dtype, rank, and sizes as far as they are numbers? */
 bool type_can_be(const struct module *m, type_id a, type_id b);
-/* f32[T, 64] */
+/* f32[T, 64]; object "tokenizer" */
 void type_print(const struct module *m, const struct symbol *symbols, type_id t, struct text *out);
 /* In the module's scratch, for messages. */
 const char *type_text(const struct module *m, const struct symbol *symbols, type_id t);
@@ -313,11 +328,17 @@ struct module {
     vec(struct memo_entry) memo_entries;
     /* Switches (transform/simplify.h) that are off in transforms of this module: a bit each. */
     uint32_t without;
+    bool has_objects;   /* there is a type of objects */
     bool has_once;      /* it has nodes that may be computed once (op_row.once) */
     struct price price; /* of the gradient being made (transform.h); all 0: none */
     /* What the gradient being made keeps, and the one made last (transform.h). */
     struct saved_list *saved_now, *saved_last;
 };
+
+static inline bool type_is_object(const struct module *m, type_id t)
+{
+    return m->has_objects && type_get(m, t).dtype == DT_OBJECT;
+}
 
 struct module *module_new(void);
 void module_free(void *m); /* accepts NULL */

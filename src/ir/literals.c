@@ -119,7 +119,10 @@ void reader_const_item(struct reader *r)
     if (d->state == DEF_DONE || d->state == DEF_READING)
         lexer_error(lx, name_at, "@%s is defined twice", module_text(r->m, name));
     lexer_expect(lx, ':', "':' and the constant's type");
+    struct token type_at = lx->tok;
     type_id type = reader_type(r, NULL);
+    if (type_is_object(r->m, type))
+        lexer_error(lx, type_at, "an object cannot be a constant: programs take it as an argument");
     lexer_expect(lx, '=', "'='");
     uint32_t index = reader_constant(r, type, name);
     d->state = DEF_DONE;
@@ -140,6 +143,12 @@ struct shape_of_test {
     const struct fn *f;
     struct dtypes params, results;
 };
+
+/* Tests name an object by a number. */
+static uint8_t literal_dtype(const struct module *m, type_id t)
+{
+    return (uint8_t)dtype_stored((enum dtype)type_get(m, t).dtype);
+}
 
 static enum dtype dtype_at(const struct dtypes *list, uint32_t i)
 {
@@ -247,9 +256,9 @@ static void read_transforms(struct reader *r, struct program_test *test, struct 
     test->fn = d->index;
     s->f = module_fn(r->m, test->fn);
     for (uint32_t i = 0; i < s->f->n_params; i++)
-        vec_push(&r->arena, &s->params, type_get(r->m, value_type(s->f, i)).dtype);
+        vec_push(&r->arena, &s->params, literal_dtype(r->m, value_type(s->f, i)));
     for (uint32_t i = 0; i < s->f->n_results; i++)
-        vec_push(&r->arena, &s->results, type_get(r->m, value_type(s->f, s->f->results[i])).dtype);
+        vec_push(&r->arena, &s->results, literal_dtype(r->m, value_type(s->f, s->f->results[i])));
     struct lexer after = *lx;
     while (n-- > 0) {
         lexer_seek(lx, at[n]);
@@ -287,6 +296,11 @@ static uint32_t read_test_constant(struct reader *r, bool typed, type_id type, e
     return intern_literal(r, &l, fits, 0);
 }
 
+static type_id literal_like(struct module *m, type_id t)
+{
+    return type_is_object(m, t) ? type_scalar(m, DT_I64) : t;
+}
+
 static void read_input(struct reader *r, const struct program_test *test, const struct shape_of_test *s,
                        struct test_input *in)
 {
@@ -294,8 +308,8 @@ static void read_input(struct reader *r, const struct program_test *test, const 
     in->param = read_param(r, s);
     bool typed = lexer_accept(lx, ':');
     bool plain = !test->n_transforms;
-    type_id like = plain ? value_type(s->f, in->param) : HOP_NONE;
-    in->type = typed ? reader_type(r, NULL) : like;
+    type_id like = plain ? literal_like(r->m, value_type(s->f, in->param)) : HOP_NONE;
+    in->type = typed ? literal_like(r->m, reader_type(r, NULL)) : like;
     lexer_expect(lx, '=', "'='");
     struct token at = lx->tok;
     if (!lexer_accept_word(lx, "random")) {
@@ -331,13 +345,14 @@ static void read_expect(struct reader *r, const struct program_test *test, const
     if (e->result >= s->results.len)
         lexer_error(lx, at, "there is no result %u, the function has %u", e->result, s->results.len);
     bool typed = lexer_accept(lx, ':');
-    type_id type = typed ? reader_type(r, NULL) : HOP_NONE;
+    type_id type = typed ? literal_like(r->m, reader_type(r, NULL)) : HOP_NONE;
     if (lexer_accept_word(lx, "within")) {
         uint64_t bits = lexer_f64(lx);
         memcpy(&e->within, &bits, sizeof bits);
     }
     lexer_expect(lx, '=', "'='");
-    type_id like = test->n_transforms ? HOP_NONE : value_type(s->f, s->f->results[e->result]);
+    type_id like = test->n_transforms ? HOP_NONE
+                                      : literal_like(r->m, value_type(s->f, s->f->results[e->result]));
     e->constant = read_test_constant(r, typed, type, dtype_at(&s->results, e->result), like);
 }
 

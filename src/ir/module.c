@@ -4,14 +4,14 @@
 
 #include <stdatomic.h>
 
-const struct dtype_info dtype_info[DT_COUNT] = {
+const struct dtype_info dtype_info[DT_OBJECT + 1] = {
     [DT_BOOL] = { "bool", 1, KIND_BOOL },  [DT_I8] = { "i8", 1, KIND_INT },
     [DT_I16] = { "i16", 2, KIND_INT },     [DT_I32] = { "i32", 4, KIND_INT },
     [DT_I64] = { "i64", 8, KIND_INT },     [DT_U8] = { "u8", 1, KIND_UINT },
     [DT_U16] = { "u16", 2, KIND_UINT },    [DT_U32] = { "u32", 4, KIND_UINT },
     [DT_U64] = { "u64", 8, KIND_UINT },    [DT_F16] = { "f16", 2, KIND_FLOAT },
     [DT_BF16] = { "bf16", 2, KIND_FLOAT }, [DT_F32] = { "f32", 4, KIND_FLOAT },
-    [DT_F64] = { "f64", 8, KIND_FLOAT },
+    [DT_F64] = { "f64", 8, KIND_FLOAT },   [DT_OBJECT] = { "object", 8, KIND_OBJECT },
 };
 
 bool dtype_from_name(const char *name, size_t length, enum dtype *out)
@@ -78,6 +78,8 @@ uint16_t module_file(struct module *m, const char *name)
 
 uint32_t module_constant(struct module *m, type_id type, const void *data, size_t bytes, uint32_t name)
 {
+    if (type_is_object(m, type))
+        hop_throw(HOP_INVALID, "an object cannot be a constant: programs take it as an argument");
     uint64_t h = hash_mix(hash_bytes(data, bytes, 0), type);
     for (uint32_t it = map_first(&m->constant_map, h); it != HOP_NONE;
          it = map_next(&m->constant_map, h, it)) {
@@ -159,6 +161,7 @@ void memo_put(struct module *m, const uint64_t key[4], union memo_value value)
 
 type_id type_intern(struct module *m, enum dtype dtype, uint32_t rank, const dim *dims)
 {
+    if (dtype >= DT_COUNT) hop_throw(HOP_INVALID, "there are no arrays of objects");
     if (rank > MAX_RANK)
         hop_throw(HOP_INVALID, "a type has %u dims, at most %d are possible", rank, MAX_RANK);
     uint64_t h = hash_mix(dtype * 64 + rank, 0x7479);
@@ -179,9 +182,51 @@ type_id type_intern(struct module *m, enum dtype dtype, uint32_t rank, const dim
                           "a size overflows: the product of the dims of one type passes 2^61 bytes");
         }
     const dim *kept = arena_copy(&m->arena, dims, rank * sizeof *dims);
-    vec_push(&m->arena, &m->types, (struct type){ (uint8_t)dtype, (uint8_t)rank, kept });
+    vec_push(&m->arena, &m->types,
+             (struct type){ .dtype = (uint8_t)dtype, .rank = (uint8_t)rank, .dims = kept });
     map_put(&m->type_map, h, m->types.len - 1);
     return m->types.len - 1;
+}
+
+bool object_kind_fits(const char *kind, size_t length)
+{
+    bool fits = length >= 1 && length <= 100;
+    for (size_t i = 0; i < length && fits; i++)
+        fits = (unsigned char)kind[i] >= ' ' && kind[i] != '"' && kind[i] != '\\' && kind[i] != 127;
+    return fits;
+}
+
+type_id type_object(struct module *m, const char *text, size_t length)
+{
+    if (!object_kind_fits(text, length))
+        hop_throw(HOP_INVALID,
+                  "the kind of an object: expected 1 to 100 characters without quotes, "
+                  "backslashes and control characters, found \"%.*s\"",
+                  (int)HOP_MIN(length, 100), text);
+    uint32_t kind = module_string(m, text, length);
+    uint64_t h = hash_mix(hash_mix(DT_OBJECT, 0x7479), kind);
+    for (uint32_t it = map_first(&m->type_map, h); it != HOP_NONE; it = map_next(&m->type_map, h, it)) {
+        const struct type *t = &m->types.data[map_value(&m->type_map, it)];
+        if (t->dtype == DT_OBJECT && t->kind == kind) return map_value(&m->type_map, it);
+    }
+    const dim *none = arena_alloc(&m->arena, sizeof *none); /* nobody has to ask whether there are dims */
+    vec_push(&m->arena, &m->types, (struct type){ .dtype = DT_OBJECT, .kind = kind, .dims = none });
+    map_put(&m->type_map, h, m->types.len - 1);
+    m->has_objects = true;
+    return m->types.len - 1;
+}
+
+type_id type_with_dims(struct module *m, struct type t, const dim *dims)
+{
+    const char *kind = module_text(m, t.kind);
+    return t.kind ? type_object(m, kind, strlen(kind)) : type_intern(m, (enum dtype)t.dtype, t.rank, dims);
+}
+
+type_id type_import(struct module *to, const struct module *from, struct type t, const dim *dims)
+{
+    if (!t.kind) return type_intern(to, (enum dtype)t.dtype, t.rank, dims);
+    const char *kind = module_text(from, t.kind);
+    return type_object(to, kind, strlen(kind));
 }
 
 struct type type_get(const struct module *m, type_id t) { return m->types.data[t]; }
@@ -198,9 +243,18 @@ type_id type_substitute(struct module *m, type_id t, const dim *symbols)
     return changed ? type_intern(m, type.dtype, type.rank, dims) : t;
 }
 
+/* What would make an array of objects has been refused where it was asked for, or ends here. */
+static void refuse_object(const struct module *m, struct type t)
+{
+    if (t.kind)
+        hop_throw(HOP_INVALID, "there are no arrays of objects: object \"%s\" cannot be stacked or batched",
+                  module_text(m, t.kind));
+}
+
 type_id type_prepend(struct module *m, type_id t, dim d)
 {
     struct type type = type_get(m, t);
+    refuse_object(m, type);
     dim dims[MAX_RANK + 1] = { d };
     if (type.rank) memcpy(dims + 1, type.dims, type.rank * sizeof *dims);
     return type_intern(m, type.dtype, type.rank + 1u, dims);
@@ -209,7 +263,7 @@ type_id type_prepend(struct module *m, type_id t, dim d)
 bool type_can_be(const struct module *m, type_id a, type_id b)
 {
     struct type x = type_get(m, a), y = type_get(m, b);
-    if (x.dtype != y.dtype || x.rank != y.rank) return false;
+    if (x.dtype != y.dtype || x.rank != y.rank || x.kind != y.kind) return false;
     for (uint32_t i = 0; i < x.rank; i++)
         if (dim_is_const(m, x.dims[i]) && dim_is_const(m, y.dims[i]) && x.dims[i] != y.dims[i]) return false;
     return true;
@@ -234,6 +288,7 @@ type_id type_insert_dim(struct module *m, type_id t, uint32_t at, dim d)
 {
     struct type type = type_get(m, t);
     dim dims[MAX_RANK + 1];
+    refuse_object(m, type);
     for (uint32_t i = 0; i < at; i++) dims[i] = type.dims[i];
     dims[at] = d;
     for (uint32_t i = at; i < type.rank; i++) dims[i + 1] = type.dims[i];
@@ -257,6 +312,10 @@ dim type_elements(struct module *m, type_id t)
 void type_print(const struct module *m, const struct symbol *symbols, type_id t, struct text *out)
 {
     struct type type = type_get(m, t);
+    if (type.kind) {
+        text_add(out, "object \"%s\"", module_text(m, type.kind));
+        return;
+    }
     text_add(out, "%s[", dtype_info[type.dtype].name);
     for (uint32_t i = 0; i < type.rank; i++) {
         if (i) text_str(out, ", ");

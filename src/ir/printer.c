@@ -241,6 +241,10 @@ static void put_dim(struct printer *p, const struct shown *s, dim d)
 static void put_type(struct printer *p, const struct shown *s, type_id t)
 {
     struct type type = type_get(p->m, t);
+    if (type.kind) {
+        type_print(p->m, NULL, t, p->out);
+        return;
+    }
     put_str(p->out, dtype_info[type.dtype].name);
     put_char(p->out, '[');
     for (uint32_t i = 0; i < type.rank; i++) {

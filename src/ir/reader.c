@@ -46,7 +46,10 @@ static void read_params(struct reader *r, struct frame *f)
         uint32_t key = reader_value_key(r, "a parameter (%name: type)");
         lexer_expect(lx, ':', "':' and the parameter's type");
         bool mut = lexer_accept_word(lx, "mut");
+        struct token type_at = lx->tok;
         type_id t = reader_type(r, f);
+        if (mut && type_is_object(r->m, t))
+            lexer_error(lx, type_at, "an object is not `mut`: operators that take it change it in its place");
         val v = builder_param(&f->b, t, key & NUMBER_KEY ? 0 : key);
         reader_bind(r, at, key, v, HOP_NONE);
         if (mut) vec_push(&f->b.arena, &muts, v);

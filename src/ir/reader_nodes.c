@@ -261,8 +261,23 @@ static enum dtype read_dtype(struct reader *r)
     return dtype;
 }
 
+/* Behind the word `object`: the kind, in quotes. */
+static type_id read_object_type(struct reader *r)
+{
+    struct token at = r->lex.tok;
+    size_t length;
+    if (at.kind != TOKEN_STRING) lexer_expected(&r->lex, "the kind of the object, in quotes");
+    const char *kind = lexer_string(&r->lex, &r->arena, &length);
+    if (!object_kind_fits(kind, length))
+        lexer_error(&r->lex, at,
+                    "the kind of an object has 1 to 100 characters without quotes, backslashes and control "
+                    "characters");
+    return type_object(r->m, kind, length);
+}
+
 type_id reader_type(struct reader *r, struct frame *f)
 {
+    if (lexer_accept_word(&r->lex, "object")) return read_object_type(r);
     enum dtype dtype = read_dtype(r);
     dim dims[MAX_RANK];
     uint32_t rank = 0;
@@ -278,6 +293,14 @@ type_id reader_type(struct reader *r, struct frame *f)
     return t;
 }
 
+static void check_written(struct reader *r, const struct frame *f, struct token at, type_id written,
+                          type_id actual, const char *what)
+{
+    if (written == actual) return;
+    lexer_error(&r->lex, at, "%s: written %s, but it has type %s", what,
+                type_text(r->m, f->b.symbols.data, written), type_text(r->m, f->b.symbols.data, actual));
+}
+
 /* Reads a written type of a value whose type is known. Unknown ?names take the symbols that `node` binds, in
  * the places where they stand. */
 void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32_t first_fresh,
@@ -287,6 +310,10 @@ void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32
     struct type have = type_get(r->m, actual);
     dim dims[MAX_RANK];
     uint32_t rank = 0, s;
+    if (lexer_accept_word(&r->lex, "object")) {
+        check_written(r, f, at, read_object_type(r), actual, what);
+        return;
+    }
     enum dtype dtype = read_dtype(r);
     lexer_expect(&r->lex, '[', "'['");
     while (r->lex.tok.kind != ']') {
@@ -312,10 +339,7 @@ void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32
         } else dims[rank++] = reader_dim(r, f);
     }
     lexer_next(&r->lex);
-    type_id written = type_intern(r->m, dtype, rank, dims);
-    if (written != actual)
-        lexer_error(&r->lex, at, "%s: written %s, but it has type %s", what,
-                    type_text(r->m, f->b.symbols.data, written), type_text(r->m, f->b.symbols.data, actual));
+    check_written(r, f, at, type_intern(r->m, dtype, rank, dims), actual, what);
 }
 
 /* lo..hi, lo.. */
@@ -479,6 +503,10 @@ static void read_operands(struct reader *r)
 
 void reader_skip_type(struct reader *r)
 {
+    if (lexer_accept_word(&r->lex, "object")) {
+        read_object_type(r);
+        return;
+    }
     read_dtype(r);
     lexer_expect(&r->lex, '[', "'['");
     for (uint32_t depth = 1; depth; lexer_next(&r->lex)) {

@@ -57,6 +57,8 @@ struct signature {
 
 /* ---- rules ---- */
 
+struct op_row;
+
 /* infer: result types from operand types. */
 struct infer {
     struct module *m;
@@ -122,6 +124,9 @@ static inline struct type infer_type(const struct infer *in, uint32_t i)
     return type_get(in->m, in->operands[i]);
 }
 const char *infer_text(const struct infer *in, type_id t);
+/* Throws where an operand is an object and the row does not take it there, or the stack of a loop would hold
+ * objects. */
+void infer_no_objects(struct infer *in, const struct op_row *row);
 /* Type of result k of region r in terms of the symbols here. A dim that mentions a symbol bound inside the
  * region throws: see infer_region_dim_escapes for rows that replace such dims by fresh ones (switch). */
 type_id infer_region_result(struct infer *in, uint32_t r, uint32_t k);
@@ -132,7 +137,6 @@ bool infer_region_dim_escapes(struct infer *in, uint32_t r, dim d, dim *out);
 /* Finds what each outer symbol of the region's function is here (given[k] where that is not HOP_NONE; given
  * NULL: all are found from the operand types), checks parameter types, requirements and ranges, and makes
  * `dims` (room for the function's outer symbols) the region's. */
-struct op_row;
 void infer_bind_region(struct infer *in, const struct op_row *row, uint32_t r, struct region *region,
                        const dim *given, dim *dims);
 
@@ -243,7 +247,10 @@ enum op_flags {
     OPF_NO_MERGE = 16,   /* no cse, no motion across (barrier) */
     /* its operand as it is; the first attribute is an enum tag: what a gradient does with the value */
     OPF_TAG = 32,
-    OPF_ALIAS = 64 /* its results are its operands: it says something to transforms and passes alone */
+    OPF_ALIAS = 64, /* its results are its operands: it says something to transforms and passes alone */
+    /* takes objects; rows that take functions hand them to bodies without it, but neither count, stack nor go
+     * over them */
+    OPF_OBJECTS = 128
 };
 
 /* Its result is its operand, elsewhere. */

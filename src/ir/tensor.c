@@ -76,6 +76,21 @@ struct tensor *tensor_strided(enum dtype dtype, uint32_t rank, const int64_t *di
     return t;
 }
 
+struct tensor *tensor_object(const char *kind, void *pointer, void (*retain)(void *pointer),
+                             void (*release)(void *pointer))
+{
+    size_t length = strlen(kind) + 1;
+    struct tensor *t = hop_malloc(sizeof *t + length);
+    fill_header(t, DT_OBJECT, 0, NULL, 1);
+    t->kind = memcpy(t + 1, kind, length);
+    t->handle = (uint64_t)(uintptr_t)pointer;
+    t->data = &t->handle;
+    t->release = release;
+    t->release_ctx = pointer;
+    if (retain) retain(pointer);
+    return t;
+}
+
 static const int64_t *strides_of(const struct tensor *t, int64_t *row_major)
 {
     int64_t s = 1;

@@ -21,6 +21,10 @@ struct tensor {
      * many others that memory is lent, who may write to it unseen. */
     uint64_t stamp;
     int32_t lent;
+    /* An object (DT_OBJECT): its kind, in the same block, and what `data` points to, the host's pointer.
+     * `release` and `release_ctx` are the host's. */
+    const char *kind;
+    uint64_t handle;
 };
 /* Not cleared; throws when it is too large. */
 struct tensor *tensor_new(enum dtype dtype, uint32_t rank, const int64_t *dims);
@@ -29,6 +33,11 @@ struct tensor *tensor_borrow(enum dtype dtype, uint32_t rank, const int64_t *dim
 /* Any strides, in elements; data is the element with all indices 0. Only the API's edge handles these. */
 struct tensor *tensor_strided(enum dtype dtype, uint32_t rank, const int64_t *dims, const int64_t *strides,
                               void *data, void (*release)(void *ctx), void *ctx);
+/* Something of the host's, of a kind; retain(pointer) is called here, release(pointer) when the last
+ * reference goes; both may be NULL. */
+struct tensor *tensor_object(const char *kind, void *pointer, void (*retain)(void *pointer),
+                             void (*release)(void *pointer));
+static inline bool tensor_is_object(const struct tensor *t) { return t->dtype == DT_OBJECT; }
 struct tensor *tensor_contiguous(struct tensor *t); /* a new reference to it, or a row-major copy */
 /* Same dtype and dims, any strides. */
 void tensor_copy_elements(struct tensor *to, const struct tensor *from);

@@ -202,6 +202,7 @@ static void check_node(struct verifier *v)
                         .results = results,
                         .capacity = HOP_COUNT(results),
                         .arena = &v->arena };
+    infer_no_objects(&in, row);
     if (higher) check_regions(v, &in, row);
     v->effects |= node_effects(v->m, f, n);
     row->infer(&in);

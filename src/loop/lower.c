@@ -120,7 +120,7 @@ uint32_t lower_new_buffer(struct lower *L, type_id t, const char *why)
     struct type type = type_get(m, t);
     dim count = entry_count(L, t);
     struct lp_buffer b = { .kind = BUF_TEMP,
-                           .dtype = type.dtype,
+                           .dtype = dtype_stored((enum dtype)type.dtype),
                            .index = HOP_NONE,
                            .count = count,
                            .static_count = -1,
@@ -249,7 +249,7 @@ static lpv probe_read(struct lower *L, val v, const lpv *idx)
 {
     record_read(L, v, idx);
     struct lp *scratch = L->probe->scratch;
-    enum dtype dtype = (enum dtype)type_get(L->S->m, value_type(L->f, v)).dtype;
+    enum dtype dtype = dtype_stored((enum dtype)type_get(L->S->m, value_type(L->f, v)).dtype);
     return lp_read(scratch, lp_local(scratch, dtype, LOCAL_SCALAR, "probe"));
 }
 
@@ -809,7 +809,7 @@ static struct lp_buffer argument_buffer(struct lp *p, struct module *m, const st
 {
     dim count = type_elements(m, value_type(f, i));
     return (struct lp_buffer){ .kind = BUF_ARG,
-                               .dtype = type_get(m, value_type(f, i)).dtype,
+                               .dtype = dtype_stored((enum dtype)type_get(m, value_type(f, i)).dtype),
                                .index = i,
                                .count = count,
                                .static_count = dim_is_const(m, count) ? dim_const_value(m, count) : -1,
@@ -825,7 +825,7 @@ static struct lp_buffer result_buffer(struct lower *L, uint32_t r)
     bool known = true;
     for (uint32_t i = 0; i < type.rank; i++) known &= lower_entry_dim(L, type.dims[i]) != HOP_NONE;
     struct lp_buffer b = { .kind = known ? BUF_RESULT : BUF_DYN,
-                           .dtype = type.dtype,
+                           .dtype = dtype_stored((enum dtype)type.dtype),
                            .index = r,
                            .static_count = -1,
                            .name = arena_printf(&L->S->p->arena, "res%u", r),

@@ -43,7 +43,7 @@ static type_id copy_type(struct module *to, const struct module *from, type_id t
     struct type type = type_get(from, t);
     dim dims[MAX_RANK];
     for (uint32_t i = 0; i < type.rank; i++) dims[i] = copy_dim(to, from, type.dims[i]);
-    return type_intern(to, (enum dtype)type.dtype, type.rank, dims);
+    return type_import(to, from, type, dims);
 }
 
 static uint32_t copy_string(struct module *to, const struct module *from, uint32_t s)

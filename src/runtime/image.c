@@ -119,6 +119,13 @@ static void type(struct stream *s, type_id *t)
     dim dims[MAX_RANK];
     byte(s, &full.dtype);
     byte(s, &full.rank);
+    if (full.dtype == DT_OBJECT) {
+        string(s, &full.kind);
+        const char *kind = module_text(s->e->m, full.kind);
+        if (full.rank || !object_kind_fits(kind, strlen(kind))) damaged();
+        *t = type_object(s->e->m, kind, strlen(kind));
+        return;
+    }
     if (full.dtype >= DT_COUNT || full.rank > MAX_RANK) damaged();
     for (uint32_t i = 0; i < full.rank; i++) {
         if (!s->reading) dims[i] = full.dims[i];
@@ -288,19 +295,23 @@ static void check_temporary(const struct exe *e, const struct lp_buffer *f)
     if (f->static_count * dtype_info[f->dtype].size > e->arena_size - f->offset) damaged();
 }
 
+static enum dtype stored_dtype(const struct exe *e, type_id t)
+{
+    return dtype_stored((enum dtype)type_get(e->m, t).dtype);
+}
+
 static void check_buffer(const struct exe *e, uint32_t b)
 {
     const struct lp_buffer *f = &e->buffers[b];
     const struct fn *h = e->header;
     switch (f->kind) {
     case BUF_ARG: /* arguments come first, in order */
-        if (b >= h->n_params || f->index != b || f->dtype != type_get(e->m, value_type(h, b)).dtype)
-            damaged();
+        if (b >= h->n_params || f->index != b || f->dtype != stored_dtype(e, value_type(h, b))) damaged();
         return;
     case BUF_DYN:
         if (f->index == HOP_NONE) return; /* fall through */
     case BUF_RESULT:
-        if (f->index >= h->n_results || f->dtype != type_get(e->m, value_type(h, h->results[f->index])).dtype)
+        if (f->index >= h->n_results || f->dtype != stored_dtype(e, value_type(h, h->results[f->index])))
             damaged();
         return;
     case BUF_TEMP:

@@ -509,6 +509,27 @@ static void take_grown(struct run *r, struct tensor *const *results)
     }
 }
 
+/* The argument that native code gave back: programs make no objects. */
+static struct tensor *object_of(const struct run *r, struct tensor *const *args, type_id type,
+                                uint64_t handle)
+{
+    for (uint32_t p = 0; p < r->e->header->n_params; p++) /* one pointer may be given under several kinds */
+        if (value_type(r->e->header, p) == type && args[p]->handle == handle) return tensor_ref(args[p]);
+    hop_throw(HOP_INTERNAL, "a result is an object that no argument is");
+}
+
+/* Native code gives back handles. */
+static void name_objects(struct run *r, struct tensor *const *args)
+{
+    const struct fn *h = r->e->header;
+    for (uint32_t k = 0; k < h->n_results; k++) {
+        struct tensor *made = r->fresh[k];
+        if (!made || !tensor_is_object(made)) continue;
+        r->fresh[k] = object_of(r, args, value_type(h, h->results[k]), *(const uint64_t *)made->data);
+        tensor_free(made);
+    }
+}
+
 static void hand_out(struct run *r, struct tensor **results)
 {
     for (uint32_t k = 0; k < r->e->header->n_results; k++) {
@@ -547,6 +568,7 @@ static void size_run(struct run *r, struct tensor *const *args, const int64_t *d
         const struct shape_view *v = &r->views[p];
         same = v->dtype == args[p]->dtype && v->rank == args[p]->rank;
         for (uint32_t i = 0; i < v->rank && same; i++) same = v->dims[i] == args[p]->dims[i];
+        same &= !args[p]->kind; /* kinds are compared by bind_symbols */
     }
     if (same) return;
     r->sized = false;
@@ -554,6 +576,7 @@ static void size_run(struct run *r, struct tensor *const *args, const int64_t *d
         struct shape_view *v = &r->views[p];
         v->dtype = args[p]->dtype;
         v->rank = args[p]->rank;
+        v->kind = args[p]->kind;
         memcpy((int64_t *)v->dims, args[p]->dims, v->rank * sizeof *v->dims);
     }
     bind_symbols(e->m, f, r->views, dims, r->symbols);
@@ -615,6 +638,7 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
     if (status) run_failed(r, status);
     if (r->told_status) hop_throw((hop_status)r->told_status, "%s", r->note);
     take_grown(r, results);
+    if (e->m->has_objects) name_objects(r, args);
     hand_out(r, results);
     hop_cleanup_pop(r);
     run_return(r);

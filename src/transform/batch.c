@@ -92,7 +92,8 @@ static uint32_t build_batched(struct module *m, const struct fn *f, const bool *
     for (uint32_t k = 0; k < f->n_results; k++) {
         results[k] = s.copy.values[f->results[k]];
         result_batched[k] = s.batched[f->results[k]];
-        if (result_batched[k] || !force || !force[k]) continue;
+        bool object = type_is_object(m, value_type(f, f->results[k])); /* one for all lanes */
+        if (result_batched[k] || object || !force || !force[k]) continue;
         results[k] = emit_broadcast_front(&b, results[k], s.size);
         result_batched[k] = true;
     }
@@ -137,6 +138,9 @@ uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const 
     for (uint32_t p = 0; p < f->n_params; p++) {
         int rank = type_get(m, value_type(f, p)).rank;
         batched[p] = in_axes[p] >= 0;
+        if (batched[p] && type_is_object(m, value_type(f, p)))
+            hop_throw(HOP_INVALID, "vmap: parameter %u (%%%s) is %s: an object is one for all lanes", p,
+                      module_text(m, f->values[p].name), type_text(m, f->symbols, value_type(f, p)));
         any |= batched[p];
         if (in_axes[p] > rank)
             hop_throw(HOP_INVALID,
@@ -147,6 +151,7 @@ uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const 
     if (!any) hop_throw(HOP_INVALID, "vmap: at least one parameter must be batched");
     for (uint32_t k = 0; k < f->n_results; k++) {
         force[k] = out_axes[k] >= 0;
+        if (type_is_object(m, value_type(f, f->results[k]))) continue;
         if (out_axes[k] > type_get(m, value_type(f, f->results[k])).rank)
             hop_throw(HOP_INVALID, "vmap: result %u of type %s: its batch dim cannot stand at %d", k,
                       type_text(m, f->symbols, value_type(f, f->results[k])), out_axes[k]);
@@ -167,12 +172,13 @@ uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const 
         memcpy(dims, t.dims, t.rank * sizeof *dims);
         for (int i = 0; i < in_axes[p]; i++) dims[i] = t.dims[i + 1];
         if (in_axes[p] > 0) dims[in_axes[p]] = t.dims[0];
-        args[p] = builder_param(&b, type_intern(m, t.dtype, t.rank, dims), g->values[p].name);
+        args[p] = builder_param(&b, type_with_dims(m, t, dims), g->values[p].name);
     }
     for (uint32_t p = 0; p < f->n_params; p++)
         if (in_axes[p] > 0) args[p] = emit_move_dim(&b, args[p], (uint32_t)in_axes[p], 0);
     inline_function(&b, inner, NULL, args, results);
     for (uint32_t k = 0; k < f->n_results; k++)
-        if (out_axes[k] > 0) results[k] = emit_move_dim(&b, results[k], 0, (uint32_t)out_axes[k]);
+        if (out_axes[k] > 0 && !type_is_object(m, value_type(g, g->results[k])))
+            results[k] = emit_move_dim(&b, results[k], 0, (uint32_t)out_axes[k]);
     return builder_finish(&b, results, f->n_results);
 }

@@ -37,7 +37,7 @@ static type_id type_here(struct second *s, type_id t)
         if (type.dims[i] & DIM_TABLE) dim_mentions(m, type.dims[i], symbol_here, s);
         dims[i] = dim_substitute(m, type.dims[i], s->symbols);
     }
-    return type_intern(m, (enum dtype)type.dtype, type.rank, dims);
+    return type_with_dims(m, type, dims);
 }
 
 static uint32_t named(struct second *s, const char *prefix, uint32_t name)

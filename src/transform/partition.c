@@ -140,6 +140,14 @@ static uint8_t price_level(const struct cut *c, uint32_t i)
     return i < c->j->n_early ? c->m->price.early_level : c->m->price.level;
 }
 
+/* What a loop keeps is stacked, and objects cannot be: a choice between them is made again. */
+static bool gives_object(const struct cut *c, const struct node *n)
+{
+    for (uint32_t k = 0; k < n->n_results; k++)
+        if (type_is_object(c->m, value_type(c->joint, n->results + k))) return true;
+    return false;
+}
+
 /* Can node i of the forward half be run again? Its operands must not be what only a body knows. */
 static enum again run_again(const struct cut *c, uint32_t i)
 {
@@ -155,13 +163,14 @@ static enum again run_again(const struct cut *c, uint32_t i)
     for (uint32_t k = 0; k < n->n_results; k++) asked |= c->tag[n->results + k] == TAG_RECOMPUTE + 1;
     if (asked) return AGAIN_CHEAP;
     if (row_effects(c->m, row, node_attr(c->joint, n, 0)) || row->flags & OPF_NO_MERGE) return AGAIN_NEVER;
+    bool pure = node_is_pure(c->m, c->joint, n) && !node_binds_symbols(c->joint, n);
+    if (pure && gives_object(c, n)) return AGAIN_CHEAP;
     if (!n->n_operands && !n->n_regions) return AGAIN_CHEAP;
     const struct op_lower *lower = row->lower;
     if (lower && lower->kind == LOWER_POINTWISE && lower->cost != COST_EXPENSIVE &&
         lower->access != ACCESS_GATHER)
         return AGAIN_CHEAP;
-    bool may = price_level(c, i) && node_is_pure(c->m, c->joint, n) && !node_binds_symbols(c->joint, n);
-    return may ? AGAIN_DEAR : AGAIN_NEVER;
+    return pure && price_level(c, i) ? AGAIN_DEAR : AGAIN_NEVER;
 }
 
 /* Tags say what they say of what their operands stand for: one value, kept at most once. */
@@ -264,6 +273,7 @@ static int64_t value_bytes(const struct cut *c, val v)
 static int64_t saving_cost(const struct cut *c, val v)
 {
     if (is_there_anyway(c, v) || (c->handed && c->handed[v])) return 1;
+    if (type_is_object(c->m, value_type(c->joint, v))) return (int64_t)1 << 50;
     return value_bytes(c, v) * UNITS_PER_BYTE;
 }
 

@@ -215,7 +215,7 @@ static type_id cotangent_type(struct reverse *r, struct ct_sizes *sizes, type_id
         if (!(dims[i] & DIM_TABLE) || !dim_mentions(r->m, dims[i], symbol_at_least, &outer)) continue;
         dims[i] = cotangent_size(r, sizes, dims[i]);
     }
-    return type_intern(r->m, type.dtype, type.rank, dims);
+    return type_with_dims(r->m, type, dims);
 }
 
 static void reverse_begin(struct reverse *r, struct module *m, const struct fn *f, const bool *active,
