@@ -69,13 +69,13 @@ static void put_shown(struct c99 *e, const struct lp_call *c, uint32_t indent)
         const struct lp_operand *o = &c->operands[k];
         put_indent(e, indent);
         if (o->buffer == HOP_NONE) {
-            text_add(e->out, "const %s x%u = ", c99_type[lp_dtype(e->p, o->value)], k);
+            text_add(e->out, "const %s hop_x%u = ", c99_type[lp_dtype(e->p, o->value)], k);
             c99_put(e, o->value);
             text_str(e->out, ";\n");
             if (!o->rank) continue;
             put_indent(e, indent);
         }
-        text_add(e->out, "const int64_t d%u[] = { ", k);
+        text_add(e->out, "const int64_t hop_d%u[] = { ", k);
         for (uint32_t d = 0; d < o->rank; d++) {
             if (d) text_str(e->out, ", ");
             c99_put(e, o->dims[d]);
@@ -96,12 +96,12 @@ static void put_shown(struct c99 *e, const struct lp_call *c, uint32_t indent)
         const struct lp_operand *o = &c->operands[k];
         bool scalar = o->buffer == HOP_NONE;
         text_str(e->out, k ? ", { " : "{ ");
-        if (scalar) text_add(e->out, "&x%u", k);
+        if (scalar) text_add(e->out, "&hop_x%u", k);
         else c99_put_pointer(e, o->buffer, o->index);
         text_add(e->out, ", %s, %u, ",
                  code[scalar ? lp_dtype(e->p, o->value) : e->p->buffers.data[o->buffer].dtype], o->rank);
         if (scalar && !o->rank) text_str(e->out, "NULL }");
-        else text_add(e->out, "d%u }", k);
+        else text_add(e->out, "hop_d%u }", k);
     }
     text_str(e->out, " };\n");
 }
