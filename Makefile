@@ -127,7 +127,13 @@ $(BUILD)/tests/%: tests/%.c $(CHECK) $(BUILD)/libhop.a
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)$(COMPILE) -include tests/isolated.h $< $(CHECK) -o $@ $(LINK_HOP)
 
-tests: all $(TESTS)
+# Operators from outside that programs of the corpus call: a library that needs only the header.
+TEST_OPERATORS = $(BUILD)/tests/operators.so
+$(TEST_OPERATORS): $(wildcard tests/operators/*.c) include/hop/hop.h $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(WARN) $(NUMBERS) -Iinclude $(CFLAGS) -fPIC -shared -o $@ $(wildcard tests/operators/*.c) -lm
+
+tests: all $(TESTS) $(TEST_OPERATORS)
 
 FUZZERS = $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzzer.c))
 $(BUILD)/%_fuzzer: tests/fuzz/%_fuzzer.c tests/fuzz/fuzz.h tests/attempt.h $(CHECK) $(BUILD)/libhop.a

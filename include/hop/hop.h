@@ -754,6 +754,108 @@ hop_status hop_callback_unregister(const char *name);
 #define hop_check(...) hop_check_at(HOP_HERE, __VA_ARGS__)
 #define hop_print(...) hop_print_at(HOP_HERE, __VA_ARGS__)
 
+/* ---- operators from outside ----
+ *
+ * A function of the host's that programs call like any operator, with results. Its signature says what it
+ * takes and gives:
+ *
+ *     filter(x: f32[N, 3], mut state: f32[S]) -> f32[N]
+ *
+ * Sizes and dtypes may have names (N; T for a dtype: a capital letter), which operands tell. docs/operators.md
+ * has all of it: parameters that are updated (mut), filled (out), absent (?), lists (*), sizes that are found
+ * when the operator runs (?k).
+ * These structures are all that the library of an operator needs; none of hop's functions is. */
+
+/* The numbers of dtypes, as arrays of operators have them. */
+enum hop_dtype {
+    HOP_BOOL,
+    HOP_I8,
+    HOP_I16,
+    HOP_I32,
+    HOP_I64,
+    HOP_U8,
+    HOP_U16,
+    HOP_U32,
+    HOP_U64,
+    HOP_F16,
+    HOP_BF16,
+    HOP_F32,
+    HOP_F64
+};
+
+typedef struct hop_operator_array {
+    void *data;             /* first element; NULL: absent, or a result whose size the operator finds */
+    int32_t dtype, rank;    /* enum hop_dtype */
+    const int64_t *dims;    /* a size that is to be found: -1 */
+    const int64_t *strides; /* in elements; NULL: row-major, as everything is but `mut` views */
+} hop_operator_array;
+
+/* One call. Everything in it is valid until the function returns. */
+typedef struct hop_operator_call {
+    void *user;    /* of the registration; in emitted C context->user */
+    char *message; /* room for a text, which a function that fails may write */
+    size_t room;
+    /* The operands in the order of the signature, lists one element after the other, then the results, then
+     * the `out` parameters. A `mut` operand is to be written in place. */
+    const hop_operator_array *arrays;
+    int32_t n_arrays;
+    const int32_t *counts; /* per parameter that is no `out`: how many of the arrays are its */
+    int32_t lanes;         /* every array has so many leading dims more than the signature says */
+    /* Memory for the result of that number (behind the results: the `out` parameters) with these dims, where
+     * the signature has a size that is found; NULL: there is none, or the dims do not fit. Once a result. */
+    void *(*result)(struct hop_operator_call *call, int result, const int64_t *dims);
+    void *host;
+} hop_operator_call;
+
+/* arrays: the data of call->arrays; sizes: those that have names in the signature, in the order in which they
+ * appear there first (one that is to be found: -1). Returns 0; anything else ends the run, which returns it,
+ * with the text in call->message. It may be called on several threads at once. */
+typedef int (*hop_operator_run)(hop_operator_call *call, void *const *arrays, const int64_t *sizes);
+/* Sizes that results have and operands do not tell, in terms of those that operands do: both in the order of
+ * the signature. It is asked when a call is captured. Returns 0, or hop_fail("…"). */
+typedef int (*hop_operator_infer)(void *user, const hop_dim *known, hop_dim *found);
+
+/* A rule that is captured for each call, with the types that it has there. */
+typedef struct hop_operator_rule {
+    hop_body body; /* NULL: none */
+    void *env;
+    int n_results;
+} hop_operator_rule;
+
+typedef struct hop_operator_spec {
+    const char *signature; /* with the name in front */
+    int version;           /* a part of the key under which compiled programs are kept */
+    hop_operator_run run;
+    void *user;
+    void (*release)(void *user); /* gets user when the operator was replaced or removed and no call is at work */
+    hop_operator_infer infer;
+    /* NULL or "none": calls whose results nobody needs are left out, equal ones are made once; "check": it
+     * may end the run, and is not left out; "io": every call is made, in order; "unordered": every call is
+     * made, in any order. */
+    const char *effect;
+    int strided; /* it takes `mut` views with strides; else they come as row-major copies */
+    int together; /* over lanes it is called once, with the lanes as leading dims; else once per lane */
+    /* As in hop_custom_spec; a call of an operator that has rules is recorded as a custom call of it. The
+     * inputs are the operands, the results those of the signature, `out` parameters, new contents of `mut`
+     * ones. */
+    hop_fn *forward, *backward, *jvp, *batch;
+    hop_operator_rule forward_body, backward_body, jvp_body, batch_body; /* where there is no function */
+    void *reserved[8];
+} hop_operator_spec;
+
+/* Makes it known to the whole process. One of the same name and signature is replaced, of another signature
+ * it is an error. */
+hop_status hop_operator_register(const hop_operator_spec *spec);
+hop_status hop_operator_unregister(const char *name);
+/* The signature of one that is registered, as hop writes it, NULL: there is none. Valid until the next call
+ * of this function on the thread. */
+const char *hop_operator_signature(const char *name);
+/* A call. A `mut` parameter takes an assignable array, which then holds the new content, or a value, whose new
+ * content is a result behind the others. hop_val {0, 0}: an absent one. */
+int hop_operator_at(hop_place at, hop_val *results, int n_results, const char *name, const hop_val *in,
+                    int n_in);
+#define hop_operator(...) hop_operator_at(HOP_HERE, __VA_ARGS__)
+
 /* ---- what gradients keep ---- */
 
 /* The value as it is. A gradient that reads it keeps it (rather than computing it again), or computes it

@@ -2,6 +2,7 @@
  * texts and constants are made anew in the module that gets the copy; each function is copied once, however
  * often it is called there; names are left behind, so that equal functions become one. */
 #include "capture/capture.h"
+#include "ir/operator.h"
 
 struct import {
     struct module *to;
@@ -111,6 +112,8 @@ static void import_node(struct import *i, struct builder *b, const struct fn *f,
         regions[r] = (struct region_in){ import_one(i, g->fn), operands + g->operands, g->n_operands, dims };
         in.n_operands -= g->n_operands;
     }
+    if (row->operator_attr)
+        operator_import(i->to, i->from, module_operator(i->from, (uint32_t)node_attr(f, n, row->operator_attr - 1u)->i));
     in.operands = operands;
     in.attrs = attrs;
     in.regions = regions;

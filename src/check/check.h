@@ -108,6 +108,9 @@ struct sample_sizes sample_sizes(struct arena *a, const struct fn *f, uint32_t a
 struct tensor **sample_arguments(struct bag *bag, struct module *m, const struct fn *f, const char *inputs,
                                  const struct sample_sizes *s, uint64_t seed);
 
+/* Registers the operators from outside that samples call; sample_sizes has done so. */
+void sample_operators(void);
+
 /* ---- claims about rules, for tests ---- */
 
 /* Sum of x[i]·y[i], and of its magnitudes, over pairs of tensors. */

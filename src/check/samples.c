@@ -28,6 +28,7 @@ struct sample_sizes sample_sizes(struct arena *a, const struct fn *f, uint32_t a
     struct sample_sizes s = { ARENA_ZNEW(a, int64_t, f->n_outer_symbols),
                               ARENA_ZNEW(a, int64_t, f->n_outer_symbols) };
     uint32_t n = 0;
+    sample_operators();
     for (uint32_t i = 0; i < f->n_outer_symbols; i++) {
         int64_t v = attempt ? 4 : various[i % HOP_COUNT(various)];
         s.symbols[i] = HOP_MIN(HOP_MAX(v, f->symbols[i].lo), f->symbols[i].hi);

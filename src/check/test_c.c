@@ -4,7 +4,7 @@
 #include "check/cc.h"
 #include "emit/c99.h"
 #include "loop/lower.h"
-#include "ops/callbacks.h"
+#include "ops/operators.h"
 #include "ops/misc.h"
 
 #include <dlfcn.h>

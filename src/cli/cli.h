@@ -42,6 +42,7 @@ enum option_id {
     O_MARKDOWN,
     O_NO_CACHE,
     O_CONSTANT,
+    O_OPERATORS,
     O_COUNT
 };
 #define O_BIT(o) ((uint64_t)1 << (o))
@@ -114,6 +115,11 @@ struct outputs {
 };
 struct outputs program_outputs(struct options *o, const struct module *m, const struct fn *f);
 void outputs_write(const struct outputs *out, struct tensor *const *results, uint32_t n_results);
+
+/* ---- operators from outside ---- */
+
+/* Registers those of a shared library (--operators); throws. */
+void operators_load(const char *path);
 
 /* ---- documentation ---- */
 

@@ -57,6 +57,9 @@ static const struct option {
     [O_CONSTANT] = { "constant", "NAMES",
                      "parameters that are constant, w,b: regions of the kind once are computed of them and "
                      "kept" },
+    [O_OPERATORS] = { "operators", "LIBRARY",
+                      "a shared library whose operators programs may call (docs/operators.md); may be "
+                      "repeated" },
     [O_MARKDOWN] = { "markdown", NULL, "print the reference of operators, a page of documentation" },
     [O_CAPACITY] = { "capacity", "N",
                      "arrays of data-dependent size get fixed room for N elements instead of memory from an "
@@ -92,6 +95,7 @@ static void take_option(struct options *o, enum option_id id, const char *argume
     case O_WRT: o->wrt = argument; break;
     case O_IN_AXES: o->in_axes = argument; break;
     case O_CONSTANT: o->constant = argument; break;
+    case O_OPERATORS: operators_load(argument); break;
     case O_IN: vec_push(&o->bag.arena, &o->inputs, argument); break;
     case O_DIM: vec_push(&o->bag.arena, &o->dims, argument); break;
     case O_OUT: vec_push(&o->bag.arena, &o->outputs, argument); break;
@@ -178,7 +182,7 @@ void options_help(const struct command *c, FILE *out)
 #define RUN_OPTIONS \
     (O_BIT(O_IN) | O_BIT(O_DIM) | O_BIT(O_INTERPRET) | O_BIT(O_JIT) | O_BIT(O_BACKEND) | O_BIT(O_STRICT) | \
      O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_TIME) | O_BIT(O_JSON) | O_BIT(O_OUT) | \
-     O_BIT(O_NO_CACHE) | O_BIT(O_CONSTANT))
+     O_BIT(O_NO_CACHE) | O_BIT(O_CONSTANT) | O_BIT(O_OPERATORS))
 #define DERIVED_OPTIONS \
     (RUN_OPTIONS | O_BIT(O_FN) | O_BIT(O_RUN) | O_BIT(O_SIMPLIFY) | O_BIT(O_AFTER) | O_BIT(O_LOCATIONS))
 static const struct command commands[] = {
@@ -196,7 +200,7 @@ static const struct command commands[] = {
       "A file whose first line is '# error: LINE:COL: text' must fail to read with that message. Prints "
       "failures and 'N passed, M failed'.",
       O_BIT(O_VERBOSE) | O_BIT(O_QUICK) | O_BIT(O_WITHOUT) | O_BIT(O_JOBS) | O_BIT(O_INTERPRET) |
-          O_BIT(O_BACKEND) | O_BIT(O_C),
+          O_BIT(O_BACKEND) | O_BIT(O_C) | O_BIT(O_OPERATORS),
       1, UINT32_MAX, command_test },
     { "check", "FILE…", "read and verify programs",
       "Reads programs and checks every function. Prints 'FILE: ok', or the first error of a file and ends "
@@ -224,7 +228,7 @@ static const struct command commands[] = {
       O_BIT(O_FN) | O_BIT(O_GRAD) | O_BIT(O_JVP) | O_BIT(O_VMAP) | O_BIT(O_WRT) | O_BIT(O_VALUE) |
           O_BIT(O_IN_AXES) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_SAVED) |
           O_BIT(O_LLVM) | O_BIT(O_ASM) | O_BIT(O_LOOPS) | O_BIT(O_NO_CACHE) | O_BIT(O_JSON) |
-          O_BIT(O_CONSTANT),
+          O_BIT(O_CONSTANT) | O_BIT(O_OPERATORS),
       1, 1, command_explain },
     { "emit", "c|obj|so FILE", "write a function as C99, an object file or a shared library",
       "c: one self-contained C99 file and its header, from --out FILE.c (-o); they need nothing of hop. obj, "
@@ -232,7 +236,7 @@ static const struct command commands[] = {
       "compiler ($CC, else cc), with the header beside. See docs/emit.md.",
       O_BIT(O_FN) | O_BIT(O_GRAD) | O_BIT(O_JVP) | O_BIT(O_VMAP) | O_BIT(O_WRT) | O_BIT(O_VALUE) |
           O_BIT(O_IN_AXES) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_OUT) | O_BIT(O_CAPACITY) |
-          O_BIT(O_CONSTANT),
+          O_BIT(O_CONSTANT) | O_BIT(O_OPERATORS),
       2, 2, command_emit },
     { "cache", "[list|clear]", "show or empty the cache of compiled programs",
       "Says where compiled programs are kept and how much they take. list: a line for each, the one used "
@@ -241,7 +245,7 @@ static const struct command commands[] = {
       "docs/cache.md.",
       O_BIT(O_JSON), 0, 1, command_cache },
     { "ops", "[NAME]", "list the operators and their rules",
-      "Lists the operator table, or one row of it with its samples.", O_BIT(O_JSON) | O_BIT(O_MARKDOWN), 0, 1,
+      "Lists the operator table, or one row of it with its samples.", O_BIT(O_JSON) | O_BIT(O_MARKDOWN) | O_BIT(O_OPERATORS), 0, 1,
       command_ops },
 };
 

@@ -1,6 +1,6 @@
 /* hop run, check, show, grad, jvp, vmap: reading programs, transforming them, running them, printing them. */
 #include "cli/cli.h"
-#include "ops/callbacks.h"
+#include "ops/operators.h"
 
 #include <time.h>
 #include <unistd.h>

@@ -2,6 +2,8 @@
  * places and constants go out. */
 #include "ir/canon.h"
 
+#include "ir/operator.h"
+
 /* Constants up to this size stand in the bytes; larger ones are represented by their size and a 128-bit hash.
  */
 enum { INLINE_CONSTANT = 4096 };
@@ -162,6 +164,16 @@ static void attribute(struct walk *w, const struct attr *a)
     }
 }
 
+/* Of an operator from outside: its version, its effects and its signature. */
+static void declaration(struct walk *w, uint32_t name)
+{
+    const struct operator_decl *d = module_operator(w->m, name);
+    if (!d) return;
+    word(w, d->version);
+    wide(w, d->effects);
+    canon_bytes(w->c, d->signature, strlen(d->signature));
+}
+
 static void node(struct walk *w, const struct fn *f, const struct node *n)
 {
     const struct op_row *row = node_row(n);
@@ -171,6 +183,7 @@ static void node(struct walk *w, const struct fn *f, const struct node *n)
     word(w, n->n_results);
     for (uint32_t i = 0; i < n->n_results; i++) type(w, value_type(f, n->results + i));
     for (uint32_t i = 0; i < row->sig.n_attrs; i++) attribute(w, node_attr(f, n, i));
+    if (row->operator_attr) declaration(w, (uint32_t)node_attr(f, n, row->operator_attr - 1u)->i);
     for (uint32_t g = 0; row->flags & OPF_HIGHER && g < row->sig.n_groups; g++)
         word(w, node_group_size(f, n, g));
     for (uint32_t r = 0; r < n->n_regions; r++) {

@@ -286,7 +286,8 @@ struct constant {
     uint64_t hash;
 };
 
-struct program_test; /* text.h */
+struct program_test;  /* text.h */
+struct operator_decl; /* operator.h */
 
 /* What an engine remembers under four words of its choice. */
 union memo_value {
@@ -322,6 +323,8 @@ struct module {
     struct map fn_map; /* structural hash -> anonymous function, for sharing */
     vec(struct constant) constants;
     struct map constant_map;
+    vec(struct operator_decl *) operators; /* from outside, as far as they are declared */
+    struct map operator_map;               /* by name */
     vec(const char *) files;
     vec(struct program_test *) tests;
     struct map memo; /* memoised transforms, owned by the engines (memo_get, memo_put) */

@@ -35,6 +35,7 @@ struct module *module_new(void)
     m->type_map.arena = &m->arena;
     m->fn_map.arena = &m->arena;
     m->constant_map.arena = &m->arena;
+    m->operator_map.arena = &m->arena;
     m->memo.arena = &m->arena;
     vec_push(&m->arena, &m->strings, "");
     module_file(m, "");

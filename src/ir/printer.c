@@ -3,6 +3,7 @@
  * from its row's signature. */
 #include "ir/named.h"
 #include "ir/number.h"
+#include "ir/operator.h"
 #include "ir/text.h"
 
 #include <math.h>
@@ -460,6 +461,7 @@ static bool put_attrs(struct printer *p, const struct shown *s, const struct op_
         const struct attr *a = node_attr(s->f, n, i);
         if (a->kind == ATTR_ABSENT) continue;
         if (a->kind == ATTR_NAMED && !a->n) continue;
+        if (row->operator_attr == i + 1 && lexer_is_word(module_text(p->m, (uint32_t)a->i))) continue;
         put(p->out, any ? ", " : " {", 2);
         any = true;
         if (a->kind == ATTR_NAMED) {
@@ -722,6 +724,15 @@ static void put_higher(struct printer *p, const struct shown *s, const struct no
     if (many) put_char(p->out, ']');
 }
 
+/* The name of its row, or of the operator from outside that it calls. */
+static const char *node_word(const struct printer *p, const struct fn *f, const struct node *n)
+{
+    const struct op_row *row = node_row(n);
+    if (!row->operator_attr) return row->name;
+    const char *name = module_text(p->m, (uint32_t)node_attr(f, n, row->operator_attr - 1u)->i);
+    return lexer_is_word(name) ? name : row->name;
+}
+
 static void put_node(struct printer *p, struct shown *s, const struct node *n)
 {
     const struct op_row *row = node_row(n);
@@ -747,7 +758,7 @@ static void put_node(struct printer *p, struct shown *s, const struct node *n)
         }
     }
     if (n->n_results) put(p->out, " = ", 3);
-    put_str(p->out, row->name);
+    put_str(p->out, node_word(p, s->f, n));
     if (row->flags & OPF_HIGHER) put_higher(p, s, n);
     else {
         bool attrs = put_attrs(p, s, row, n);
@@ -1108,6 +1119,29 @@ static void reserve(struct printer *p)
     p->out->cap = room;
 }
 
+/* The declarations of operators from outside that are called. Their rules stand in the calls. */
+static void put_operators(struct printer *p)
+{
+    struct module *m = p->m;
+    bool *used = ARENA_ZNEW(&p->arena, bool, m->strings.len + 1);
+    for (uint32_t id = 0; m->operators.len && id < m->fns.len; id++) {
+        const struct fn *f = module_fn(m, id);
+        for (uint32_t i = 0; p->reached[id] && i < f->n_nodes; i++) {
+            const struct node *n = fn_node(f, i);
+            uint8_t attr = node_row(n)->operator_attr;
+            if (attr) used[node_attr(f, n, attr - 1u)->i] = true;
+        }
+    }
+    for (uint32_t i = 0; i < m->operators.len; i++) {
+        const struct operator_decl *d = m->operators.data[i];
+        if (!used[d->name]) continue;
+        put_str(p->out, "operator @");
+        put_str(p->out, d->signature);
+        operator_options_print(d, p->out);
+        put_char(p->out, '\n');
+    }
+}
+
 static void print_module(struct printer *p, uint32_t root)
 {
     struct module *m = p->m;
@@ -1126,6 +1160,7 @@ static void print_module(struct printer *p, uint32_t root)
     mark_constants(p, root);
     release_names(p, 0); /* names of functions and of values do not meet */
     put_str(p->out, "hop 1\n");
+    put_operators(p);
     for (uint32_t i = 0; i < m->constants.len; i++) {
         if (!p->const_names[i]) continue;
         put_str(p->out, "const ");

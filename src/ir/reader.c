@@ -263,7 +263,26 @@ struct definition *reader_define(struct reader *r, uint32_t name)
     return &r->definitions.data[r->definitions.len - 1];
 }
 
-/* Finds every function and constant of the text, with the names it mentions. Done once, when a name is used
+static struct written_operator *find_operator(struct reader *r, uint32_t name)
+{
+    for (uint32_t i = 0; i < r->operators.len; i++)
+        if (r->operators.data[i].name == name) return &r->operators.data[i];
+    return NULL;
+}
+
+/* At the name of a declaration, behind its keyword. */
+static struct written_operator *note_operator(struct reader *r)
+{
+    struct written_operator w = { .at = r->lex.tok };
+    if (w.at.kind != TOKEN_GLOBAL) lexer_expected(&r->lex, "the name of the operator (@name)");
+    w.name = reader_name(r);
+    struct written_operator *known = find_operator(r, w.name);
+    if (known) return known;
+    vec_push(&r->arena, &r->operators, w);
+    return &r->operators.data[r->operators.len - 1];
+}
+
+/* Finds every function, constant and operator of the text, with the names it mentions. Done once, when a name is used
  * before its definition. */
 static void index_text(struct reader *r)
 {
@@ -281,6 +300,12 @@ static void index_text(struct reader *r)
         if (!depth && token_is(&at, "test")) {
             owner = HOP_NONE;
             lx->in_test = true;
+        }
+        if (!depth && token_is(&at, "operator")) {
+            owner = HOP_NONE;
+            lexer_next(lx);
+            note_operator(r);
+            continue;
         }
         depth += at.kind == '{';
         depth -= at.kind == '}' && depth;
@@ -372,6 +397,65 @@ struct definition *reader_resolve(struct reader *r, struct token at, uint32_t na
     return find_definition(r, name);
 }
 
+/* ---- operators from outside ---- */
+
+/* At the name of a declaration, behind its keyword. */
+static void read_operator(struct reader *r)
+{
+    struct token at = r->lex.tok;
+    uint32_t index = (uint32_t)(note_operator(r) - r->operators.data);
+    struct token rules[OPERATOR_RULES];
+    lexer_seek(&r->lex, at);
+    struct operator_decl *decl = operator_read(r->m, &r->lex, rules);
+    struct written_operator *w = &r->operators.data[index];
+    if (w->decl) return;
+    w->decl = decl;
+    memcpy(w->rules, rules, sizeof rules);
+}
+
+static void resolve_rules(struct reader *r, uint32_t index)
+{
+    r->operators.data[index].resolved = true;
+    for (uint32_t i = 0; i < OPERATOR_RULES; i++) {
+        const struct written_operator *w = &r->operators.data[index];
+        if (w->rules[i].kind == TOKEN_END) continue;
+        struct lexer saved = r->lex;
+        lexer_seek(&r->lex, w->rules[i]);
+        uint32_t name = reader_name(r);
+        r->lex = saved;
+        const struct definition *d = find_definition(r, name);
+        if (d && d->state == DEF_READING)
+            lexer_error(&r->lex, r->lex.tok,
+                        "the rule @%s of the operator '%s' calls it: write operator {name = \"%s\"} for a "
+                        "call without rules",
+                        module_text(r->m, name), module_text(r->m, w->name), module_text(r->m, w->name));
+        d = reader_resolve(r, w->rules[i], name);
+        if (d->is_const) lexer_error(&r->lex, w->rules[i], "expected a function, found a constant");
+        r->operators.data[index].decl->rules[i] = d->index;
+    }
+}
+
+const struct operator_decl *reader_operator(struct reader *r, uint32_t name, bool with_rules)
+{
+    const struct written_operator *w = find_operator(r, name);
+    if (!w && module_operator(r->m, name)) return module_operator(r->m, name);
+    if (!w && !r->indexed) {
+        index_text(r);
+        w = find_operator(r, name);
+    }
+    if (!w) return NULL;
+    uint32_t index = (uint32_t)(w - r->operators.data);
+    if (!w->decl) {
+        struct lexer saved = r->lex;
+        r->lex.in_test = false;
+        lexer_seek(&r->lex, w->at);
+        read_operator(r);
+        r->lex = saved;
+    }
+    if (with_rules && !r->operators.data[index].resolved) resolve_rules(r, index);
+    return r->operators.data[index].decl;
+}
+
 /* ---- whole texts ---- */
 
 static void read_items_of_text(struct reader *r)
@@ -401,9 +485,12 @@ static void read_items_of_text(struct reader *r)
                 if (is_fn) read_fn(r);
                 else reader_const_item(r);
             }
-        } else if (token_is(&lx->tok, "test")) reader_test(r);
-        else lexer_expected(lx, "'fn', 'const' or 'test'");
+        } else if (lexer_accept_word(lx, "operator")) read_operator(r);
+        else if (token_is(&lx->tok, "test")) reader_test(r);
+        else lexer_expected(lx, "'fn', 'const', 'operator' or 'test'");
     }
+    for (uint32_t i = 0; i < r->operators.len; i++)
+        if (!r->operators.data[i].resolved) resolve_rules(r, i);
 }
 
 static void know(struct reader *r, uint32_t name, bool is_const, uint32_t index)

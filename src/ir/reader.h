@@ -3,7 +3,7 @@
 #ifndef HOP_READER_H
 #define HOP_READER_H
 
-#include "ir/lexer.h"
+#include "ir/operator.h"
 #include "ir/text.h"
 
 /* A function or an inline body while it is read. Frames of bodies hang on the frame around them. */
@@ -33,6 +33,15 @@ struct definition {
     uint32_t refs, n_refs;  /* names it mentions, in reader.refs; once indexed */
 };
 
+/* The declaration of an operator from outside, in the text. */
+struct written_operator {
+    uint32_t name;
+    struct token at; /* behind its keyword */
+    struct operator_decl *decl; /* NULL: not read yet */
+    struct token rules[OPERATOR_RULES];
+    bool resolved; /* the functions of its rules are read, or being read */
+};
+
 /* An operand as written, with the parameter of a body that it is bound to. */
 struct written_operand {
     val v;
@@ -54,6 +63,8 @@ struct reader {
     vec(struct definition) definitions;
     struct map definition_map; /* by name */
     vec(uint32_t) refs;
+    vec(struct written_operator) operators;
+    uint16_t call_op; /* the row that calls one of them by its name */
     bool indexed;
     vec(struct written_operand) items; /* stacks: users remember the height and put it back */
     vec(val) vals;
@@ -70,6 +81,9 @@ uint32_t reader_name(struct reader *r); /* string id of the current word, value 
 struct definition *reader_define(struct reader *r, uint32_t name);
 /* A finished function or constant, read now if need be. */
 struct definition *reader_resolve(struct reader *r, struct token at, uint32_t name);
+/* The declared operator of that name, read now if need be, with its rules if the call is with them; NULL:
+ * there is none. */
+const struct operator_decl *reader_operator(struct reader *r, uint32_t name, bool with_rules);
 dim reader_dim(struct reader *r, struct frame *f);
 type_id reader_type(struct reader *r, struct frame *f); /* f NULL: static types only */
 

@@ -904,6 +904,7 @@ void reader_know_operators(struct reader *r)
         uint32_t at = name_hash(op_table[i]->name, strlen(op_table[i]->name));
         while (r->op_slots[at % HOP_COUNT(r->op_slots)]) at++;
         r->op_slots[at % HOP_COUNT(r->op_slots)] = (uint16_t)(i + 1);
+        if (op_table[i]->operator_attr && op_table[i]->expand) r->call_op = (uint16_t)i;
     }
     _Static_assert(OP_COUNT < HOP_COUNT(((struct reader *)0)->op_slots) / 2,
                    "the table of operator names stays sparse");
@@ -927,9 +928,11 @@ static uint32_t edit_distance(const char *a, size_t n, const char *b)
     return row[m];
 }
 
-static enum op read_op(struct reader *r)
+/* *declared: the name of the operator from outside that it is, 0: none. */
+static enum op read_op(struct reader *r, uint32_t *declared)
 {
     struct token t = r->lex.tok;
+    *declared = 0;
     if (t.kind != TOKEN_WORD) lexer_expected(&r->lex, "an operator");
     for (uint32_t at = name_hash(t.text, t.len);; at++) {
         uint32_t slot = r->op_slots[at % HOP_COUNT(r->op_slots)];
@@ -938,6 +941,12 @@ static enum op read_op(struct reader *r)
             lexer_next(&r->lex);
             return (enum op)(slot - 1);
         }
+    }
+    uint32_t name = module_string(r->m, t.text, t.len);
+    if (reader_operator(r, name, true)) {
+        *declared = name;
+        lexer_next(&r->lex);
+        return (enum op)r->call_op;
     }
     const char *nearest = NULL;
     uint32_t best = 4;
@@ -1052,6 +1061,17 @@ static void bind_results(struct reader *r, struct frame *f, const struct op_row 
     }
 }
 
+/* The operator from outside that a node calls, by its name in place of the row's or by an attribute. */
+static void read_declared(struct reader *r, const struct op_row *row, uint32_t declared, struct attr *attrs)
+{
+    struct attr *name = &attrs[row->operator_attr - 1];
+    if (declared && name->kind != ATTR_ABSENT)
+        lexer_error(&r->lex, r->lex.tok, "the attribute '%s' and the name in front of it are two names",
+                    row->sig.attrs[row->operator_attr - 1].name);
+    if (declared) *name = A_STRING(declared);
+    else if (name->kind == ATTR_STRING) reader_operator(r, (uint32_t)name->i, row->expand);
+}
+
 static void read_node(struct reader *r, struct frame *f)
 {
     struct lexer *lx = &r->lex;
@@ -1079,11 +1099,13 @@ static void read_node(struct reader *r, struct frame *f)
     }
     struct attr attrs[16];
     struct node_state node = { .row = NULL, .at = at };
-    struct node_in in = { .op = (uint16_t)read_op(r), .attrs = attrs, .place = token_place(lx, at) };
+    uint32_t declared;
+    struct node_in in = { .op = (uint16_t)read_op(r, &declared), .attrs = attrs, .place = token_place(lx, at) };
     node.row = op_table[in.op];
     if (node.row->sig.n_attrs > HOP_COUNT(attrs))
         hop_throw(HOP_INTERNAL, "%s has too many attributes", node.row->name);
     read_attrs(r, f, node.row, attrs);
+    if (node.row->operator_attr) read_declared(r, node.row, declared, attrs);
     node.attrs = attrs;
     uint32_t base = r->vals.len;
     if (node.row->flags & OPF_HIGHER) read_higher(r, f, &node, &in);

@@ -323,6 +323,9 @@ struct op_row {
     effect_set effect; /* a higher-order row adds its bodies' */
     /* what its attributes add to that; NULL: nothing. Objects are numbered as the node's operands are. */
     effect_set (*effects)(const struct module *m, const struct attr *attrs);
+    /* number + 1 of the attribute with the name of a declared operator (operator.h), by which the text form
+     * calls it in place of the row's name, 0: none */
+    uint8_t operator_attr;
     /* number + 1 of an attribute that makes the node a check (a bound that ends the run), 0: none */
     uint8_t check_attr;
     /* number + 1 of the attribute of a call that says whether its body is put in place, 0: none */

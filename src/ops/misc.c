@@ -5,7 +5,7 @@
 #include "interp/interp.h"
 #include "ir/number.h"
 #include "loop/lower.h"
-#include "ops/callbacks.h"
+#include "ops/operators.h"
 #include "ops/facts.h"
 #include "ops/rowkit.h"
 

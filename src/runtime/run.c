@@ -4,7 +4,7 @@
 #include "runtime/launch.h"
 #include "interp/interp.h"
 #include "ir/angle.h"
-#include "ops/callbacks.h"
+#include "ops/operators.h"
 #include "ops/misc.h"
 #include "runtime/blas.h"
 #include "base/memory.h"
