@@ -169,6 +169,31 @@ static const char *registered(const char *name)
     if (n_registered < TEXT_ROOM) names_registered[n_registered++] = name;
     return name;
 }
+static int operator_run(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    return (void)arrays, (void)sizes, call->n_arrays > 2 ? 7 : 0;
+}
+static int operator_infer(void *user, const hop_dim *known, hop_dim *found)
+{
+    return (void)user, (void)known, *found = hop_dim_const(3), 0;
+}
+static const char *const operator_names[] = { NULL, "", "null_one", "null_many", "null_sized", "add" };
+static const hop_operator_spec *operator_spec(void)
+{
+    static hop_operator_spec spec;
+    spec = (hop_operator_spec){ .signature = CHOOSE((const char *const[]){
+                                    NULL, "null_one(x: T[N]) -> T[N]",
+                                    "null_many(mut x: f32[_]*, y: i64[]?) -> f32[]",
+                                    "null_sized(...) -> f32[M]", "", "null_one", "add() -> f32[]",
+                                    "null_one(", "\xff", long_name, deep }),
+                                .run = CHOOSE((const hop_operator_run[]){ NULL, operator_run }),
+                                .infer = CHOOSE((const hop_operator_infer[]){ NULL, operator_infer }),
+                                .effect = CHOOSE((const char *const[]){ NULL, "io", "none", "loud" }),
+                                .version = (int)choose(3) - 1,
+                                .backward = CHOOSE((hop_fn *const[]){ NULL, now.f }),
+                                .together = (int)choose(2) };
+    return CHOOSE((const hop_operator_spec *const[]){ NULL, &spec });
+}
 static const char *operators(void)
 {
     return CHOOSE((const char *const[]){ NULL,
@@ -628,6 +653,11 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_callback_register, \
          (registered(TEXT), CHOOSE((const hop_callback_fn[]){ NULL, heard }), NULL, NULL)) \
     CALL(STATUS, hop_callback_unregister, (TEXT)) \
+    CALL(STATUS, hop_operator_register, (operator_spec())) \
+    CALL(STATUS, hop_operator_unregister, (CHOOSE(operator_names))) \
+    CALL(CHARS, hop_operator_signature, (CHOOSE(operator_names))) \
+    CALL(STATUS, hop_operator_at, (AT, RESULTS, COUNT, CHOOSE(operator_names), VALUES, COUNT)) \
+    CALL(STATUS, hop_operator_lists_at, (AT, RESULTS, COUNT, CHOOSE(operator_names), VALUES, COUNT, NULL)) \
     CALL(STATUS, hop_barrier_at, (AT, RESULTS, VALUES, COUNT)) \
     CALL(MADE, hop_keep_at, (AT, VALUE)) \
     CALL(MADE, hop_recompute_at, (AT, VALUE)) \
@@ -859,6 +889,8 @@ static void end_round(void)
         hop_region_unregister(names_registered[n_registered - 1]);
         hop_callback_unregister(names_registered[--n_registered]);
     }
+    for (size_t i = 1; i < sizeof operator_names / sizeof *operator_names; i++)
+        hop_operator_unregister(operator_names[i]);
     hop_cache_directory("off");
     hop_cache_clear();
     for (int i = 0; i < 4; i++) hop_tensor_free(now.tensors[i]), now.tensors[i] = NULL;

@@ -761,10 +761,10 @@ hop_status hop_callback_unregister(const char *name);
  *
  *     filter(x: f32[N, 3], mut state: f32[S]) -> f32[N]
  *
- * Sizes and dtypes may have names (N; T for a dtype: a capital letter), which operands tell. docs/operators.md
- * has all of it: parameters that are updated (mut), filled (out), absent (?), lists (*), sizes that are found
- * when the operator runs (?k).
- * These structures are all that the library of an operator needs; none of hop's functions is. */
+ * Sizes and dtypes may have names (N; T for a dtype: a capital letter), which operands tell.
+ * docs/operators.md has all of it: parameters that are updated (mut), filled (out), absent (?), lists (*),
+ * sizes that are found when the operator runs (?k). These structures are all that the library of an operator
+ * needs; none of hop's functions is. */
 
 /* The numbers of dtypes, as arrays of operators have them. */
 enum hop_dtype {
@@ -827,13 +827,14 @@ typedef struct hop_operator_spec {
     int version;           /* a part of the key under which compiled programs are kept */
     hop_operator_run run;
     void *user;
-    void (*release)(void *user); /* gets user when the operator was replaced or removed and no call is at work */
+    void (*release)(
+        void *user); /* gets user when the operator was replaced or removed and no call is at work */
     hop_operator_infer infer;
     /* NULL or "none": calls whose results nobody needs are left out, equal ones are made once; "check": it
      * may end the run, and is not left out; "io": every call is made, in order; "unordered": every call is
      * made, in any order. */
     const char *effect;
-    int strided; /* it takes `mut` views with strides; else they come as row-major copies */
+    int strided;  /* it takes `mut` views with strides; else they come as row-major copies */
     int together; /* over lanes it is called once, with the lanes as leading dims; else once per lane */
     /* As in hop_custom_spec; a call of an operator that has rules is recorded as a custom call of it. The
      * inputs are the operands, the results those of the signature, `out` parameters, new contents of `mut`
@@ -850,11 +851,16 @@ hop_status hop_operator_unregister(const char *name);
 /* The signature of one that is registered, as hop writes it, NULL: there is none. Valid until the next call
  * of this function on the thread. */
 const char *hop_operator_signature(const char *name);
-/* A call. A `mut` parameter takes an assignable array, which then holds the new content, or a value, whose new
- * content is a result behind the others. hop_val {0, 0}: an absent one. */
+/* A call. A `mut` parameter takes an assignable array, which then holds the new content, or a value, whose
+ * new content is a result behind the others. hop_val {0, 0}: an absent one. */
 int hop_operator_at(hop_place at, hop_val *results, int n_results, const char *name, const hop_val *in,
                     int n_in);
 #define hop_operator(...) hop_operator_at(HOP_HERE, __VA_ARGS__)
+/* The same of one with several lists: counts says for each parameter that is no `out` how many of the
+ * arguments are its. NULL: the one list has what is left. */
+int hop_operator_lists_at(hop_place at, hop_val *results, int n_results, const char *name, const hop_val *in,
+                          int n_in, const int *counts);
+#define hop_operator_lists(...) hop_operator_lists_at(HOP_HERE, __VA_ARGS__)
 
 /* ---- what gradients keep ---- */
 

@@ -113,7 +113,8 @@ static void import_node(struct import *i, struct builder *b, const struct fn *f,
         in.n_operands -= g->n_operands;
     }
     if (row->operator_attr)
-        operator_import(i->to, i->from, module_operator(i->from, (uint32_t)node_attr(f, n, row->operator_attr - 1u)->i));
+        operator_import(i->to, i->from,
+                        module_operator(i->from, (uint32_t)node_attr(f, n, row->operator_attr - 1u)->i));
     in.operands = operands;
     in.attrs = attrs;
     in.regions = regions;

@@ -245,8 +245,8 @@ static const struct command commands[] = {
       "docs/cache.md.",
       O_BIT(O_JSON), 0, 1, command_cache },
     { "ops", "[NAME]", "list the operators and their rules",
-      "Lists the operator table, or one row of it with its samples.", O_BIT(O_JSON) | O_BIT(O_MARKDOWN) | O_BIT(O_OPERATORS), 0, 1,
-      command_ops },
+      "Lists the operator table, or one row of it with its samples.",
+      O_BIT(O_JSON) | O_BIT(O_MARKDOWN) | O_BIT(O_OPERATORS), 0, 1, command_ops },
 };
 
 static const struct command *command_find(const char *name)

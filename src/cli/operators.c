@@ -10,7 +10,7 @@
 
 void operators_load(const char *path)
 {
-    typedef int register_all(hop_status (*add)(const hop_operator_spec *spec));
+    typedef int register_all(hop_status(*add)(const hop_operator_spec *spec));
     /* A path, and not a name that is looked for; emitted code finds its functions. */
     char here[4096];
     if (snprintf(here, sizeof here, "%s%s", strchr(path, '/') ? "" : "./", path) >= (int)sizeof here)
@@ -20,7 +20,8 @@ void operators_load(const char *path)
     register_all *entry;
     *(void **)&entry = dlsym(library, "hop_register_operators");
     if (!entry)
-        hop_throw(HOP_INVALID, "--operators: %s: expected a function hop_register_operators, found none", path);
+        hop_throw(HOP_INVALID, "--operators: %s: expected a function hop_register_operators, found none",
+                  path);
     hop_set_message("%s", "");
     if (entry(hop_operator_register))
         hop_throw(HOP_INVALID, "--operators: %s: %s", path,

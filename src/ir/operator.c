@@ -10,7 +10,9 @@ const char *const operator_rule_names[OPERATOR_RULES] = { "forward", "backward",
 static const struct {
     const char *name;
     effect_set effects;
-} effect_words[] = { { "none", EFFECT_NONE }, { "check", EFFECT_CHECK }, { "io", EFFECT_IO }, { "unordered", EFFECT_UNORDERED } };
+} effect_words[] = {
+    { "none", EFFECT_NONE }, { "check", EFFECT_CHECK }, { "io", EFFECT_IO }, { "unordered", EFFECT_UNORDERED }
+};
 
 const char *effect_name(effect_set effects)
 {
@@ -278,8 +280,9 @@ static dim read_any_size(struct reading *r)
 {
     if (!token_is(&r->lx->tok, "_")) return read_size(r);
     if (r->in_result)
-        lexer_error(r->lx, r->lx->tok, "'_' in a result: expected a size that operands tell, a name for one "
-                                       "that the call says, or ?name for one that is found");
+        lexer_error(r->lx, r->lx->tok,
+                    "'_' in a result: expected a size that operands tell, a name for one "
+                    "that the call says, or ?name for one that is found");
     lexer_next(r->lx);
     return SIZE_ANY;
 }
@@ -341,6 +344,24 @@ static void check_params(struct reading *r)
     }
 }
 
+/* A size that is found stands by itself in some result, which is where it is read from. */
+static void check_found(struct reading *r)
+{
+    for (uint32_t s = 0; s < r->sizes.len; s++) {
+        bool alone = r->sizes.data[s].kind != SIZE_FOUND;
+        dim d = dim_symbol(r->m, s);
+        for (uint32_t i = 0; i < r->results.len; i++)
+            for (uint32_t k = 0; k < r->results.data[i].rank; k++) alone |= r->results.data[i].dims[k] == d;
+        for (uint32_t i = 0; i < r->params.len; i++)
+            for (uint32_t k = 0; k < r->params.data[i].type.rank; k++)
+                alone |= r->params.data[i].type.dims[k] == d;
+        if (!alone)
+            lexer_error(r->lx, r->first.data[s],
+                        "the size '?%s' cannot be found: no result has it as a dim by itself",
+                        module_text(r->m, r->sizes.data[s].name));
+    }
+}
+
 static uint8_t read_manner(struct reading *r, uint8_t before)
 {
     struct token at = r->lx->tok;
@@ -349,7 +370,8 @@ static uint8_t read_manner(struct reading *r, uint8_t before)
     struct lexer ahead = *r->lx;
     lexer_next(&ahead);
     if (ahead.tok.kind == ':') return before; /* a parameter of that name */
-    if (before) lexer_error(r->lx, at, "expected one of mut and out, found '%.*s' behind the other", 3, at.text);
+    if (before)
+        lexer_error(r->lx, at, "expected one of mut and out, found '%.*s' behind the other", 3, at.text);
     lexer_next(r->lx);
     return flag;
 }
@@ -427,11 +449,13 @@ static void read_option(struct reading *r, struct token *rules)
     } else if (effects) {
         char word[16] = "";
         if (lx->tok.kind == TOKEN_WORD && lx->tok.len < sizeof word) memcpy(word, lx->tok.text, lx->tok.len);
-        if (!effect_from_name(word, &r->d.effects)) lexer_expected(lx, "an effect: none, check, io, unordered");
+        if (!effect_from_name(word, &r->d.effects))
+            lexer_expected(lx, "an effect: none, check, io, unordered");
         lexer_next(lx);
     } else {
-        if (!rules) lexer_error(lx, at, "expected effects or version here, found the rule '%s'",
-                                operator_rule_names[rule]);
+        if (!rules)
+            lexer_error(lx, at, "expected effects or version here, found the rule '%s'",
+                        operator_rule_names[rule]);
         if (lx->tok.kind != TOKEN_GLOBAL) lexer_expected(lx, "the name of a function (@name)");
         rules[rule] = lx->tok;
         lexer_next(lx);
@@ -456,9 +480,11 @@ static struct operator_decl *make_known(struct reading *r, struct token at)
     r->d.signature = signature_text(m, &r->d);
     if (old) {
         if (strcmp(old->signature, r->d.signature) || old->effects != r->d.effects)
-            lexer_error(r->lx, at, "the operator '%s' is declared twice: as %s with effects %s, and as %s with "
-                        "effects %s", module_text(m, r->d.name), old->signature, effect_name(old->effects),
-                        r->d.signature, effect_name(r->d.effects));
+            lexer_error(r->lx, at,
+                        "the operator '%s' is declared twice: as %s with effects %s, and as %s with "
+                        "effects %s",
+                        module_text(m, r->d.name), old->signature, effect_name(old->effects), r->d.signature,
+                        effect_name(r->d.effects));
         return old;
     }
     struct operator_decl *kept = arena_copy(&m->arena, &r->d, sizeof r->d);
@@ -482,6 +508,7 @@ struct operator_decl *operator_read(struct module *m, struct lexer *lx, struct t
     read_results(&r);
     bind_sizes(&r);
     check_params(&r);
+    check_found(&r);
     read_options(&r, rules);
     r.d.n_params = r.params.len;
     r.d.params = r.params.data;

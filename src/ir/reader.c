@@ -282,8 +282,8 @@ static struct written_operator *note_operator(struct reader *r)
     return &r->operators.data[r->operators.len - 1];
 }
 
-/* Finds every function, constant and operator of the text, with the names it mentions. Done once, when a name is used
- * before its definition. */
+/* Finds every function, constant and operator of the text, with the names it mentions. Done once, when a name
+ * is used before its definition. */
 static void index_text(struct reader *r)
 {
     struct lexer saved = r->lex, *lx = &r->lex;

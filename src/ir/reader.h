@@ -36,7 +36,7 @@ struct definition {
 /* The declaration of an operator from outside, in the text. */
 struct written_operator {
     uint32_t name;
-    struct token at; /* behind its keyword */
+    struct token at;            /* behind its keyword */
     struct operator_decl *decl; /* NULL: not read yet */
     struct token rules[OPERATOR_RULES];
     bool resolved; /* the functions of its rules are read, or being read */

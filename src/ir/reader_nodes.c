@@ -1100,7 +1100,9 @@ static void read_node(struct reader *r, struct frame *f)
     struct attr attrs[16];
     struct node_state node = { .row = NULL, .at = at };
     uint32_t declared;
-    struct node_in in = { .op = (uint16_t)read_op(r, &declared), .attrs = attrs, .place = token_place(lx, at) };
+    struct node_in in = { .op = (uint16_t)read_op(r, &declared),
+                          .attrs = attrs,
+                          .place = token_place(lx, at) };
     node.row = op_table[in.op];
     if (node.row->sig.n_attrs > HOP_COUNT(attrs))
         hop_throw(HOP_INTERNAL, "%s has too many attributes", node.row->name);

@@ -77,7 +77,7 @@ enum { PERMUTATION_SIZE };   /* i64[…, size] */
 enum { CHECK_MESSAGE };      /* operands pred (bool, any shape: all must hold), values… */
 /* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
 enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };
-enum { CALLBACK_NAME, CALLBACK_LANES, CALLBACK_MASKED };   /* as for print */
+enum { CALLBACK_NAME, CALLBACK_LANES, CALLBACK_MASKED }; /* as for print */
 /* lanes k, masked as for print; together: all lanes in one call; sizes: those that neither operands nor runs
  * tell; given: per parameter that may be absent or is a list its count, then 1 or 0 for each element; views:
  * ops/operator_layout.h */
@@ -258,6 +258,10 @@ static inline val emit_dot(struct builder *b, val x, val y, const uint32_t *bx, 
 struct loop;
 bool fori_trips(const struct builder *b, val from, val to, dim *trips);
 void fori_over(struct builder *b, struct loop *l, dim trips);
+/* A call of an operator from outside, as `custom` where it has rules (functions; HOP_NONE: none), with what
+ * their sizes are that no parameter of theirs tells. attrs: OPERATOR_ATTRS of them (operator.c). */
+val emit_operator(struct builder *b, const val *operands, uint32_t n, const struct attr *attrs,
+                  const uint32_t *rules, struct attr sizes);
 static inline val emit_dim_value(struct builder *b, dim d)
 {
     struct attr a = A_DIM(d);

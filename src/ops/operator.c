@@ -1,7 +1,7 @@
 /* The row of operator: a call of a function from outside, by the name of its declaration; and the composite
  * row call_operator, the same with the rules that the declaration names. With lanes the operands have so many
- * leading dims more than the signature says, each of which is the lanes' or 1: the function is called for each
- * index of them, where the mask allows, or once for all of them. */
+ * leading dims more than the signature says, each of which is the lanes' or 1: the function is called for
+ * each index of them, where the mask allows, or once for all of them. */
 #include "interp/interp.h"
 #include "ops/operator_layout.h"
 #include "ops/operators.h"
@@ -35,10 +35,7 @@ static const char *declared_text(const struct matching *w, const struct operator
     return out.data;
 }
 
-static const char *name_text(const struct matching *w)
-{
-    return module_text(w->in->m, w->l.decl->name);
-}
+static const char *name_text(const struct matching *w) { return module_text(w->in->m, w->l.decl->name); }
 
 /* The size of each lane dim: that of the first operand that is not 1 there. */
 static void find_lanes(struct matching *w)
@@ -109,8 +106,7 @@ static void match_operand(struct matching *w, uint32_t i)
     }
     if (t.dtype != dtype || t.rank != want->rank + k)
         infer_error(in, "%s: %s: expected %s%s, found %s", name_text(w), slot_text(w, i),
-                    declared_text(w, want),
-                    k ? arena_printf(&in->m->scratch, " behind %u lane dims", k) : "",
+                    declared_text(w, want), k ? arena_printf(&in->m->scratch, " behind %u lane dims", k) : "",
                     infer_text(in, in->operands[s->operand]));
     for (uint32_t d = 0; d < want->rank; d++)
         if (want->dims[d] != SIZE_ANY && dim_is_symbol(in->m, want->dims[d], &symbol) &&
@@ -171,8 +167,7 @@ static type_id result_type(struct matching *w, const struct operator_slot *s)
 static void infer_operator(struct infer *in)
 {
     struct matching w = { .in = in };
-    if (in->attrs[OPERATOR_VIEWS].kind != ATTR_ABSENT)
-        infer_error(in, "attribute 'views': not known yet");
+    if (in->attrs[OPERATOR_VIEWS].kind != ATTR_ABSENT) infer_error(in, "attribute 'views': not known yet");
     const char *wrong = operator_layout(&w.l, in->arena, in->m, in->attrs, in->n_operands);
     if (wrong) infer_error(in, "%s", wrong);
     const struct operator_decl *d = w.l.decl;
@@ -348,7 +343,8 @@ static void *give_result(hop_operator_call *call, int number, const int64_t *dim
         all[w->l.lanes + d] = dims[k + d];
         if (!fits(w, s->type, d, dims[k + d])) return misfit(w, s->result, s->type, dims + k);
     }
-    if (*to && memcmp((*to)->dims, all, (*to)->rank * sizeof *all)) return misfit(w, s->result, s->type, dims + k);
+    if (*to && memcmp((*to)->dims, all, (*to)->rank * sizeof *all))
+        return misfit(w, s->result, s->type, dims + k);
     struct hop_catch c;
     if (!*to) {
         if (!HOP_TRY(c)) {
@@ -400,9 +396,10 @@ static void expect_results(struct calling *w)
 {
     for (uint32_t i = w->l.n_given; i < w->l.n_slots; i++)
         if (!w->data[i] && w->l.slots[i].found)
-            hop_throw(HOP_INVALID, "%s%s: result %u has a size that the operator finds, but it asked for no memory "
-                      "(call->result)%s%s", w->place, w->name, w->l.slots[i].result,
-                      *w->message ? ": " : "", w->message);
+            hop_throw(HOP_INVALID,
+                      "%s%s: result %u has a size that the operator finds, but it asked for no memory "
+                      "(call->result)%s%s",
+                      w->place, w->name, w->l.slots[i].result, *w->message ? ": " : "", w->message);
 }
 
 static void make_call(struct calling *w, int64_t lane)
@@ -435,8 +432,9 @@ static void tell(struct calling *w, int64_t lane)
     for (uint32_t i = 0; i < n; i++) {
         set_array(w, i);
         const hop_operator_array *a = &w->arrays[i];
-        parts[i] = (struct tensor){ .refs = 1, .dtype = (uint8_t)a->dtype, .rank = (uint8_t)a->rank,
-                                    .count = 1, .data = a->data };
+        parts[i] = (struct tensor){
+            .refs = 1, .dtype = (uint8_t)a->dtype, .rank = (uint8_t)a->rank, .count = 1, .data = a->data
+        };
         for (int32_t d = 0; d < a->rank; d++) parts[i].count *= parts[i].dims[d] = a->dims[d];
         shown[i] = &parts[i];
     }
@@ -568,8 +566,8 @@ static void batch_operator(struct batch *v)
     if (masked && mask != VAL_NONE) {
         val old = batch_operand(v, 0);
         struct type t = emit_type(b, old);
-        mask = emit2(b, OP_and, old, emit_broadcast(b, emit_reshape(b, mask, 1, &v->size), t.rank, t.dims,
-                                                    &(uint32_t){ 0 }));
+        mask = emit2(b, OP_and, old,
+                     emit_broadcast(b, emit_reshape(b, mask, 1, &v->size), t.rank, t.dims, &(uint32_t){ 0 }));
     } else if (masked) {
         mask = lanes_of(v, 0);
     }
@@ -608,71 +606,78 @@ static void take_symbols(struct outline *o, dim d)
     if (d & DIM_TABLE) dim_mentions(o->outer->m, d, take_symbol, o);
 }
 
+static const uint32_t sized_attrs[] = { OPERATOR_SIZES, OPERATOR_VIEWS };
+
 /* The function whose one node is the call. */
-static uint32_t body_of(struct expand *e, struct outline *o)
+static uint32_t body_of(struct builder *outer, struct outline *o, const val *given, uint32_t n,
+                        const struct attr *of_call)
 {
-    struct module *m = e->b->m;
+    struct module *m = outer->m;
     struct builder b;
     builder_begin(&b, m, NULL);
-    uint32_t n = e->b->symbols.len;
-    o->outer = e->b;
-    o->inner = &b;
-    o->to = ARENA_NEW(&e->b->arena, dim, n + 1);
-    o->back = ARENA_NEW(&e->b->arena, dim, n + 1);
-    memset(o->to, 0xff, (n + 1) * sizeof *o->to);
+    uint32_t n_symbols = outer->symbols.len + 1;
+    *o = (struct outline){ .outer = outer,
+                           .inner = &b,
+                           .to = ARENA_NEW(&outer->arena, dim, n_symbols),
+                           .back = ARENA_NEW(&outer->arena, dim, n_symbols) };
+    memset(o->to, 0xff, n_symbols * sizeof *o->to);
     struct attr attrs[OPERATOR_ATTRS];
-    memcpy(attrs, e->attrs, sizeof attrs);
-    static const uint32_t sized[] = { OPERATOR_SIZES, OPERATOR_VIEWS };
-    for (uint32_t i = 0; i < e->n_operands; i++) {
-        struct type t = emit_type(e->b, e->operands[i]);
+    memcpy(attrs, of_call, sizeof attrs);
+    for (uint32_t i = 0; i < n; i++) {
+        struct type t = emit_type(outer, given[i]);
         for (uint32_t d = 0; d < t.rank; d++) take_symbols(o, t.dims[d]);
     }
-    for (uint32_t a = 0; a < HOP_COUNT(sized); a++)
-        for (uint32_t i = 0; attrs[sized[a]].kind != ATTR_ABSENT && i < attrs[sized[a]].n; i++)
-            take_symbols(o, attrs[sized[a]].list[i]);
-    for (uint32_t a = 0; a < HOP_COUNT(sized); a++) {
-        if (attrs[sized[a]].kind == ATTR_ABSENT) continue;
-        dim *list = ARENA_NEW(&b.arena, dim, attrs[sized[a]].n + 1);
-        for (uint32_t i = 0; i < attrs[sized[a]].n; i++) {
-            dim d = attrs[sized[a]].list[i];
-            list[i] = d & DIM_TABLE ? dim_substitute(m, d, o->to) : d;
-        }
-        attrs[sized[a]].list = list;
+    for (uint32_t a = 0; a < HOP_COUNT(sized_attrs); a++) {
+        struct attr *list = &attrs[sized_attrs[a]];
+        if (list->kind == ATTR_ABSENT) continue;
+        for (uint32_t i = 0; i < list->n; i++) take_symbols(o, list->list[i]);
+        dim *inside = ARENA_NEW(&b.arena, dim, list->n + 1);
+        for (uint32_t i = 0; i < list->n; i++)
+            inside[i] = list->list[i] & DIM_TABLE ? dim_substitute(m, list->list[i], o->to) : list->list[i];
+        list->list = inside;
     }
-    val *operands = ARENA_NEW(&b.arena, val, e->n_operands + 1);
-    for (uint32_t i = 0; i < e->n_operands; i++)
-        operands[i] = builder_param(&b, type_substitute(m, builder_type(e->b, e->operands[i]), o->to),
-                                    e->b->values.data[e->operands[i]].name);
-    b.place = e->b->place;
-    b.fn_place = e->b->place;
-    val first = emit(&b, OP_operator, operands, e->n_operands, attrs);
-    val *results = ARENA_NEW(&b.arena, val, e->n_results + 1);
-    for (uint32_t i = 0; i < e->n_results; i++) results[i] = first + i;
-    return builder_finish(&b, results, e->n_results);
+    val *operands = ARENA_NEW(&b.arena, val, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        operands[i] = builder_param(&b, type_substitute(m, builder_type(outer, given[i]), o->to),
+                                    outer->values.data[given[i]].name);
+    b.place = outer->place;
+    b.fn_place = outer->place;
+    val first = emit(&b, OP_operator, operands, n, attrs);
+    uint32_t n_results = b.n_last_results;
+    val *results = ARENA_NEW(&b.arena, val, n_results + 1);
+    for (uint32_t i = 0; i < n_results; i++) results[i] = first + i;
+    return builder_finish(&b, results, n_results);
+}
+
+val emit_operator(struct builder *b, const val *operands, uint32_t n, const struct attr *attrs,
+                  const uint32_t *rules, struct attr sizes)
+{
+    struct attr custom[CUSTOM_ATTRS] = { [CUSTOM_SIZES] = sizes };
+    bool any = false;
+    _Static_assert((int)CUSTOM_FORWARD == (int)OPERATOR_FORWARD &&
+                       (int)CUSTOM_BACKWARD == (int)OPERATOR_BACKWARD &&
+                       (int)CUSTOM_JVP == (int)OPERATOR_JVP && (int)CUSTOM_BATCH == (int)OPERATOR_BATCH,
+                   "rules stand in the same order");
+    for (uint32_t i = 0; i < OPERATOR_RULES; i++) {
+        if (rules[i] == HOP_NONE) continue;
+        custom[i] = A_FN(rules[i]);
+        any = true;
+    }
+    if (!any) return emit(b, OP_operator, operands, n, attrs);
+    struct outline o;
+    uint32_t body = body_of(b, &o, operands, n, attrs);
+    struct region_in region = { body, operands, n, o.back };
+    return builder_node(b, &(struct node_in){ .op = OP_custom,
+                                              .groups = (const uint32_t[1]){ 0 },
+                                              .attrs = custom,
+                                              .regions = &region,
+                                              .n_regions = 1 });
 }
 
 static void expand_call(struct expand *e)
 {
     const struct operator_decl *d = module_operator(e->b->m, (uint32_t)e->attrs[OPERATOR_NAME].i);
-    val first;
-    if (!operator_has_rules(d)) {
-        first = emit(e->b, OP_operator, e->operands, e->n_operands, e->attrs);
-    } else {
-        struct outline o = { 0 };
-        uint32_t body = body_of(e, &o);
-        struct attr attrs[CUSTOM_ATTRS] = { A_NONE };
-        _Static_assert((int)CUSTOM_FORWARD == OPERATOR_FORWARD && (int)CUSTOM_BACKWARD == OPERATOR_BACKWARD &&
-                           (int)CUSTOM_JVP == OPERATOR_JVP && (int)CUSTOM_BATCH == OPERATOR_BATCH,
-                       "rules stand in the same order");
-        for (uint32_t i = 0; i < OPERATOR_RULES; i++)
-            if (d->rules[i] != HOP_NONE) attrs[i] = A_FN(d->rules[i]);
-        struct region_in region = { body, e->operands, e->n_operands, o.back };
-        first = builder_node(e->b, &(struct node_in){ .op = OP_custom,
-                                                      .groups = (const uint32_t[1]){ 0 },
-                                                      .attrs = attrs,
-                                                      .regions = &region,
-                                                      .n_regions = 1 });
-    }
+    val first = emit_operator(e->b, e->operands, e->n_operands, e->attrs, d->rules, A_NONE);
     for (uint32_t i = 0; i < e->n_results; i++) e->out[i] = first + i;
 }
 
@@ -681,33 +686,39 @@ static void expand_call(struct expand *e)
 static const struct attr_spec operator_attrs[] = { [OPERATOR_NAME] = { "name", ATTR_STRING, true, NULL },
                                                    [OPERATOR_LANES] = { "lanes", ATTR_INT, false, NULL },
                                                    [OPERATOR_MASKED] = { "masked", ATTR_FLAG, false, NULL },
-                                                   [OPERATOR_TOGETHER] = { "together", ATTR_FLAG, false, NULL },
+                                                   [OPERATOR_TOGETHER] = { "together", ATTR_FLAG, false,
+                                                                           NULL },
                                                    [OPERATOR_SIZES] = { "sizes", ATTR_DIMS, false, NULL },
                                                    [OPERATOR_GIVEN] = { "given", ATTR_INTS, false, NULL },
                                                    [OPERATOR_VIEWS] = { "views", ATTR_DIMS, false, NULL } };
-#define SQUARE "operator @sample_square(x: T[N]) -> T[N] {backward = @back}\n" \
+#define SQUARE \
+    "operator @sample_square(x: T[N]) -> T[N] {backward = @back}\n" \
     "fn @back[N](%x: f32[N], %ct: f32[N]) -> (f32[N]) {\n  %a = add(%x, %x)\n  %b = mul(%a, %ct)\n" \
     "  return %b\n}\n"
-#define PUSH "operator @sample_push(mut state: T[S], x: T[]) -> T[] {jvp = @along}\n" \
+#define PUSH \
+    "operator @sample_push(mut state: T[S], x: T[]) -> T[] {jvp = @along}\n" \
     "fn @along(%s: f32[3], %x: f32[], %ds: f32[3], %dx: f32[]) -> (f32[], f32[3], f32[], f32[3]) {\n" \
     "  %a, %b = operator {name = \"sample_push\"} (%s, %x)\n" \
     "  %c = slice {start = [0], limit = [1]} (%ds)\n  %d = slice {start = [1], limit = [3]} (%ds)\n" \
     "  %e = reshape {dims = []} (%c)\n  %f = reshape {dims = [1]} (%dx)\n  %g = concat {dim = 0} (%d, %f)\n" \
     "  return %a, %b, %e, %g\n}\n"
 static const struct op_sample operator_samples[] = {
-    { "hop 1\noperator @sample_count(x: T[N]) -> i64[]\nfn @sample(%x: f32[3], %y: f32[2]) -> (i64[], f32[2]) "
+    { "hop 1\noperator @sample_count(x: T[N]) -> i64[]\nfn @sample(%x: f32[3], %y: f32[2]) -> (i64[], "
+      "f32[2]) "
       "{\n  %n = sample_count(%x)\n  return %n, %y\n}\n",
       NULL },
     { "hop 1\n" SQUARE "fn @sample[N](%x: f32[N]) -> (f32[N]) {\n  %y = sample_square(%x)\n  return %y\n}\n",
       NULL },
-    { "hop 1\n" PUSH "fn @sample(%s: f32[3], %x: f32[]) -> (f32[], f32[3]) {\n  %a, %b = sample_push(%s, %x)\n"
+    { "hop 1\n" PUSH
+      "fn @sample(%s: f32[3], %x: f32[]) -> (f32[], f32[3]) {\n  %a, %b = sample_push(%s, %x)\n"
       "  return %a, %b\n}\n",
       NULL },
     { "hop 1\noperator @sample_positive(x: T[N]) -> (i64[?k], T[?k])\n"
       "fn @sample(%x: f32[2]) -> (i64[?k], f32[2]) {\n  %a = iota {dims = [3], dtype = f64}\n"
       "  %i: i64[?k], %v: f64[?k] = sample_positive(%a)\n  return %i, %x\n}\n",
       NULL },
-    { "hop 1\noperator @sample_note(...) {effects = io}\nfn @sample(%p: bool[3], %x: f32[3, 2]) -> (f32[3, 2]) "
+    { "hop 1\noperator @sample_note(...) {effects = io}\nfn @sample(%p: bool[3], %x: f32[3, 2]) -> (f32[3, "
+      "2]) "
       "effects(io) {\n  sample_note {lanes = 1, masked} (%p, %x)\n  return %x\n}\n",
       NULL },
 };

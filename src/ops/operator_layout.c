@@ -37,19 +37,24 @@ static const char *add_some(struct making *w, uint32_t param)
         return NULL;
     }
     if (w->at_given >= w->given->n)
-        return arena_printf(w->a, "attribute 'given': expected a count for the parameter '%s', found the end", name);
+        return arena_printf(w->a, "attribute 'given': expected a count for the parameter '%s', found the end",
+                            name);
     int32_t count = (int32_t)w->given->list[w->at_given++];
     if (count < 0 || (p->flags & PARAM_MAYBE && count != 1))
         return arena_printf(w->a, "attribute 'given': expected %s for the parameter '%s', found %d",
                             p->flags & PARAM_MAYBE ? "1" : "a count", name, count);
     for (int32_t i = 0; i < count; i++) {
         if (w->at_given >= w->given->n)
-            return arena_printf(w->a, "attribute 'given': expected %d entries of 1 or 0 behind the count of "
-                                      "the parameter '%s', found %d", count, name, i);
+            return arena_printf(w->a,
+                                "attribute 'given': expected %d entries of 1 or 0 behind the count of "
+                                "the parameter '%s', found %d",
+                                count, name, i);
         int32_t one = (int32_t)w->given->list[w->at_given++];
         if (one != 0 && one != 1)
-            return arena_printf(w->a, "attribute 'given': expected 1 or 0 for element %d of the parameter "
-                                      "'%s', found %d", i, name, one);
+            return arena_printf(w->a,
+                                "attribute 'given': expected 1 or 0 for element %d of the parameter "
+                                "'%s', found %d",
+                                i, name, one);
         add_slot(w, param, one);
     }
     return NULL;
@@ -82,15 +87,17 @@ static const char *add_operands(struct making *w)
     }
     if (wrong) return wrong;
     if (w->given->kind != ATTR_ABSENT && w->at_given != w->given->n)
-        return arena_printf(w->a, "attribute 'given': expected %u entries, found %u", w->at_given, w->given->n);
+        return arena_printf(w->a, "attribute 'given': expected %u entries, found %u", w->at_given,
+                            w->given->n);
     return NULL;
 }
 
 static const char *add_any(struct making *w)
 {
     for (; w->next < w->n_operands; w->next++) {
-        struct operator_slot s = { .name = "", .param = HOP_NONE, .operand = w->next, .result = HOP_NONE,
-                                   .present = true };
+        struct operator_slot s = {
+            .name = "", .param = HOP_NONE, .operand = w->next, .result = HOP_NONE, .present = true
+        };
         vec_push(w->a, &w->slots, s);
     }
     return w->given->kind == ATTR_ABSENT ? NULL : "attribute 'given': it has no parameters";
@@ -113,22 +120,28 @@ static void add_results(struct making *w)
 {
     const struct operator_decl *d = w->l->decl;
     for (uint32_t i = 0; i < d->n_results; i++) {
-        struct operator_slot s = { .type = &d->results[i], .name = "", .param = HOP_NONE,
-                                   .operand = HOP_NONE, .result = w->l->n_results++, .present = true };
+        struct operator_slot s = { .type = &d->results[i],
+                                   .name = "",
+                                   .param = HOP_NONE,
+                                   .operand = HOP_NONE,
+                                   .result = w->l->n_results++,
+                                   .present = true };
         vec_push(w->a, &w->slots, s);
     }
     for (uint32_t i = 0; i < d->n_params; i++) {
         if (!(d->params[i].flags & PARAM_OUT)) continue;
-        struct operator_slot s = { .type = &d->params[i].type, .name = module_text(w->m, d->params[i].name),
-                                   .param = i, .operand = HOP_NONE, .result = w->l->n_results++,
+        struct operator_slot s = { .type = &d->params[i].type,
+                                   .name = module_text(w->m, d->params[i].name),
+                                   .param = i,
+                                   .operand = HOP_NONE,
+                                   .result = w->l->n_results++,
                                    .present = true };
         vec_push(w->a, &w->slots, s);
     }
     for (uint32_t i = w->l->n_given; i < w->slots.len; i++)
         w->slots.data[i].found = has_found(w, w->slots.data[i].type);
     for (uint32_t i = 0; i < w->l->n_given; i++)
-        if (w->slots.data[i].mut && w->slots.data[i].present)
-            w->slots.data[i].result = w->l->n_results++;
+        if (w->slots.data[i].mut && w->slots.data[i].present) w->slots.data[i].result = w->l->n_results++;
 }
 
 const char *operator_layout(struct operator_layout *l, struct arena *a, struct module *m,
@@ -142,12 +155,15 @@ const char *operator_layout(struct operator_layout *l, struct arena *a, struct m
         return arena_printf(a, "attribute 'name': there is no declaration of an operator '%s'",
                             module_text(m, (uint32_t)attrs[OPERATOR_NAME].i));
     if (lanes->kind != ATTR_ABSENT && (lanes->i < 0 || lanes->i > MAX_RANK))
-        return arena_printf(a, "attribute 'lanes': expected 0..%d, found %lld", MAX_RANK, (long long)lanes->i);
+        return arena_printf(a, "attribute 'lanes': expected 0..%d, found %lld", MAX_RANK,
+                            (long long)lanes->i);
     l->lanes = lanes->kind == ATTR_ABSENT ? 0 : (uint32_t)lanes->i;
     l->counts = ARENA_ZNEW(a, int32_t, l->decl->n_params + 1);
-    struct making w = { .l = l, .a = a, .m = m, .given = &attrs[OPERATOR_GIVEN], .n_operands = n_operands,
-                        .next = l->masked };
-    if (l->masked && !n_operands) return "attribute 'masked': expected the mask as its first operand, found none";
+    struct making w = {
+        .l = l, .a = a, .m = m, .given = &attrs[OPERATOR_GIVEN], .n_operands = n_operands, .next = l->masked
+    };
+    if (l->masked && !n_operands)
+        return "attribute 'masked': expected the mask as its first operand, found none";
     const char *wrong = l->decl->any ? add_any(&w) : add_operands(&w);
     if (wrong) return wrong;
     if (w.next != n_operands)

@@ -1,6 +1,6 @@
 /* What the operands and results of a call of an operator from outside are: which array of the signature comes
- * from which operand, and becomes which result. From the declaration and the attributes of a node; infer, eval
- * and lowering go through it, and know no positions. */
+ * from which operand, and becomes which result. From the declaration and the attributes of a node; infer,
+ * eval and lowering go through it, and know no positions. */
 #ifndef HOP_OPS_OPERATOR_LAYOUT_H
 #define HOP_OPS_OPERATOR_LAYOUT_H
 
@@ -22,7 +22,7 @@ struct operator_slot {
     uint32_t operand;                 /* of the node, that it comes from; HOP_NONE: none, or it is absent */
     uint32_t result;                  /* of the node, that it becomes; HOP_NONE: none */
     bool present, mut;
-    bool found; /* a result with a size that the operator finds */
+    bool found;                       /* a result with a size that the operator finds */
     const struct operator_view *view; /* of its operand; NULL: all of it */
 };
 
@@ -32,7 +32,7 @@ struct operator_layout {
     bool masked, together;
     uint32_t n_slots, n_given; /* n_given: slots that are operands; the others are results and `out` ones */
     struct operator_slot *slots;
-    int32_t *counts;    /* per parameter that is no `out`: its slots */
+    int32_t *counts; /* per parameter that is no `out`: its slots */
     uint32_t n_counts;
     uint32_t n_results; /* of the node */
 };

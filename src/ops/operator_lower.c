@@ -7,7 +7,8 @@ extern const struct op_lower lower_operator;
 static void block_operator(struct lower *L, const struct fn *f, const struct node *n)
 {
     const struct attr *name = node_attr(f, n, OPERATOR_NAME);
-    hop_throw(HOP_UNAVAILABLE, "%sthe operator '%s' comes from outside, and such programs are interpreted so far",
+    hop_throw(HOP_UNAVAILABLE,
+              "%sthe operator '%s' comes from outside, and such programs are interpreted so far",
               place_text(lower_module(L), n->place), module_text(lower_module(L), (uint32_t)name->i));
 }
 

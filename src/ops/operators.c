@@ -75,13 +75,17 @@ static bool grow_table(void)
     return true;
 }
 
-/* An entry with copies of the two texts, in one block; NULL: there is no memory. */
-static struct registered *new_entry(const char *name, const char *signature)
+/* An entry with copies of the two texts and room for the parameters' flags, in one block; throws. */
+static struct registered *new_entry(const char *name, const char *signature, uint32_t n_params)
 {
     size_t n = strlen(name) + 1, more = strlen(signature) + 1;
-    struct registered *r = hop_try_malloc(sizeof *r + n + more);
-    if (!r) return NULL;
-    *r = (struct registered){ .hash = name_hash(name), .refs = 1, .signature = r->name + n };
+    struct registered *r = hop_try_malloc(sizeof *r + n + more + n_params);
+    if (!r) hop_throw(HOP_NOMEM, "out of memory: '%s' could not be registered", name);
+    *r = (struct registered){ .hash = name_hash(name),
+                              .refs = 1,
+                              .signature = r->name + n,
+                              .n_params = n_params,
+                              .flags = (const uint8_t *)r->name + n + more };
     memcpy(r->name, name, n);
     memcpy(r->name + n, signature, more);
     return r;
@@ -164,8 +168,10 @@ static struct registered *entry_of(const hop_operator_spec *spec)
     struct module *m = module_new();
     hop_cleanup_push(module_free, m);
     const struct operator_decl *d = operator_declare(m, "operator_register: signature", spec->signature);
-    struct registered *r = new_entry(module_text(m, d->name), d->signature);
-    if (!r) hop_throw(HOP_NOMEM, "out of memory: an operator could not be registered");
+    struct registered *r = new_entry(module_text(m, d->name), d->signature, d->n_params);
+    for (uint32_t i = 0; i < d->n_params; i++) ((uint8_t *)r->flags)[i] = d->params[i].flags;
+    r->any = d->any;
+    r->n_results = d->n_results;
     r->effects = d->effects;
     r->version = d->version ? d->version : (uint32_t)spec->version;
     hop_cleanup_pop(m);
@@ -176,8 +182,9 @@ static struct registered *entry_of(const hop_operator_spec *spec)
 static hop_status read_effect(const hop_operator_spec *spec, effect_set *out)
 {
     if (!spec->effect || effect_from_name(spec->effect, out)) return HOP_OK;
-    hop_set_message("operator_register: effect: expected \"none\", \"check\", \"io\" or \"unordered\", found \"%.60s\"",
-                    spec->effect);
+    hop_set_message(
+        "operator_register: effect: expected \"none\", \"check\", \"io\" or \"unordered\", found \"%.60s\"",
+        spec->effect);
     return HOP_INVALID;
 }
 
@@ -237,10 +244,10 @@ static struct registered *callback_entry(const char *name)
     hop_cleanup_push(arena_free, &arena);
     struct text signature = { .arena = &arena };
     operator_any_signature(name, &signature);
-    struct registered *r = new_entry(name, signature.data);
+    struct registered *r = new_entry(name, signature.data, 0);
+    r->any = true;
     hop_cleanup_pop(&arena);
     arena_free(&arena);
-    if (!r) hop_throw(HOP_NOMEM, "out of memory: the callback '%s' could not be registered", name);
     return r;
 }
 
@@ -269,15 +276,27 @@ hop_status hop_callback_register(const char *name, hop_callback_fn f, void *user
 
 /* ---- what programs expect ---- */
 
+const struct operator_decl *operator_declared(struct module *m, const struct registered *r)
+{
+    const struct operator_decl *d = module_operator(m, module_string(m, r->name, strlen(r->name)));
+    if (d && !strcmp(d->signature, r->signature) && d->effects == r->effects) return d;
+    struct operator_decl options = { .effects = r->effects, .version = r->version };
+    struct text text = { .arena = &m->arena };
+    text_str(&text, r->signature);
+    operator_options_print(&options, &text);
+    return operator_declare(m, "signature", text.data);
+}
+
 struct registered *operator_expect(const char *place, const char *name, const char *signature,
                                    effect_set effects, uint32_t version)
 {
     struct registered *r = operator_hold(name);
     if (!r)
-        hop_throw(HOP_INVALID,
-                  "%s%s: there is no operator '%s': expected one that hop_operator_register or --operators has "
-                  "made known",
-                  place, name, name);
+        hop_throw(
+            HOP_INVALID,
+            "%s%s: there is no operator '%s': expected one that hop_operator_register or --operators has "
+            "made known",
+            place, name, name);
     hop_cleanup_push(operator_drop, r);
     if (strcmp(r->signature, signature))
         hop_throw(HOP_INVALID, "%s%s: the program declares %s, registered is %s", place, name, signature,

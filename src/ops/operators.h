@@ -23,6 +23,9 @@ struct registered {
     hop_fn *rules[OPERATOR_RULES];
     hop_operator_rule bodies[OPERATOR_RULES];
     const char *signature; /* as the declaration has it */
+    bool any;              /* what the signature says, for those who call it */
+    uint32_t n_params, n_results;
+    const uint8_t *flags; /* per parameter: enum operator_param_flags */
     char name[];
 };
 
@@ -33,6 +36,8 @@ void operator_drop(void *registered);
  * place_text gives. */
 struct registered *operator_expect(const char *place, const char *name, const char *signature,
                                    effect_set effects, uint32_t version);
+/* Its declaration in a module, which makes it known there. Throws when the module has another one. */
+const struct operator_decl *operator_declared(struct module *m, const struct registered *r);
 /* What a run ends with when the function of an operator returned something else than 0: throws. */
 _Noreturn void operator_failed(const char *place, const char *name, int status, const char *message);
 enum { OPERATOR_MESSAGE_ROOM = 512 };

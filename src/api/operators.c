@@ -1,0 +1,251 @@
+/* Calls of operators from outside in a capture. Arguments come in the order of the signature; they become the
+ * operands of a node, or of a `custom` around it where the operator has rules; what `mut` parameters become
+ * is assigned, or given as further results. */
+#include "api/api.h"
+#include "ops/operators.h"
+
+/* The arguments of one call, in one block of memory. */
+struct arguments {
+    const struct registered *of;
+    uint32_t n, n_given, n_muts, n_all; /* present arguments; entries of `given`; muts; results of the node */
+    hop_val *in;                        /* present ones */
+    uint32_t *given;                    /* the attribute */
+    hop_val *muts;                      /* arguments of `mut` parameters, in order */
+    hop_val *all;                       /* results */
+    uint32_t *params;                   /* of which parameter each present argument is */
+    bool some;                          /* it has parameters that may be absent, or are lists */
+};
+
+static bool is_absent(hop_val v) { return !v.scope && !v.id; }
+
+/* How many arguments its one list takes, where counts do not say. */
+static const char *list_length(const struct registered *r, int n_in, int *length)
+{
+    int lists = 0, others = 0;
+    for (uint32_t p = 0; p < r->n_params; p++) {
+        lists += (r->flags[p] & PARAM_LIST) != 0;
+        others += !(r->flags[p] & (PARAM_LIST | PARAM_OUT));
+    }
+    *length = n_in - others;
+    if (r->any || (lists == 1 && n_in >= others)) return NULL;
+    if (lists > 1) return "several parameters are lists: hop_operator_lists says how long each is";
+    return !lists && n_in == others ? NULL : "the number of arguments is not that of its parameters";
+}
+
+static void take(struct arguments *a, uint32_t param, hop_val v)
+{
+    uint8_t flags = a->of->any ? 0 : a->of->flags[param];
+    bool some = flags & (PARAM_MAYBE | PARAM_LIST), absent = some && is_absent(v);
+    if (some) a->given[a->n_given++] = !absent;
+    if (absent) return;
+    a->params[a->n] = param;
+    a->in[a->n++] = v;
+    if (flags & PARAM_MUT) a->muts[a->n_muts++] = v;
+}
+
+/* The arguments of one parameter. */
+static const char *take_some(struct arguments *a, uint32_t p, const hop_val *in, int n)
+{
+    uint8_t flags = a->of->flags[p];
+    static const hop_val absent = { 0, 0 };
+    if (n < 0 || (!(flags & PARAM_LIST) && n > 1) || (!n && !(flags & (PARAM_LIST | PARAM_MAYBE))))
+        return "a count is not that of the parameter's arguments";
+    if (flags & (PARAM_MAYBE | PARAM_LIST)) {
+        a->some = true;
+        a->given[a->n_given++] = flags & PARAM_MAYBE ? 1 : (uint32_t)n;
+    }
+    if (!n && flags & PARAM_MAYBE) take(a, p, absent);
+    for (int i = 0; i < n; i++) take(a, p, in[i]);
+    return NULL;
+}
+
+static const char *take_all(struct arguments *a, const hop_val *in, int n_in, const int *counts)
+{
+    const struct registered *r = a->of;
+    int length = 0, at = 0;
+    const char *wrong = counts ? NULL : list_length(r, n_in, &length);
+    for (; r->any && at < n_in; at++) take(a, HOP_NONE, in[at]);
+    a->n_all = r->n_results;
+    for (uint32_t p = 0; p < r->n_params && !wrong; p++) {
+        a->n_all += (r->flags[p] & PARAM_OUT) != 0;
+        if (r->flags[p] & PARAM_OUT) continue;
+        int n = r->flags[p] & PARAM_LIST ? length : 1;
+        if (counts) n = *counts++;
+        if (n > n_in - at) return "the number of arguments is not that of its parameters";
+        wrong = take_some(a, p, in + at, n);
+        at += n;
+    }
+    a->n_all += a->n_muts;
+    if (wrong || at == n_in) return wrong;
+    return "the number of arguments is not that of its parameters";
+}
+
+/* ---- emitting ---- */
+
+/* Numbers take the dtype of their parameter; of a variable, that of the first array that has it. */
+static void find_operands(struct emission *e, const struct arguments *a, const struct operator_decl *d,
+                          val *out)
+{
+    uint8_t dtypes[256];
+    memset(dtypes, DT_COUNT, sizeof dtypes);
+    for (uint32_t i = 0; i < e->n && !d->any; i++) {
+        uint8_t t = d->params[a->params[i]].type.dtype;
+        if (t >= DT_COUNT && !e->in[i].weak && dtypes[t - DT_COUNT] == DT_COUNT)
+            dtypes[t - DT_COUNT] = emit_type(e->b, e->in[i].v).dtype;
+    }
+    for (uint32_t i = 0; i < e->n; i++) {
+        uint8_t t = d->any ? DT_COUNT : d->params[a->params[i]].type.dtype;
+        if (t >= DT_COUNT && !d->any) t = dtypes[t - DT_COUNT];
+        out[i] = e->in[i].weak && t < DT_COUNT ? operand_as(e->b, &e->in[i], (enum dtype)t)
+                                               : operand_value(e->b, &e->in[i]);
+    }
+}
+
+/* What the sizes are that operands have by themselves, HOP_NONE: no operand is there that has it. */
+static dim *bound_sizes(struct emission *e, const struct arguments *a, const struct operator_decl *d,
+                        const val *operands)
+{
+    dim *sizes = ARENA_NEW(&e->b->arena, dim, d->n_sizes + 1);
+    uint32_t s;
+    memset(sizes, 0xff, (d->n_sizes + 1) * sizeof *sizes);
+    for (uint32_t i = 0; i < e->n && !d->any; i++) {
+        const struct operator_type *want = &d->params[a->params[i]].type;
+        struct type t = emit_type(e->b, operands[i]);
+        for (uint32_t k = 0; t.rank == want->rank && k < t.rank; k++)
+            if (want->dims[k] != SIZE_ANY && dim_is_symbol(e->b->m, want->dims[k], &s) &&
+                sizes[s] == HOP_NONE)
+                sizes[s] = t.dims[k];
+    }
+    return sizes;
+}
+
+/* The sizes that only results have: the operator's `infer` says them. */
+static struct attr asked_sizes(struct emission *e, const struct arguments *a, const struct operator_decl *d,
+                               const val *operands)
+{
+    const dim *bound = bound_sizes(e, a, d, operands);
+    hop_dim *known = ARENA_ZNEW(&e->b->arena, hop_dim, d->n_sizes + 1),
+            *found = ARENA_ZNEW(&e->b->arena, hop_dim, d->n_sizes + 1);
+    uint32_t n_known = 0, n_found = 0, name = 0;
+    for (uint32_t s = 0; s < d->n_sizes; s++) {
+        if (d->sizes[s].kind == SIZE_GIVEN) {
+            found[n_found++] = hop_dim_const(-1);
+            name = d->sizes[s].name;
+        }
+        if (d->sizes[s].kind != SIZE_BOUND) continue;
+        known[n_known++] = bound[s] == HOP_NONE ? hop_dim_const(-1) : dim_handle(e->s, bound[s]);
+    }
+    if (!n_found) return A_NONE;
+    if (!a->of->infer)
+        capture_throw("no operand tells the size '%s', and the operator has no `infer` that does",
+                      module_text(e->b->m, name));
+    int status = a->of->infer(a->of->user, known, found);
+    if (hop_failed()) hop_rethrow((hop_status)hop_failed());
+    if (status) capture_throw("its `infer` returned %d", status);
+    dim *sizes = ARENA_NEW(&e->b->arena, dim, n_found);
+    for (uint32_t i = 0; i < n_found; i++) sizes[i] = resolve_dim(e->s, found[i]);
+    return A_DIMS(sizes, n_found);
+}
+
+static void rule_operator(struct emission *e)
+{
+    const struct arguments *a = e->args;
+    const struct registered *r = a->of;
+    const struct operator_decl *d = operator_declared(e->b->m, r);
+    val *operands = ARENA_NEW(&e->b->arena, val, e->n + 1);
+    find_operands(e, a, d, operands);
+    struct attr attrs[OPERATOR_ATTRS] = {
+        [OPERATOR_NAME] = A_STRING(d->name), [OPERATOR_TOGETHER] = A_FLAG(r->together)
+    };
+    if (a->some) attrs[OPERATOR_GIVEN] = A_INTS(a->given, a->n_given);
+    attrs[OPERATOR_SIZES] = asked_sizes(e, a, d, operands);
+    uint32_t rules[OPERATOR_RULES];
+    memset(rules, 0xff, sizeof rules);
+    val first = emit_operator(e->b, operands, e->n, attrs, rules, A_NONE);
+    for (uint32_t i = 0; i < e->n_out; i++) e->out[i] = first + i;
+}
+
+/* ---- calls ---- */
+
+/* What the node gave, as the caller sees it: assigned, or among the results. */
+static int give(hop_place at, const struct arguments *a, hop_val *results, int n_results)
+{
+    int n = 0, status = 0;
+    for (uint32_t i = 0; i < a->n_all - a->n_muts; i++) results[n++] = a->all[i];
+    for (uint32_t i = 0; i < a->n_muts && !status; i++) {
+        hop_val now = a->all[a->n_all - a->n_muts + i];
+        if (is_variable(a->muts[i])) status = hop_assign_at(at, a->muts[i], now);
+        else results[n++] = now;
+    }
+    for (int i = 0; status && i < n_results; i++) results[i] = (hop_val){ 0, 0 };
+    return status;
+}
+
+static int fail(hop_place at, const struct registered *r, const char *text)
+{
+    char all[1024];
+    snprintf(all, sizeof all, "%s: %s: %s", r->name, text, r->signature);
+    return hop_fail_at(at, all);
+}
+
+static int call_with(hop_place at, struct arguments *a, hop_val *results, int n_results, const hop_val *in,
+                     int n_in, const int *counts)
+{
+    const struct registered *r = a->of;
+    const char *wrong = take_all(a, in, n_in, counts);
+    if (wrong) return fail(at, r, wrong);
+    uint32_t visible = a->n_all;
+    for (uint32_t i = 0; i < a->n_muts; i++) visible -= is_variable(a->muts[i]);
+    if (visible != (uint32_t)n_results) {
+        char text[96];
+        snprintf(text, sizeof text, "expected room for %u results, found %d", visible, n_results);
+        return fail(at, r, text);
+    }
+    int status = capture_emit(at, r->name, rule_operator, a, a->in, a->n, a->all, a->n_all);
+    return status ? status : give(at, a, results, n_results);
+}
+
+/* Memory for a call of so many arguments, and as many results at most. */
+static struct arguments *new_arguments(const struct registered *r, uint32_t n_in)
+{
+    uint32_t n_all = r->n_results + r->n_params + n_in, n_given = 2 * (r->n_params + n_in);
+    size_t values = (2 * (size_t)n_in + n_all + 1) * sizeof(hop_val);
+    struct arguments *a = hop_try_malloc(sizeof *a + values + (n_given + n_in + 1) * sizeof *a->given);
+    if (!a) return NULL;
+    *a = (struct arguments){ .of = r, .in = (hop_val *)(a + 1) };
+    a->muts = a->in + n_in;
+    a->all = a->muts + n_in;
+    a->given = (uint32_t *)(a->all + n_all + 1);
+    a->params = a->given + n_given;
+    return a;
+}
+
+int hop_operator_lists_at(hop_place at, hop_val *results, int n_results, const char *name, const hop_val *in,
+                          int n_in, const int *counts)
+{
+    if (!name) return hop_fail_at(at, "operator: expected a name, found NULL");
+    if (n_results < 0 || n_in < 0 || (n_results && !results) || (n_in && !in))
+        return hop_fail_at(at, "operator: expected arguments and a place for each result, found NULL");
+    for (int i = 0; i < n_results; i++) results[i] = (hop_val){ 0, 0 };
+    struct registered *r = operator_hold(name);
+    if (!r) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "operator: there is no operator '%.100s': expected one that hop_operator_register has made "
+                 "known",
+                 name);
+        return hop_fail_at(at, text);
+    }
+    struct arguments *a = new_arguments(r, (uint32_t)n_in);
+    int status = a ? call_with(at, a, results, n_results, in, n_in, counts)
+                   : hop_fail_at(at, "operator: out of memory");
+    hop_free(a);
+    operator_drop(r);
+    return status;
+}
+
+int hop_operator_at(hop_place at, hop_val *results, int n_results, const char *name, const hop_val *in,
+                    int n_in)
+{
+    return hop_operator_lists_at(at, results, n_results, name, in, n_in, NULL);
+}

@@ -1,0 +1,230 @@
+/* Operators from outside, from C: what signatures say and how broken ones are refused; what the function of
+ * an operator gets; results that it finds, lists, absent and updated arguments; errors that end a run; names
+ * that are replaced, removed while they are at work, and missing; allocations that fail. */
+#include "check.h"
+
+#include "ir/operator.h"
+
+#include <pthread.h>
+
+#define BODY(name) static int name(void *env, const hop_val *in, hop_val *out)
+#define OPERATOR(name) static int name(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+
+/* ---- signatures ---- */
+
+OPERATOR(nothing) { return (void)call, (void)arrays, (void)sizes, 0; }
+
+static void test_broken_signatures(void)
+{
+    static const struct {
+        const char *signature, *message;
+    } broken[] = {
+        { "", "1:1: expected the name of an operator, found the end of the text" },
+        { "f", "1:2: expected '(' and the parameters, found the end of the text" },
+        { "3(x: f32[])", "1:1: expected the name of an operator, found '3'" },
+        { "\"\"()", "1:1: expected the name of an operator, found \"\"" },
+        { "add(x: f32[])", "1:1: expected a name that no operator of hop has, found 'add'" },
+        { "f(x)", "1:4: expected ':' and the parameter's type, found ')'" },
+        { "f(x:)", "1:5: expected a dtype" },
+        { "f(x: f33[])", "1:6: expected a dtype" },
+        { "f(x: f32)", "1:9: expected '[' and sizes, found ')'" },
+        { "f(x: f32[N)", "1:11: expected ',' or ']', found ')'" },
+        { "f(x: f32[N,])", "1:12: expected a size, found ']'" },
+        { "f(x: f32[-1])", "1:10: expected a size of at least 0, found -1" },
+        { "f(x: f32[N + 1])", "1:10: the size 'N' cannot be told" },
+        { "f(x: f32[?k])", "1:10: only results have sizes that are found, found '?k' in a parameter" },
+        { "f(x: f32[_ + 1])", "1:12: expected ',' or ']', found '+'" },
+        { "f(x: f32[N + _])", "1:14: '_' stands for a size by itself" },
+        { "f(x: f32[N] y: f32[N])", "1:13: expected ',' or ')', found 'y'" },
+        { "f(x: f32[], x: f32[])", "1:13: the parameter 'x' is declared twice" },
+        { "f(mut out x: f32[])", "1:11: expected ':' and the parameter's type, found 'x'" },
+        { "f(mut x: out f32[])", "1:10: expected one of mut and out" },
+        { "f(out x: f32[]*)", "1:15: an `out` parameter is one array, found '*'" },
+        { "f(x: f32[]?*)", "1:12: expected ',' or ')', found '*'" },
+        { "f(...", "1:6: expected ')' behind '...'" },
+        { "f(.., x: f32[])", "1:5: expected '...', found ','" },
+        { "f(..., x: f32[])", "1:6: expected ')' behind '...', found ','" },
+        { "f() ->", "1:7: expected a dtype" },
+        { "f() -> T[]", "1:8: the dtype variable 'T' of a result is told by no parameter" },
+        { "f() -> f32[_]", "1:12: '_' in a result" },
+        { "f() -> (f32[]", "1:14: expected ',' or ')', found the end of the text" },
+        { "f(x: f32[N]) -> (f32[?N])", "1:22: the size 'N' stands here with '?', and elsewhere without it" },
+        { "f() -> f32[?k + 1]", "the size '?k' cannot be found: no result has it as a dim by itself" },
+        { "f() -> f32[] more", "1:14: expected the end of the signature, found 'more'" },
+        { "f() {effects}", "1:13: expected '=', found '}'" },
+        { "f() {effects = loud}", "1:16: expected an effect: none, check, io, unordered, found 'loud'" },
+        { "f() {colour = red}", "1:6: expected an option: effects, version, forward, backward, jvp, batch" },
+        { "f() {backward = @g}", "1:6: expected effects or version here, found the rule 'backward'" },
+        { "f() {version = -1}", "1:16: the number -1 is not in 0..2147483647" },
+        { "f(x: f32[0x]) ", "1:10:" },
+        { "f(x: f32[99999999999999999999])", "1:10:" },
+        { "f(x: f32[N // 0]) -> f32[N]", "" },
+        { "f(\xff)", "1:3: broken UTF-8" },
+    };
+    for (size_t i = 0; i < HOP_COUNT(broken); i++) {
+        hop_status status = hop_operator_register(
+            &(hop_operator_spec){ .signature = broken[i].signature, .run = nothing });
+        CLAIM(status == HOP_INVALID && strstr(hop_message(), broken[i].message),
+              "%s: expected \"%s\", found %d: %s", broken[i].signature, broken[i].message, status,
+              hop_message());
+        CLAIM(!strncmp(hop_message(), "operator_register: signature:", 29), "%s", hop_message());
+    }
+}
+
+static void test_signatures(void)
+{
+    static const char *const good[][2] = {
+        { "f1()", "f1()" },
+        { "f2(x:f32[ N ,3],mut   state : f32[S])->f32[N]", "f2(x: f32[N, 3], mut state: f32[S]) -> f32[N]" },
+        { "f3(x: mut T[N, _]*, y: T1[N * 2 + 1]?) -> (T[N], T1[?k, M])",
+          "f3(mut x: T[N, _]*, y: T1[2*N + 1]?) -> (T[N], T1[?k, M])" },
+        { "f4(...)", "f4(...)" },
+        { "f5(...) -> (i64[], bool[min(3, 4)])", "f5(...) -> (i64[], bool[3])" },
+        { "\"my log\"(out y: f64[N], x: f64[N])", "\"my log\"(out y: f64[N], x: f64[N])" },
+        { "f6(mut: f32[], out: f32[])", "f6(mut: f32[], out: f32[])" },
+        { "f7() -> ()", "f7()" },
+    };
+    for (size_t i = 0; i < HOP_COUNT(good); i++) {
+        hop_status status = hop_operator_register(
+            &(hop_operator_spec){ .signature = good[i][0], .run = nothing });
+        char name[32];
+        if (i == 5) snprintf(name, sizeof name, "my log");
+        else snprintf(name, sizeof name, "%.2s", good[i][0]);
+        const char *found = hop_operator_signature(name);
+        CLAIM(!status && found && !strcmp(found, good[i][1]), "%s: expected %s, found %s (%s)", good[i][0],
+              good[i][1], found ? found : "none", hop_message());
+        status = hop_operator_register(&(hop_operator_spec){ .signature = good[i][1], .run = nothing });
+        CLAIM(!status, "registered again as printed: %s", hop_message());
+        CLAIM(!hop_operator_unregister(name), "%s", hop_message());
+    }
+    CLAIM(!hop_operator_signature("f1") && !hop_operator_signature(NULL), "it is gone");
+}
+
+/* ---- calls ---- */
+
+static hop_tensor *floats(const char *type, double first)
+{
+    hop_tensor *t = NULL;
+    CLAIM(!hop_tensor_new(&t, type), "%s", hop_message());
+    for (int64_t i = 0; i < hop_tensor_count(t); i++) ((float *)hop_data(t))[i] = (float)(first + (double)i);
+    return t;
+}
+
+static const char *shown(hop_tensor *t)
+{
+    static char text[512];
+    char *given = t ? hop_tensor_text(t) : NULL;
+    snprintf(text, sizeof text, "%s", given ? given : "nothing");
+    hop_text_free(given);
+    return text;
+}
+
+/* Captured, interpreted, and in eager mode: the results as text. */
+static void claim_results(const char *params, hop_body body, hop_tensor **in, int n_in, int n_out,
+                          const char *const *expected)
+{
+    hop_fn *f = NULL;
+    hop_tensor *out[8] = { 0 };
+    hop_status status = hop_capture(&f, params, n_out, body, NULL);
+    if (!status) status = hop_interpret(f, in, n_in, out, n_out);
+    CLAIM(!status, "%s", hop_message());
+    for (int i = 0; i < n_out; i++) {
+        CLAIM(!strcmp(shown(out[i]), expected[i]), "result %d: expected %s, found %s", i, expected[i],
+              shown(out[i]));
+        hop_tensor_free(out[i]), out[i] = NULL;
+    }
+    status = hop_eager(params, body, NULL, in, n_in, out, n_out);
+    CLAIM(!status, "eager: %s", hop_message());
+    for (int i = 0; i < n_out; i++) {
+        CLAIM(!strcmp(shown(out[i]), expected[i]), "eager, result %d: expected %s, found %s", i, expected[i],
+              shown(out[i]));
+        hop_tensor_free(out[i]);
+    }
+    hop_fn_free(f);
+}
+
+/* total: f32[] becomes the sum; -> x times the factor */
+OPERATOR(run_tally)
+{
+    const float *x = arrays[1], *factor = arrays[2];
+    float *total = arrays[0], *y = arrays[3];
+    if (call->n_arrays != 4 || call->arrays[1].rank != 1 || call->arrays[1].dims[0] != sizes[0]) return 77;
+    for (int64_t i = 0; i < sizes[0]; i++) *total += x[i], y[i] = x[i] * *factor;
+    return 0;
+}
+BODY(tally_values)
+{
+    (void)env;
+    return hop_operator(out, 2, "tally", (hop_val[]){ in[0], in[1], hop_scalar(3) }, 3);
+}
+BODY(tally_variable)
+{
+    hop_val v = hop_variable(in[0]);
+    (void)env;
+    if (hop_operator(out, 1, "tally", (hop_val[]){ v, in[1], hop_scalar(2) }, 3)) return hop_failed();
+    if (hop_operator(out, 1, "tally", (hop_val[]){ v, out[0], hop_scalar(2) }, 3)) return hop_failed();
+    out[1] = hop_add(v, hop_scalar(0));
+    return 0;
+}
+static void test_updates(void)
+{
+    hop_tensor *in[2] = { floats("f32[]", 10), floats("f32[3]", 1) };
+    CLAIM(!hop_operator_register(&(hop_operator_spec){
+              .signature = "tally(mut total: T[], x: T[N], factor: T[]) -> T[N]", .run = run_tally }),
+          "%s", hop_message());
+    claim_results("t: f32[], x: f32[N]", tally_values, in, 2, 2, (const char *const[]){ "[3, 6, 9]", "16" });
+    claim_results("t: f32[], x: f32[N]", tally_variable, in, 2, 2,
+                  (const char *const[]){ "[4, 8, 12]", "28" });
+    CLAIM(!hop_operator_unregister("tally"), "%s", hop_message());
+    hop_tensor_free(in[0]);
+    hop_tensor_free(in[1]);
+}
+
+/* ---- names ---- */
+
+BODY(asks_for_more)
+{
+    (void)env;
+    return hop_operator(out, 1, "named", in, 1);
+}
+static void test_names(void)
+{
+    hop_fn *f = NULL;
+    hop_tensor *in[1] = { floats("f32[3]", 1) }, *out[1] = { NULL };
+    CLAIM(hop_capture(&f, "x: f32[3]", 1, asks_for_more, NULL) &&
+              strstr(hop_message(), "no operator 'named'"),
+          "%s", hop_message());
+    hop_operator_spec spec = { .signature = "named(x: f32[N]) -> f32[N]", .run = nothing };
+    CLAIM(!hop_operator_register(&spec), "%s", hop_message());
+    CLAIM(!hop_capture(&f, "x: f32[3]", 1, asks_for_more, NULL), "%s", hop_message());
+    CLAIM(strstr(hop_fn_text(f), "operator @named(x: f32[N]) -> f32[N]\n") &&
+              strstr(hop_fn_text(f), " = named(%x)"),
+          "%s", hop_fn_text(f));
+    CLAIM(!hop_interpret(f, in, 1, out, 1), "%s", hop_message());
+    hop_tensor_free(out[0]), out[0] = NULL;
+    spec.signature = "named(x: f32[M]) -> f32[]";
+    CLAIM(hop_operator_register(&spec) == HOP_INVALID && strstr(hop_message(), "named(x: f32[M]) -> f32[]") &&
+              strstr(hop_message(), "named(x: f32[N]) -> f32[N]"),
+          "%s", hop_message());
+    CLAIM(!hop_operator_unregister("named"), "%s", hop_message());
+    CLAIM(hop_interpret(f, in, 1, out, 1) == HOP_INVALID && strstr(hop_message(), "operator_test.c:") &&
+              strstr(hop_message(), "no operator 'named'"),
+          "%s", hop_message());
+    CLAIM(!hop_operator_register(&spec), "%s", hop_message());
+    CLAIM(hop_interpret(f, in, 1, out, 1) == HOP_INVALID &&
+              strstr(hop_message(), "the program declares named(x: f32[N]) -> f32[N], registered is named(x: "
+                                    "f32[M]) -> f32[]"),
+          "%s", hop_message());
+    CLAIM(!hop_operator_unregister("named"), "%s", hop_message());
+    hop_fn_free(f);
+    hop_tensor_free(in[0]);
+}
+
+int main(void)
+{
+    test_broken_signatures();
+    test_signatures();
+    test_updates();
+    test_names();
+    return tests_end();
+}
