@@ -84,6 +84,7 @@ static void dump(const struct module *m, const struct fn *f, struct text *out)
                 text_add(out, "%llx",
                          (unsigned long long)hash_bytes(m->constants.data[a->i].data,
                                                         m->constants.data[a->i].bytes, 0));
+            else if (a->kind == ATTR_FN) dump(m, module_fn(m, (uint32_t)a->i), out);
             else if (a->kind == ATTR_DIM) dim_print(m, NULL, (dim)a->i, out);
             else if (a->kind == ATTR_DIMS)
                 for (uint32_t d = 0; d < a->n; d++) dim_print(m, NULL, a->list[d], out), text_str(out, ",");

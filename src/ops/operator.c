@@ -141,6 +141,8 @@ static void match_sizes(struct matching *w, uint32_t i)
                                      d, declared_text(w, s->type)));
 }
 
+static bool is_fresh(void *ctx, uint32_t symbol) { return symbol >= ((const struct infer *)ctx)->n_symbols; }
+
 static type_id result_type(struct matching *w, const struct operator_slot *s)
 {
     struct infer *in = w->in;
@@ -159,7 +161,8 @@ static type_id result_type(struct matching *w, const struct operator_slot *s)
                     declared_text(w, s->type));
     for (uint32_t d = 0; d < rank; d++) {
         dims[k + d] = size_here(w, s->type, d, of);
-        infer_not_negative(in, dims[k + d], of);
+        bool found = dims[k + d] & DIM_TABLE && dim_mentions(in->m, dims[k + d], is_fresh, in);
+        if (!found) infer_not_negative(in, dims[k + d], of); /* what is found is looked at when it is */
     }
     return type_intern(in->m, (enum dtype)dtype, k + rank, dims);
 }
