@@ -96,6 +96,8 @@ PAGES = {
         "Solutions as functions of what their equations use from outside "
         "([implicit differentiation](../implicit-differentiation.md))."),
     "hop._gradients": ("gradients", "Gradients that are changed", ""),
+    "hop._object": ("object", "Objects",
+        "What is no array, as a value of programs: see [objects](../../objects.md)."),
     "hop._callback": ("callback", "Calls of Python", ""),
     "hop._check": ("check_grads", "Checking derivatives", ""),
     "hop._printing": ("printing", "How arrays are shown", ""),

@@ -38,6 +38,7 @@ from ._calls import *  # noqa: E402, F403
 from ._control import *  # noqa: E402, F403
 from ._custom import *  # noqa: E402, F403
 from ._dtypes import *  # noqa: E402, F403
+from ._object import *  # noqa: E402, F403
 from ._errors import (  # noqa: E402
     CheckError,
     Error,
@@ -82,7 +83,7 @@ __all__ = [
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
     *_callback.__all__, *_calls.__all__, *_check.__all__, *_control.__all__, *_custom.__all__,  # noqa: F405
     *_files.__all__, *_function.__all__, *_gradients.__all__, *_jit.__all__, *_printing.__all__,  # noqa: F405
-    *_modes.__all__, *_region.__all__, *_sets.__all__,  # noqa: F405
+    *_modes.__all__, *_object.__all__, *_region.__all__, *_sets.__all__,  # noqa: F405
     *_show.__all__, *_solves.__all__, *_sources.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
     "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError",

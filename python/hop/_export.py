@@ -137,6 +137,12 @@ def export(lowered, folder, name, weights):
             "(docs/emit.md)"
         )
     hidden = program.traced.hidden
+    objects = [x._type for x in [*program.traced.leaves, *hidden] if x.dtype.kind == "o"]
+    if objects:
+        raise InvalidError(
+            f"{place()}export: the program takes an {objects[0]}, and only its host has one: write the C by "
+            "jit(f).c(…), whose caller supplies it (docs/emit.md)"
+        )
     if weights == "auto":
         weights = "file" if sum(x.nbytes for x in hidden) > MOST_EMBEDDED else "constants"
     by_file = weights == "file" and len(hidden) > 0

@@ -7,6 +7,7 @@ import os
 from . import _arguments, _core, _dtypes
 from ._arguments import place
 from ._errors import FileError, InvalidError
+from ._object import Object, kind_of
 from ._ops import asarray, astype
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
@@ -239,6 +240,8 @@ class Function:
 
     def _array(self, i, x):
         """An argument as an array of the dtype of its parameter."""
+        if self._all_types[i].startswith("object"):
+            return self._object(i, x)
         dtype = _dtypes.as_dtype(self._all_types[i].split("[")[0])
         what = f"{self._what()}: {self._all_names[i] or f'argument {i}'}"
         if isinstance(x, _core.ArrayBase):
@@ -253,6 +256,15 @@ class Function:
                 said = str(error).removeprefix(_core.call_place())
                 raise InvalidError(f"{place()}{what}: {said}") from None
         if x.dtype is not dtype:
+            raise InvalidError(f"{place()}{what}: expected {self._all_types[i]}, found {x._type}")
+        return x
+
+    def _object(self, i, x):
+        """An argument as an object of the kind of its parameter."""
+        if not isinstance(x, _core.ArrayBase):
+            x = Object(x, kind=kind_of(self._all_types[i]))
+        if x._type != self._all_types[i]:
+            what = f"{self._what()}: {self._all_names[i] or f'argument {i}'}"
             raise InvalidError(f"{place()}{what}: expected {self._all_types[i]}, found {x._type}")
         return x
 

@@ -290,7 +290,8 @@ class Sizes:
     def _captured(self, leaves, fit, hints, make):
         symbolic = hints or fit.symbols
         types = [
-            f"{x._type.split('[')[0]}[{', '.join(map(str, dims))}]" for x, dims in zip(leaves, fit.dims)
+            x._type if x.dtype.kind == "o" else f"{x._type.split('[')[0]}[{', '.join(map(str, dims))}]"
+            for x, dims in zip(leaves, fit.dims)
         ]
         made = make(types if symbolic else None, fit.declarations(), hints)
         fit.checks = [Check(text) for text in dict.fromkeys([*made.function.requires, *made.constraints])]

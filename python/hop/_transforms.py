@@ -891,6 +891,9 @@ def _out_axes(axes, results):
     """The axes of results of these types counted from the front."""
     out = []
     for a, r in zip(axes, results):
+        if r.startswith("object"):  # one for all lanes
+            out.append(None)
+            continue
         rank = len(parts_of_text(r[r.index("[") + 1 : -1]))
         if a is not None and not -rank - 1 <= a <= rank:
             raise ValueError(f"{place()}vmap: out_axes has {a} for a result of type {r}")
@@ -982,6 +985,9 @@ def _axes_in(arguments, axes, axis_size):
             out.append(None)
             continue
         x = x if isinstance(x, _core.ArrayBase) else asarray(x)
+        if x.dtype.kind == "o":  # one for all lanes
+            out.append(None)
+            continue
         if not isinstance(a, int) or not -x.ndim <= a < x.ndim:
             raise ValueError(f"{place()}vmap: in_axes has {a!r} for {what}, which is {x._type}")
         a %= x.ndim

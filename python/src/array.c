@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const struct dtype_row dtype_rows[N_DTYPES] = {
+struct dtype_row dtype_rows[FIRST_KIND + MOST_KINDS] = {
     [DT_BOOL] = { "bool", '?', 1, 'b' }, [DT_I8] = { "i8", 'b', 1, 'i' },   [DT_I16] = { "i16", 'h', 2, 'i' },
     [DT_I32] = { "i32", 'i', 4, 'i' },   [DT_I64] = { "i64", 'q', 8, 'i' }, [DT_U8] = { "u8", 'B', 1, 'u' },
     [DT_U16] = { "u16", 'H', 2, 'u' },   [DT_U32] = { "u32", 'I', 4, 'u' }, [DT_U64] = { "u64", 'Q', 8, 'u' },
@@ -68,13 +68,18 @@ static array_object *array_alloc(PyObject *class)
 
 PyObject *array_of_tensor(hop_tensor *t)
 {
-    array_object *a = t ? array_alloc(array_class) : NULL;
+    const char *kind = t ? hop_object_kind(t) : NULL;
+    array_object *a = t ? array_alloc(kind ? object_class_or(array_class) : array_class) : NULL;
     if (!a) {
         hop_tensor_free(t);
         return t ? NULL : PyErr_NoMemory();
     }
     a->tensor = t;
-    a->dtype = (int16_t)dtype_named(hop_tensor_dtype(t));
+    a->dtype = (int16_t)(kind ? dtype_of_kind(kind) : dtype_named(hop_tensor_dtype(t)));
+    if (a->dtype < 0) {
+        Py_DECREF(a);
+        return raise_invalid("a process has at most %d kinds of objects", MOST_KINDS);
+    }
     a->rank = (int16_t)hop_tensor_rank(t);
     a->born = frame_outermost();
     a->body = a->born ? hop_body_number() : 0;
@@ -112,6 +117,12 @@ static int read_type(const char *text, array_object *a)
 {
     char name[8];
     int64_t dims[MAX_RANK];
+    char kind[128];
+    if (sscanf(text, "object \"%127[^\"]\"", kind) == 1) {
+        a->dtype = (int16_t)dtype_of_kind(kind);
+        a->dims = PyMem_Calloc(1, sizeof *a->dims);
+        return a->dtype < 0 || !a->dims ? -1 : 0;
+    }
     size_t n = strcspn(text, "[");
     if (n >= sizeof name || !text[n]) return -1;
     memcpy(name, text, n);
@@ -280,6 +291,10 @@ int array_type_text(const array_object *a, char text[TYPE_TEXT])
 {
     int64_t dims[MAX_RANK];
     int rank = array_dims(a, dims);
+    if (dtype_is_object(a->dtype)) {
+        snprintf(text, TYPE_TEXT, "%s", dtype_rows[a->dtype].name);
+        return 0;
+    }
     size_t n = (size_t)snprintf(text, TYPE_TEXT, "%s[", dtype_rows[a->dtype].name);
     a = array_behind(a);
     const char *shown = a->type ? strchr(a->type, '[') : NULL; /* the dtype may be another one */
@@ -332,8 +347,7 @@ static PyObject *get_shape(PyObject *self, void *unused)
 static PyObject *get_dtype(PyObject *self, void *unused)
 {
     (void)unused;
-    PyObject *d = PyTuple_GetItem(dtype_objects, as_array(self)->dtype);
-    return d ? Py_NewRef(d) : NULL;
+    return dtype_object(as_array(self)->dtype);
 }
 static PyObject *get_ndim(PyObject *self, void *unused)
 {
@@ -444,6 +458,7 @@ static PyObject *get_pointer(PyObject *self, void *unused)
     (void)unused;
     /* Debuggers ask for every attribute: nothing depends on this error. */
     if (as_array(self)->capture) return raise_tracer("a traced value has no address");
+    if (refuse_object(as_array(self), "the address of elements")) return NULL;
     hop_tensor *t = concrete_tensor(as_array(self));
     return t ? PyLong_FromVoidPtr(hop_data(t)) : NULL;
 }
@@ -582,6 +597,7 @@ static PyObject *list_of(const hop_tensor *t, const char *p, int axis, int dtype
 static PyObject *method_tolist(PyObject *self, PyObject *unused)
 {
     (void)unused;
+    if (refuse_object(as_array(self), "tolist")) return NULL;
     PyObject *known = as_array(self)->capture ? array_elements(as_array(self)) : NULL;
     if (known) {
         PyObject *list = method_tolist(known, NULL);
@@ -614,6 +630,7 @@ static bool raise_stored(hop_place at)
 static PyObject *only_element(PyObject *self, const char *instead)
 {
     array_object *a = as_array(self);
+    if (refuse_object(a, "an element")) return NULL;
     if (a->capture) {
         PyObject *known = array_elements(a), *number = known ? only_element(known, instead) : NULL;
         Py_XDECREF(known);

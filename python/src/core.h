@@ -31,16 +31,22 @@ enum dtype {
     DT_BF16,
     DT_F32,
     DT_F64,
-    N_DTYPES
+    N_DTYPES,
+    /* Kinds of objects (object.c) behind those of arrays, of which weak ones have numbers of their own. */
+    FIRST_KIND = 2 * N_DTYPES,
+    MOST_KINDS = 100
 };
 struct dtype_row {
-    const char *name; /* hop's: "f32" */
+    const char *name; /* hop's: "f32"; of a kind of objects the type */
     char format;      /* of the buffer protocol; 0: none */
     uint8_t size;
-    char kind; /* b i u f */
+    char kind; /* b i u f; o: objects */
 };
-extern const struct dtype_row dtype_rows[N_DTYPES];
-int dtype_named(const char *name); /* -1: there is none */
+extern struct dtype_row dtype_rows[FIRST_KIND + MOST_KINDS]; /* kinds are added as they are met */
+int dtype_named(const char *name);                           /* -1: there is none */
+int dtype_of_kind(const char *kind);                         /* of objects; -1: there are too many */
+static inline bool dtype_is_object(int code) { return code >= FIRST_KIND; }
+PyObject *dtype_object(int code); /* what x.dtype is, a new reference */
 double half_to_double(uint16_t bits, bool bfloat);
 uint16_t double_to_half(double x, bool bfloat);
 
@@ -113,6 +119,15 @@ int array_here(array_object *a, hop_place at, hop_val *out);
 int array_now(array_object *a, hop_place at, hop_val *out); /* what it holds at the moment, no variable */
 void array_note_elements(PyObject *a); /* the same of a traced value, by what it is behind cuts */
 int array_init(PyObject *module);
+
+/* ---- objects (object.c) ---- */
+
+PyObject *object_class_or(PyObject *otherwise); /* the class of concrete ones, once there is one */
+/* True, and an exception: it is an object, and `what` is for arrays. */
+bool refuse_object(const array_object *a, const char *what);
+/* The Python object that a pointer of this dtype is, or its address as a number; a new reference. */
+PyObject *object_of_pointer(int code, void *pointer);
+int object_init(PyObject *module);
 
 /* ---- the journal (journal.c): what writes changed about arrays, to be taken back ---- */
 

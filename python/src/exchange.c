@@ -234,6 +234,7 @@ int array_get_buffer(PyObject *self, Py_buffer *view, int flags)
     view->obj = NULL;
     if (!t) return -1;
     array_note_read(a);
+    if (refuse_object(a, "the memory of elements")) return -1;
     if (!row->format) {
         PyErr_SetString(
             PyExc_BufferError,

@@ -188,8 +188,13 @@ static PyObject *concrete_type(array_object *a, long without, PyObject *over)
     int64_t dims[MAX_RANK];
     int rank = array_dims(a, dims);
     char text[MAX_RANK * 22 + 16];
-    int n = snprintf(text, sizeof text, "%s[", dtype_rows[a->dtype].name);
     if (!concrete_tensor(a)) return NULL;
+    if (dtype_is_object(a->dtype)) {
+        if (without >= 0 || over)
+            return raise_invalid("there are no arrays of objects, found %s", dtype_rows[a->dtype].name);
+        return PyUnicode_FromString(dtype_rows[a->dtype].name);
+    }
+    int n = snprintf(text, sizeof text, "%s[", dtype_rows[a->dtype].name);
     for (int i = 0, shown = 0; i < rank; i++) {
         if (i == without) continue;
         const char *comma = shown++ ? ", " : "";

@@ -173,7 +173,7 @@ static bool same_array_type(const array_object *a, const array_object *b)
 
 static bool same_content(const array_object *a, const array_object *b)
 {
-    if (!a->tensor || !b->tensor) return false;
+    if (!a->tensor || !b->tensor || dtype_is_object(a->dtype)) return false;
     hop_tensor *x = NULL, *y = NULL;
     if (hop_tensor_copy(&x, a->tensor) || hop_tensor_copy(&y, b->tensor)) {
         hop_tensor_free(x);

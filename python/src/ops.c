@@ -920,6 +920,8 @@ static PyObject *dispatch(struct call *c, struct operand *in)
                 "variable from outside",
                 at.file, at.line, a->made.file, a->made.line);
         }
+    for (Py_ssize_t i = 0; i < c->n; i++)
+        if (in[i].array && refuse_object(as_array(in[i].array), c->row->name)) return NULL;
     if (join_operands(c, in, &j)) return NULL;
     return traced ? record(c, in, &j) : run_at_once(c, in, &j);
 }

@@ -255,6 +255,7 @@ def calls():
     add("region", "mine", bits=8)
     add("region_rewriting", "nonsense", lambda attributes, body: body, version=1)
     add("debug_callback", square, v)
+    add("Object", "text", kind="text")
     add("batch_matmul", m, m)
     add("bitwise_not clz population_count", i)
     add("is_finite logistic neg block_until_ready", v)

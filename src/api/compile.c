@@ -99,8 +99,8 @@ static const uint8_t *constant_params(struct arena *a, struct hop_fn *f, const c
         if (constant[p] && given_away)
             hop_throw(HOP_INVALID, "constant: the parameter '%.100s' is donated: each run has another tensor",
                       fn_param_name(f->shared->m, g, p));
-        if (constant[p]) check_not_object(f, p, "constant");
-        if (all) constant[p] = !given_away && !is_updated(f, p) && !is_object(f, p);
+        if (all) constant[p] = !given_away && !is_updated(f, p);
+        if (is_object(f, p)) constant[p] = false; /* nothing is computed from it */
     }
     return constant;
 }
