@@ -1,6 +1,6 @@
 /* What the C surface costs: nodes captured a second through public calls, and the time of hop_run on a
  * program that does next to nothing, with the allocations it makes. Prints one JSON object a line: callbench
- * [capture_rate] [call_overhead] [allocations] [once]. */
+ * [capture_rate] [call_overhead] [allocations] [once] [operator]. */
 #include "base/base.h"
 
 #include <time.h>
@@ -187,13 +187,58 @@ static int once(void)
     return 0;
 }
 
+/* ---- operators from outside ---- */
+
+enum { TRIPS = 1000000 };
+
+static int tick(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    (void)call;
+    (void)sizes;
+    ((float *)arrays[0])[0] += *(const float *)arrays[1];
+    return 0;
+}
+
+/* A million steps that call an operator, or do the same work by themselves. */
+static const char ticks[] = /**/
+    "hop 1\n"
+    "operator @tick(mut x: f32[N], by: f32[])\n"
+    "fn @ticks(%x: f32[16], %by: f32[]) -> (f32[16]) {\n"
+    "  %from = full {value = 0, dims = [], dtype = i64}\n"
+    "  %to = full {value = 1000000, dims = [], dtype = i64}\n"
+    "  %y = fori_loop carry(%c = %x) from(%i = %from) to(%to) with(%b = %by) {\n"
+    "    %n = tick(%c, %b)\n"
+    "    next(%n)\n"
+    "  }\n"
+    "  return %y\n"
+    "}\n";
+
+static int operator_calls(void)
+{
+    struct compiled c = { 0 };
+    double best = -1;
+    hop_compile_options o = { .threads = 1 };
+    hop_operator_spec spec = { .signature = "tick(mut x: f32[N], by: f32[])", .run = tick };
+    if (hop_operator_register(&spec)) return 1;
+    if (!hop_fn_read(&c.f, ticks, "ticks") && !compiled_begin(&c, &o, "f32[16]", "f32[]"))
+        best = shortest(&c, 30, 1);
+    compiled_end(&c);
+    hop_operator_unregister("tick");
+    if (best < 0) return 1;
+    printf("{\"case\": \"operator\", \"calls\": %d, \"ns\": %.2f}\n", TRIPS, best / TRIPS * 1e9);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
-    static const char *const all[] = { "", "capture_rate", "call_overhead", "allocations", "once" };
+    static const char *const all[] = {
+        "", "capture_rate", "call_overhead", "allocations", "once", "operator"
+    };
     int n = argc > 1 ? argc : (int)HOP_COUNT(all), failed = 0;
     for (int i = 1; i < n && !failed; i++) {
         const char *what = argc > 1 ? argv[i] : all[i];
         if (!strcmp(what, "capture_rate")) failed = capture_rate();
+        else if (!strcmp(what, "operator")) failed = operator_calls();
         else failed = !strcmp(what, "once") ? once() : small_calls(what);
         fflush(stdout);
     }

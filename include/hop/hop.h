@@ -783,6 +783,8 @@ enum hop_dtype {
     HOP_F64
 };
 
+#ifndef HOP_OPERATOR_TYPES /* headers of emitted C have them, too */
+#define HOP_OPERATOR_TYPES 1
 typedef struct hop_operator_array {
     void *data;             /* first element; NULL: absent, or a result whose size the operator finds */
     int32_t dtype, rank;    /* enum hop_dtype */
@@ -796,7 +798,8 @@ typedef struct hop_operator_call {
     char *message; /* room for a text, which a function that fails may write */
     size_t room;
     /* The operands in the order of the signature, lists one element after the other, then the results, then
-     * the `out` parameters. A `mut` operand is to be written in place. */
+     * the `out` parameters. A `mut` operand is to be written in place. Results and `out` parameters hold
+     * anything when it is called: all of their elements are to be written. */
     const hop_operator_array *arrays;
     int32_t n_arrays;
     const int32_t *counts; /* per parameter that is no `out`: how many of the arrays are its */
@@ -806,6 +809,7 @@ typedef struct hop_operator_call {
     void *(*result)(struct hop_operator_call *call, int result, const int64_t *dims);
     void *host;
 } hop_operator_call;
+#endif
 
 /* arrays: the data of call->arrays; sizes: those that have names in the signature, in the order in which they
  * appear there first (one that is to be found: -1). Returns 0; anything else ends the run, which returns it,

@@ -69,6 +69,45 @@ uint32_t c_programs_add(struct c_programs *c, struct module *m, uint32_t fn,
     return c->list.len - 1;
 }
 
+/* Operators from outside are what is registered here. */
+static _Thread_local struct {
+    int status;
+    char name[128], message[OPERATOR_MESSAGE_ROOM];
+} operator_end; /* of the last one that failed */
+typedef int operator_by_name(const char *name, hop_operator_call *call, void *const *arrays,
+                             const int64_t *sizes);
+
+static int call_by_name(const char *name, hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    struct registered *of = operator_hold(name);
+    int status = HOP_INVALID;
+    if (of) {
+        call->user = of->user;
+        status = operator_run(of, call, arrays, sizes);
+        operator_drop(of);
+    } else snprintf(call->message, call->room, "there is no operator '%s'", name);
+    operator_end.status = status;
+    snprintf(operator_end.name, sizeof operator_end.name, "%s", name);
+    snprintf(operator_end.message, sizeof operator_end.message, "%s", call->message);
+    return status;
+}
+
+static void put_operators(struct c_programs *c, struct text *source)
+{
+    if (!c->unit.operators.len) return;
+    text_str(source,
+             "extern int (*hop_test_operator)(const char *, struct hop_operator_call *, void *const *, "
+             "const int64_t *);\nint (*hop_test_operator)(const char *, struct hop_operator_call *, "
+             "void *const *, const int64_t *);\n");
+    for (uint32_t i = 0; i < c->unit.operators.len; i++) {
+        const struct c99_operator *o = &c->unit.operators.data[i];
+        text_add(source,
+                 "int %s(struct hop_operator_call *call, void *const *arrays, const int64_t *sizes)\n{\n"
+                 "    return hop_test_operator(\"%s\", call, arrays, sizes);\n}\n",
+                 o->c_name, o->name);
+    }
+}
+
 /* Warnings are errors: emitted C is to compile cleanly. */
 void c_programs_build(struct c_programs *c, bool optimised)
 {
@@ -83,6 +122,7 @@ void c_programs_build(struct c_programs *c, bool optimised)
     const char *in = arena_printf(&c->arena, "%s/unit.c", c->folder);
     const char *out = arena_printf(&c->arena, "%s/unit.so", c->folder);
     c99_finish(&c->unit, NULL, &source, NULL);
+    put_operators(c, &source);
     file_write(in, &source);
     const char *const args[] = { "-std=c99",
                                  "-pedantic",
@@ -95,6 +135,7 @@ void c_programs_build(struct c_programs *c, bool optimised)
                                  "-ffp-contract=off",
                                  "-fPIC",
                                  "-shared",
+                                 "-Wl,-Bsymbolic", /* no operator of the same name elsewhere */
                                  in,
                                  "-o",
                                  out,
@@ -103,6 +144,8 @@ void c_programs_build(struct c_programs *c, bool optimised)
     cc_run(args);
     c->library = dlopen(out, RTLD_NOW | RTLD_LOCAL);
     if (!c->library) hop_throw(HOP_IO, "the compiled C does not load: %s", dlerror());
+    operator_by_name **by_name = dlsym(c->library, "hop_test_operator");
+    if (by_name) *by_name = call_by_name;
     for (uint32_t i = 0; i < c->list.len; i++) {
         struct c_program *p = &c->list.data[i];
         *(void **)&p->call = dlsym(c->library, arena_printf(&c->arena, "%s_call", p->name));
@@ -239,6 +282,10 @@ static void run_program(const struct c_program *p, struct c_run *r, struct modul
     switch (status) {
     case C99_OK: break;
     case C99_CHECK: hop_throw(HOP_CHECK, "%s", r->message.len ? r->message.data : "");
+    case C99_OPERATOR:
+        operator_failed(context.place ? context.place : "", operator_end.name, operator_end.status,
+                        operator_end.message);
+    case C99_NOMEM: hop_throw(HOP_NOMEM, "out of memory");
     case C99_SIZE: hop_throw(HOP_INVALID, "a size is out of range");
     default: hop_throw(HOP_INTERNAL, "emitted C ended with status %d", status);
     }

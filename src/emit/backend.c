@@ -24,11 +24,11 @@ const struct backend *backend_named(const char *name)
 
 /* ---- what a program asks for ---- */
 
-static uint32_t needed_by_call(uint8_t kind)
+static uint32_t needed_by_call(const struct lp_call *c)
 {
-    if (lp_call_uses(kind) & IS_SITE) return ABLE_TO_TELL;
-    if (kind == CALL_RESERVE) return ABLE_TO_GROW;
-    return kind == CALL_GEMM ? ABLE_TO_MULTIPLY : 0;
+    if (lp_is_site(c)) return ABLE_TO_TELL | (c->n_found ? ABLE_TO_GROW : 0);
+    if (c->kind == CALL_RESERVE) return ABLE_TO_GROW;
+    return c->kind == CALL_GEMM ? ABLE_TO_MULTIPLY : 0;
 }
 
 static uint32_t needed_by(const struct lp_block *block)
@@ -36,7 +36,7 @@ static uint32_t needed_by(const struct lp_block *block)
     uint32_t needed = 0;
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
-        if (s->kind == LP_CALL) needed |= needed_by_call(s->call->kind);
+        if (s->kind == LP_CALL) needed |= needed_by_call(s->call);
         needed |= needed_by(s->body) | needed_by(s->other);
     }
     return needed;
@@ -47,7 +47,7 @@ void backend_accept(const struct backend *b, const struct lp *p)
     static const struct {
         uint32_t ability;
         const char *what;
-    } asked[] = { { ABLE_TO_TELL, "checks, prints or callbacks" },
+    } asked[] = { { ABLE_TO_TELL, "checks, prints, callbacks or operators" },
                   { ABLE_TO_GROW, "arrays whose size is found while running" },
                   { ABLE_TO_MULTIPLY, "a library's matrix products" } };
     if (b->available && !b->available()) hop_throw(HOP_UNAVAILABLE, "%s", hop_message());

@@ -831,6 +831,30 @@ static void put_parts(struct c99 *e)
     }
 }
 
+/* Operators from outside that the program calls: their names are those of functions before any other is. */
+static void declare_operators(struct c99 *e)
+{
+    struct c99_unit *unit = e->unit;
+    for (uint32_t i = 0; i < e->p->sites.len; i++) {
+        const struct lp_call *c = e->p->sites.data[i];
+        if (c->kind != CALL_OPERATOR || !c->declared) continue;
+        const char *name = module_text(e->p->m, c->text);
+        bool known = false;
+        for (uint32_t k = 0; k < unit->operators.len; k++)
+            known |= !strcmp(unit->operators.data[k].name, name);
+        if (known) continue;
+        struct c99_operator o = { arena_string(unit->arena, name, strlen(name)), function_name(e, name) };
+        vec_push(unit->arena, &unit->operators, o);
+        text_add(&unit->prototypes, "\n/* Operator ");
+        c99_put_comment(&unit->prototypes, c->declared);
+        text_add(
+            &unit->prototypes,
+            ", which the program calls: to be defined elsewhere. 0: it has done its work. */\n"
+            "extern int %s(struct hop_operator_call *call, void *const *arrays, const int64_t *sizes);\n",
+            o.c_name);
+    }
+}
+
 const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_options *o)
 {
     const struct fn *f = p->entry;
@@ -841,6 +865,7 @@ const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_
     e.param_name = ARENA_ZNEW(a, const char *, f->n_params);
     e.result_name = ARENA_ZNEW(a, const char *, f->n_results);
     const char *name = module_text(p->m, (o->original ? o->original : f)->name);
+    declare_operators(&e);
     e.name = function_name(&e, o->name ? o->name : name);
     name_everything(&e);
     e.context = p->sites.len > 0;
@@ -886,7 +911,8 @@ static const char shared_types[] =
     "made */\n"
     "    HOP_C_SIZE,      /* a size is out of the range that the program states */\n"
     "    HOP_C_CANCELLED, /* *context->cancel became non-zero */\n"
-    "    HOP_C_CALLBACK   /* context->callback returned something else than 0, or there is none */\n"
+    "    HOP_C_CALLBACK,  /* context->callback returned something else than 0, or there is none */\n"
+    "    HOP_C_OPERATOR   /* an operator from outside returned something else than 0 */\n"
     "};\n"
     "/* A bool is one byte, 0 or 1; f16 and bf16 are the bits of their formats, in a uint16_t. */\n"
     "enum hop_c_dtype { HOP_C_BOOL, HOP_C_I8, HOP_C_I16, HOP_C_I32, HOP_C_I64, HOP_C_U8, HOP_C_U16, "
@@ -914,6 +940,31 @@ static const char shared_types[] =
     "};\n"
     "#endif\n";
 
+/* As in hop.h, of which it may be a part. */
+static const char operator_types[] =
+    "\n"
+    "#ifndef HOP_OPERATOR_TYPES\n"
+    "#define HOP_OPERATOR_TYPES 1\n"
+    "typedef struct hop_operator_array {\n"
+    "    void *data;          /* first element; NULL: absent, or a result whose size the operator finds */\n"
+    "    int32_t dtype, rank; /* dtype: enum hop_c_dtype */\n"
+    "    const int64_t *dims;\n"
+    "    const int64_t *strides; /* in elements; NULL: row-major */\n"
+    "} hop_operator_array;\n"
+    "typedef struct hop_operator_call {\n"
+    "    void *user;    /* context->user */\n"
+    "    char *message; /* room for `room` characters: why it fails */\n"
+    "    size_t room;\n"
+    "    const hop_operator_array *arrays; /* operands, then results */\n"
+    "    int32_t n_arrays;\n"
+    "    const int32_t *counts; /* per parameter that is no `out`: how many of the arrays are its */\n"
+    "    int32_t lanes; /* leading dims of every array that lanes run along */\n"
+    "    /* Memory for a result whose size the operator finds; NULL: there is none, return non-zero. */\n"
+    "    void *(*result)(struct hop_operator_call *call, int result, const int64_t *dims);\n"
+    "    void *host;\n"
+    "} hop_operator_call;\n"
+    "#endif\n";
+
 static const char head_comment[] =
     "/* Written by hop from a tensor program; plain C99 that needs nothing but libm.\n"
     " * Compile with -O2 or -O3 and -ffp-contract=off (gcc does not know the pragma below and contracts by "
@@ -926,11 +977,13 @@ static const char strict_comment[] = " Then results are equal bit for bit to tho
 void c99_finish(struct c99_unit *unit, const char *header_name, struct text *source, struct text *header)
 {
     struct text prototypes = { .arena = unit->arena }, functions = { .arena = unit->arena };
+    struct text types = { .arena = unit->arena };
+    text_add(&types, "%s%s", shared_types, unit->operators.len ? operator_types : "");
     c99_render(&c99_own_dialect, unit->prototypes.data, &prototypes); /* the host's side is C99 */
     text_add(source, head_comment, unit->strict ? strict_comment : "");
     if (header_name && !header_name[strcspn(header_name, "\"\\?\n\r")])
         text_add(source, "#include \"%s\"\n\n", header_name);
-    else text_add(source, "%s%s\n", shared_types, prototypes.data ? prototypes.data : "");
+    else text_add(source, "%s%s\n", types.data, prototypes.data ? prototypes.data : "");
     text_str(source, unit->dialect->preamble);
     if (unit->strict)
         text_str(source,
@@ -943,7 +996,7 @@ void c99_finish(struct c99_unit *unit, const char *header_name, struct text *sou
     text_add(header,
              "/* Written by hop. */\n#pragma once\n%s\n#ifdef __cplusplus\nextern \"C\" "
              "{\n#endif\n%s\n#ifdef __cplusplus\n}\n#endif\n",
-             shared_types, prototypes.data ? prototypes.data : "");
+             types.data, prototypes.data ? prototypes.data : "");
 }
 
 struct lp *c99_lower(struct module *m, uint32_t fn, const struct pass_options *passes)

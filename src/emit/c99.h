@@ -50,7 +50,16 @@ struct c99_context {
     const volatile int *cancel;
     const char *place, *message;
 };
-enum c99_status { C99_OK, C99_CHECK, C99_NOMEM, C99_CAPACITY, C99_SIZE, C99_CANCELLED, C99_CALLBACK };
+enum c99_status {
+    C99_OK,
+    C99_CHECK,
+    C99_NOMEM,
+    C99_CAPACITY,
+    C99_SIZE,
+    C99_CANCELLED,
+    C99_CALLBACK,
+    C99_OPERATOR
+};
 
 /* A language like C as a table: what it says in place of words of C99 (types, qualifiers, functions of libm,
  * helpers) and of the marks that emitted text has where C99 says nothing. A helper whose name (hop_…) has
@@ -69,6 +78,9 @@ struct c99_dialect {
 extern const struct c99_dialect c99_own_dialect; /* C99 itself */
 
 enum { C99_MOST_HELPERS = 192 };
+struct c99_operator { /* from outside: a function that the unit declares and calls */
+    const char *name, *c_name;
+};
 struct c99_unit { /* a translation unit under construction */
     struct arena *arena;
     const struct c99_dialect *dialect;
@@ -76,6 +88,7 @@ struct c99_unit { /* a translation unit under construction */
     bool helpers[C99_MOST_HELPERS]; /* that the functions call */
     bool strict, adapters;
     vec(const char *) names; /* of its functions */
+    vec(struct c99_operator) operators;
 };
 void c99_begin(struct c99_unit *unit, struct arena *arena, const struct c99_dialect *dialect);
 /* The loop program of a function as C is written from it. The caller frees it with lp_free. */

@@ -87,5 +87,12 @@ void c99_put_bits(struct c99 *e, enum dtype t, uint64_t bits,
 /* c99_stmt.c */
 void c99_put_block(struct c99 *e, const struct lp_block *block, uint32_t indent);
 void c99_put_leave(struct c99 *e, const char *status);
+void c99_put_told(struct c99 *e, const struct lp_call *c,
+                  uint32_t indent); /* context->place and context->message */
+
+/* c99_operator.c */
+const char *c99_operator(const struct c99_unit *unit, const char *name); /* the C function's name */
+const char *c99_dtype_code(enum dtype t);                                /* "HOP_C_F32" */
+void c99_put_operator(struct c99 *e, const struct lp_call *c, uint32_t indent);
 
 #endif

@@ -86,28 +86,20 @@ static void put_shown(struct c99 *e, const struct lp_call *c, uint32_t indent)
     put_indent(e, indent);
     text_str(e->out, "const struct hop_c_value shown[] = { ");
     for (uint32_t k = 0; k < c->n_operands; k++) {
-        static const char *const code[DT_COUNT] = {
-            [DT_BOOL] = "HOP_C_BOOL", [DT_I8] = "HOP_C_I8",     [DT_I16] = "HOP_C_I16",
-            [DT_I32] = "HOP_C_I32",   [DT_I64] = "HOP_C_I64",   [DT_U8] = "HOP_C_U8",
-            [DT_U16] = "HOP_C_U16",   [DT_U32] = "HOP_C_U32",   [DT_U64] = "HOP_C_U64",
-            [DT_F16] = "HOP_C_F16",   [DT_BF16] = "HOP_C_BF16", [DT_F32] = "HOP_C_F32",
-            [DT_F64] = "HOP_C_F64",
-        };
         const struct lp_operand *o = &c->operands[k];
         bool scalar = o->buffer == HOP_NONE;
+        uint8_t dtype = scalar ? (uint8_t)lp_dtype(e->p, o->value) : e->p->buffers.data[o->buffer].dtype;
         text_str(e->out, k ? ", { " : "{ ");
         if (scalar) text_add(e->out, "&hop_x%u", k);
         else c99_put_pointer(e, o->buffer, o->index);
-        text_add(e->out, ", %s, %u, ",
-                 code[scalar ? lp_dtype(e->p, o->value) : e->p->buffers.data[o->buffer].dtype], o->rank);
+        text_add(e->out, ", %s, %u, ", c99_dtype_code((enum dtype)dtype), o->rank);
         if (scalar && !o->rank) text_str(e->out, "NULL }");
         else text_add(e->out, "hop_d%u }", k);
     }
     text_str(e->out, " };\n");
 }
 
-/* context->place and context->message. */
-static void put_told(struct c99 *e, const struct lp_call *c, uint32_t indent)
+void c99_put_told(struct c99 *e, const struct lp_call *c, uint32_t indent)
 {
     put_indent(e, indent);
     text_str(e->out, "context->place = ");
@@ -128,7 +120,7 @@ static void put_check(struct c99 *e, const struct lp_call *c, uint32_t indent)
     text_str(e->out, ")) {\n");
     put_indent(e, indent + 1);
     text_str(e->out, "if (context) {\n");
-    put_told(e, c, indent + 2);
+    c99_put_told(e, c, indent + 2);
     put_indent(e, indent + 2);
     text_str(e->out, "if (context->failed) {\n");
     put_shown(e, c, indent + 3);
@@ -178,7 +170,7 @@ static void put_callback(struct c99 *e, const struct lp_call *c, uint32_t indent
     text_add(e->out, ", %u, %s)) {\n", c->n_operands, c->n_operands ? "shown" : "NULL");
     put_indent(e, indent + 2);
     text_str(e->out, "if (context) {\n");
-    put_told(e, c, indent + 3);
+    c99_put_told(e, c, indent + 3);
     put_indent(e, indent + 2);
     text_str(e->out, "}\n");
     put_indent(e, indent + 2);
@@ -259,6 +251,10 @@ static void put_call(struct c99 *e, const struct lp_call *c, uint32_t indent)
     case CALL_CHECK: put_check(e, c, indent); return;
     case CALL_PRINT: put_print(e, c, indent); return;
     case CALL_CALLBACK: put_callback(e, c, indent); return;
+    case CALL_OPERATOR:
+        if (c->declared) c99_put_operator(e, c, indent);
+        else put_callback(e, c, indent);
+        return;
     case CALL_RESERVE: put_reserve(e, c, indent); return;
     case CALL_PROCEDURE: put_procedure(e, c, indent); return;
     case CALL_SETDIM:

@@ -1,6 +1,7 @@
 /* Calls of the LLVM back end: everything that leaves native code goes through the runtime's table (rt.h).
- * Products, checks, prints, callbacks, growing buffers, copies, and loops that become functions of their own,
- * with an environment of the values they take from outside: parallel regions and repeated nests. */
+ * Products, checks, prints, callbacks, operators, growing buffers, copies, and loops that become functions of
+ * their own, with an environment of the values they take from outside: parallel regions and repeated nests.
+ */
 #include "emit/llvm.h"
 #include "loop/rt.h"
 
@@ -99,6 +100,7 @@ static void fill_operand(struct emitter *e, const struct lp_operand *o, LLVMValu
     LLVMBuildStore(e->builder, int32(e, t), field(e, to, offsetof(struct hop_rt_operand, dtype)));
     LLVMBuildStore(e->builder, int32(e, o->rank), field(e, to, offsetof(struct hop_rt_operand, rank)));
     LLVMBuildStore(e->builder, dims, field(e, to, offsetof(struct hop_rt_operand, dims)));
+    LLVMBuildStore(e->builder, LLVMConstNull(e->ptr), field(e, to, offsetof(struct hop_rt_operand, strides)));
 }
 
 static LLVMValueRef tell_site(struct emitter *e, const struct lp_call *c)
@@ -139,6 +141,78 @@ static void emit_told(struct emitter *e, const struct lp_call *c)
 static void emit_CHECK(struct emitter *e, const struct lp_call *c) { emit_told(e, c); }
 static void emit_PRINT(struct emitter *e, const struct lp_call *c) { emit_told(e, c); }
 static void emit_CALLBACK(struct emitter *e, const struct lp_call *c) { emit_told(e, c); }
+
+/* ---- operators from outside ---- */
+
+static void put_entry(struct emitter *e, LLVMValueRef list, uint32_t k, LLVMValueRef x)
+{
+    LLVMBuildStore(e->builder, x, field(e, list, k * sizeof(int64_t)));
+}
+
+/* As rt.h says. */
+static LLVMValueRef operator_dims(struct emitter *e, const struct lp_operand *o)
+{
+    bool finds = o->use == OPERAND_FOUND;
+    LLVMValueRef dims = stack_slot(e, e->i64, finds ? 2 * o->rank + 1 : o->rank, 8);
+    for (uint32_t d = 0; d < o->rank; d++) {
+        bool found = finds && o->found[d] != HOP_NONE;
+        put_entry(e, dims, d, found ? const_index(e, -1) : value_scalar(e, o->dims[d]));
+        if (finds) put_entry(e, dims, o->rank + 1 + d, const_index(e, found ? (int64_t)o->found[d] : -1));
+    }
+    if (finds) put_entry(e, dims, o->rank, const_index(e, o->buffer));
+    return dims;
+}
+
+static LLVMValueRef operator_data(struct emitter *e, const struct lp_operand *o)
+{
+    if (o->use == OPERAND_ABSENT || o->use == OPERAND_FOUND) return LLVMConstNull(e->ptr);
+    if (o->buffer != HOP_NONE) return buffer_address(e, o->buffer, index_or_zero(e, o->index));
+    LLVMValueRef x = value_scalar(e, o->value), data = stack_slot(e, e->i64, 1, 8);
+    if (dtype_of(e, o->value) == DT_BOOL) x = LLVMBuildZExt(e->builder, x, e->i8, "");
+    LLVMBuildStore(e->builder, x, data);
+    return data;
+}
+
+static LLVMValueRef list_of(struct emitter *e, const lpv *values, uint32_t n)
+{
+    if (!n || !values) return LLVMConstNull(e->ptr);
+    LLVMValueRef list = stack_slot(e, e->i64, n, 8);
+    for (uint32_t k = 0; k < n; k++) put_entry(e, list, k, value_scalar(e, values[k]));
+    return list;
+}
+
+static void give_operand(struct emitter *e, const struct lp_operand *o, LLVMValueRef to)
+{
+    bool absent = o->use == OPERAND_ABSENT;
+    LLVMValueRef dims = absent ? LLVMConstNull(e->ptr) : operator_dims(e, o);
+    LLVMBuildStore(e->builder, operator_data(e, o), field(e, to, offsetof(struct hop_rt_operand, data)));
+    LLVMBuildStore(e->builder, int32(e, absent ? -1 : (int64_t)operand_dtype(e, o)),
+                   field(e, to, offsetof(struct hop_rt_operand, dtype)));
+    LLVMBuildStore(e->builder, int32(e, o->rank), field(e, to, offsetof(struct hop_rt_operand, rank)));
+    LLVMBuildStore(e->builder, dims, field(e, to, offsetof(struct hop_rt_operand, dims)));
+    LLVMBuildStore(e->builder, list_of(e, o->strides, o->rank),
+                   field(e, to, offsetof(struct hop_rt_operand, strides)));
+}
+
+static void emit_OPERATOR(struct emitter *e, const struct lp_call *c)
+{
+    LLVMValueRef operands = stack_slot(e, e->i8, c->n_operands * (uint32_t)sizeof(struct hop_rt_operand), 8);
+    LLVMValueRef call = stack_slot(e, e->i8, (uint32_t)sizeof(struct hop_rt_call), 8);
+    for (uint32_t k = 0; k < c->n_operands; k++)
+        give_operand(e, &c->operands[k], field(e, operands, k * sizeof(struct hop_rt_operand)));
+    LLVMBuildStore(e->builder, int32(e, c->site), field(e, call, offsetof(struct hop_rt_call, site)));
+    LLVMBuildStore(e->builder, int32(e, c->lanes), field(e, call, offsetof(struct hop_rt_call, lanes)));
+    LLVMBuildStore(e->builder, int32(e, c->n_operands), field(e, call, offsetof(struct hop_rt_call, n)));
+    LLVMBuildStore(e->builder, int32(e, c->n_found), field(e, call, offsetof(struct hop_rt_call, n_found)));
+    LLVMBuildStore(e->builder, operands, field(e, call, offsetof(struct hop_rt_call, operands)));
+    LLVMBuildStore(e->builder, list_of(e, c->sizes, c->n_sizes),
+                   field(e, call, offsetof(struct hop_rt_call, sizes)));
+    LLVMValueRef found = c->n_found ? buffer_address(e, c->target, NULL) : LLVMConstNull(e->ptr);
+    LLVMBuildStore(e->builder, found, field(e, call, offsetof(struct hop_rt_call, found)));
+    LLVMValueRef args[2] = { e->f->rt, call };
+    LLVMValueRef failed = call_rt(e, offsetof(struct hop_rt, call), e->i32, args, 2);
+    leave_unless(e, LLVMBuildIsNull(e->builder, failed, ""), HOP_INVALID);
+}
 
 /* ---- memory ---- */
 

@@ -83,6 +83,12 @@ static void touch_local(struct cutter *c, uint32_t local)
     s->last = c->child;
 }
 
+/* Does the call move memory or change sizes? */
+static bool grows_or_sizes(const struct lp_call *c)
+{
+    return c->kind == CALL_RESERVE || c->kind == CALL_SETDIM || c->n_found;
+}
+
 static void read_block(struct cutter *c, const struct lp_block *block);
 
 static void read_stmt(struct cutter *c, const struct lp_stmt *s)
@@ -94,7 +100,7 @@ static void read_stmt(struct cutter *c, const struct lp_stmt *s)
         const struct lp_instr *i = instr(c->e, s->value);
         if (i->op == LP_READ || i->op == LP_FOLD) touch_local(c, (uint32_t)i->imm);
     }
-    if (s->kind == LP_CALL) c->grows |= s->call->kind == CALL_RESERVE || s->call->kind == CALL_SETDIM;
+    if (s->kind == LP_CALL) c->grows |= grows_or_sizes(s->call);
     read_block(c, s->body);
     read_block(c, s->other);
 }

@@ -27,15 +27,17 @@ static uint32_t carried_param(struct lower *L, const struct fn *f, const struct 
     return over;
 }
 
-/* Does result k of a body write to a computed position of an array, itself or in a loop inside? Such an array
- * is not for registers. */
-static bool written_at_index(const struct module *m, const struct fn *body, uint32_t k)
+/* Does result k of a body write to a computed position of an array, itself or in a loop inside, or is it an
+ * array that a node changes in memory? Such an array is not for registers. */
+static bool written_at_index(struct module *m, const struct fn *body, uint32_t k)
 {
     uint32_t made = body->values[body->results[k]].node;
     if (made == NODE_NONE) return false;
     const struct node *n = fn_node(body, made);
     uint32_t at = body->results[k] - n->results;
-    if (n->op == OP_dynamic_update || n->op == OP_scatter) return true;
+    const struct op_lower *row = node_row(n)->lower;
+    bool changed = row && row->changes && row->changes(m, body, n, at) != HOP_NONE;
+    if (changed || n->op == OP_dynamic_update || n->op == OP_scatter) return true;
     struct loop l;
     return loop_of_node(m, body, n, &l) && at < l.n_carry && written_at_index(m, l.body, at);
 }

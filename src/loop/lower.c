@@ -345,9 +345,17 @@ bool lower_result_used(struct lower *L, const struct node *n, uint32_t k)
     return L->info[n->results + k].uses > 0;
 }
 
+/* What v becomes: the value that ends in v's memory. */
+static val becomes(struct lower *L, val v)
+{
+    while (L->info[v].given != HOP_NONE) v = L->info[v].given;
+    return v;
+}
+
 /* A result of the function that is this value and wants memory of its own kind gives that memory. */
 static struct sink *direct_sink(struct lower *L, val v)
 {
+    v = becomes(L, v);
     for (uint32_t r = 0; r < L->f->n_results; r++) {
         struct sink *s = &L->sinks[r];
         if (L->f->results[r] == v && !s->unused && !s->scalar && s->overwrites == HOP_NONE) return s;
@@ -365,6 +373,7 @@ bool lower_reads(struct lower *L, val operand, uint32_t param)
 static struct sink *sink_over_param(struct lower *L, val v, uint32_t from)
 {
     if (!choice_on(L->S->passes, CHOICE_inplace)) return NULL;
+    v = becomes(L, v);
     for (uint32_t r = 0; r < L->f->n_results; r++) {
         struct sink *s = &L->sinks[r];
         if (L->f->results[r] != v || s->unused || s->scalar || s->overwrites == HOP_NONE) continue;
@@ -469,6 +478,56 @@ struct array lower_result_of(struct lower *L, val v, const struct node *maker)
     s->kind = SLOT_ARRAY;
     lower_room(L, s->array, t);
     return s->array;
+}
+
+/* Who reads v behind node n: what stands in the note about the copy. */
+static const char *reader_behind(struct lower *L, const struct node *n, val v)
+{
+    const struct fn *f = L->f;
+    struct arena *a = &L->S->p->arena;
+    uint32_t at = (uint32_t)(n - f->nodes);
+    if (nest_is_result(L, v)) return "is a result";
+    for (uint32_t i = at + 1; i < f->n_nodes; i++) {
+        const struct node *reader = fn_node(f, i);
+        for (uint32_t k = 0; k < reader->n_operands; k++)
+            if (node_operands(f, reader)[k] == v)
+                return arena_printf(a, "%s reads afterwards", node_row(reader)->name);
+    }
+    if (!nest_read_only_before(L, v, at)) return "an expression behind it reads";
+    if (f->values[v].node == NODE_NONE) return L->outer ? "comes from outside of the body" : "is an argument";
+    return "it is given twice, or somebody else's";
+}
+
+static void put_result(struct lower *L, val v, struct array to);
+
+/* A parameter that is a result as well goes there while its content is still the old one. */
+static void put_before_change(struct lower *L, val old)
+{
+    for (uint32_t r = 0; r < L->f->n_results; r++) {
+        struct sink *sink = &L->sinks[r];
+        if (L->f->results[r] != old || sink->unused || sink->done) continue;
+        put_result(L, old, sink->array);
+        sink->done = true;
+    }
+}
+
+struct array lower_change(struct lower *L, const struct node *n, uint32_t k, const char *who)
+{
+    struct lp *p = L->S->p;
+    val u = n->results + k;
+    val old = node_operands(L->f, n)[node_row(n)->lower->changes(L->S->m, L->f, n, k)];
+    const struct slot *slot = &L->slots[old];
+    if (L->info[u].takes == old && slot->kind == SLOT_ARRAY) {
+        put_before_change(L, old);
+        L->slots[u] = *slot;
+        return slot->array;
+    }
+    const char *why = "updates in place are switched off";
+    if (choice_on(L->S->passes, CHOICE_inplace))
+        why = arena_printf(&p->arena, "%s changes an array that %s", who, reader_behind(L, n, old));
+    struct array to = lower_result(L, n, k);
+    lower_put(L, old, to, why);
+    return to;
 }
 
 struct array lower_growing(struct lower *L, const struct node *n, uint32_t k)
@@ -592,7 +651,7 @@ static void finish_results(struct lower *L)
     for (uint32_t r = 0; r < L->f->n_results; r++) {
         struct sink *sink = &L->sinks[r];
         val v = L->f->results[r];
-        if (sink->unused) continue;
+        if (sink->unused || sink->done) continue;
         if (sink->scalar) sink->value = lower_scalar(L, v);
         if (sink->scalar || L->info[v].root) continue; /* at hand, or stored by its nest */
         if (sink->overwrites == HOP_NONE) {
@@ -610,7 +669,7 @@ static void finish_results(struct lower *L)
     for (uint32_t r = 0; r < L->f->n_results; r++) {
         struct sink *sink = &L->sinks[r];
         val v = L->f->results[r];
-        bool open = !sink->unused && !sink->scalar && !L->info[v].root;
+        bool open = !sink->unused && !sink->done && !sink->scalar && !L->info[v].root;
         if (open && sink->overwrites != HOP_NONE && !sink->moved) put_result(L, v, sink->array);
         struct type t = type_get(L->S->m, value_type(L->f, v));
         for (uint32_t d = 0; d < t.rank; d++) sink->dims[d] = lower_dim(L, t.dims[d]);
@@ -623,6 +682,7 @@ static void write_part(struct lower *L, const struct node *n)
 {
     const val *o = node_operands(L->f, n);
     struct array whole = lower_array(L, o[0]);
+    put_before_change(L, o[0]);
     for (uint32_t k = 1; k < n->n_operands; k++) {
         type_id t = value_type(L->f, o[k]);
         if (!type_get(L->S->m, t).rank || L->slots[o[k]].kind != SLOT_INLINE) continue;

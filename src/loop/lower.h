@@ -62,6 +62,9 @@ struct op_lower {
     /* BLOCK: writes statements that define every result (lower_result, lower_set_scalar, lower_set_result).
      */
     void (*block)(struct lower *L, const struct fn *f, const struct node *n);
+    /* BLOCK: the operand that result k is the new content of, HOP_NONE: of none. The result is made in its
+     * memory when nothing else needs the old content (lower_change). NULL: no result is. */
+    uint32_t (*changes)(struct module *m, const struct fn *f, const struct node *n, uint32_t k);
     /* BLOCK: how it uses operand i (enum lower_use); NULL: USE_ARRAY for all. Operands of rank 0 are always
      * ready as scalars. */
     uint8_t (*operand_use)(const struct fn *f, const struct node *n, uint32_t i);
@@ -121,6 +124,9 @@ struct array lower_result(struct lower *L, const struct node *n,
 uint32_t lower_may_overwrite(struct lower *L, const struct node *n, uint32_t k);
 bool lower_reads(struct lower *L, val operand, uint32_t param);
 struct array lower_overwrite(struct lower *L, const struct node *n, uint32_t k);
+/* Memory of result k, which is the new content of an operand (`changes`) and holds the old one here: the
+ * operand's own, or a copy, which is noted. `who` is what explain calls the node. */
+struct array lower_change(struct lower *L, const struct node *n, uint32_t k, const char *who);
 void lower_set_scalar(struct lower *L, const struct node *n, uint32_t k, lpv value); /* a result of rank 0 */
 void lower_set_result(struct lower *L, const struct node *n, uint32_t k,
                       struct array where);                           /* a result lies there */
@@ -152,6 +158,7 @@ struct sink {
         instead; /* … it goes here and `moved` is set: the caller copies. buffer HOP_NONE: made when needed */
     bool moved;
     bool unused;        /* nobody needs it */
+    bool done;          /* it has been put there, before its memory was changed */
     lpv dims[MAX_RANK]; /* left here: the result's sizes */
 };
 /* A call that becomes a call of a procedure: it is written, and all is done. overwrites: per result the

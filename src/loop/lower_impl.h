@@ -78,6 +78,7 @@ struct value_info {
     bool part;           /* written over operand 0, in its memory: a block */
     /* a product or an addition: the sum of products in whose memory it is added up, VAL_NONE: none */
     val sum;
+    val takes, given; /* it is made in that value's memory; that value is made in its: HOP_NONE, none */
     /* set by within.c */
     bool wanted;                /* a run of its elements would be stored */
     bool run;                   /* read where operand 0 lies: a block */
@@ -142,6 +143,7 @@ void nest_analyse(struct lower *L);
 void nest_emit(struct lower *L, struct nest *nest);
 bool nest_is_block(struct lower *L, const struct node *n);
 bool nest_is_result(struct lower *L, val v); /* that somebody needs */
+bool nest_read_only_before(struct lower *L, val u, uint32_t node);
 bool nest_is_step(struct lower *L,
                   val v); /* a scalar that a step of its own computes: at hand for all that follow */
 bool nest_reads_from(struct lower *L, val v,

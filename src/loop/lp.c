@@ -80,8 +80,9 @@ struct lp_call *lp_add_call(struct lp *p, struct lp_call c)
     struct lp_call *call = arena_copy(&p->arena, &c, sizeof c);
     call->within = p->regime.within;
     if (lp_is_site(call)) {
-        call->site = p->sites.len;
-        vec_push(&p->arena, &p->sites, call);
+        struct lp *program = p->program ? p->program : p;
+        call->site = program->sites.len;
+        vec_push(&program->arena, &program->sites, call);
     }
     lp_add_stmt(p, (struct lp_stmt){ .kind = LP_CALL, .call = call });
     return call;

@@ -96,11 +96,23 @@ enum lp_call_kind {
 #define LP_CALL_KIND(NAME, ...) CALL_##NAME,
 #include "loop/lp.def"
 };
-struct lp_operand {   /* an array shown by check and print, given to a callback */
-    uint32_t buffer;  /* HOP_NONE: the scalar `value` */
+/* What an operator does with an array that it is given. */
+enum lp_operand_use {
+    OPERAND_READ,
+    OPERAND_WRITTEN, /* all of it, before it reads any */
+    OPERAND_CHANGED, /* read and written */
+    OPERAND_FOUND,   /* a BUF_DYN that it asks room for: it finds how large */
+    OPERAND_ABSENT   /* nothing is given */
+};
+struct lp_operand {   /* an array shown by check and print, given to a callback or an operator */
+    uint32_t buffer;  /* HOP_NONE: the scalar `value`, or nothing */
     lpv value, index; /* index: of its first element */
     uint32_t rank;
-    lpv dims[MAX_RANK];
+    lpv dims[MAX_RANK]; /* LPV_NONE: the operator finds it */
+    /* the rest: of an operator */
+    uint8_t use;           /* enum lp_operand_use */
+    const lpv *strides;    /* in elements, NULL: row-major */
+    const uint32_t *found; /* OPERAND_FOUND: per dim the number of the size that is found, HOP_NONE: known */
 };
 struct lp_call {
     uint8_t kind;
@@ -113,13 +125,24 @@ struct lp_call {
         lpv a_at, b_at, c_at, m, n, k, lda, ldb, ldc;
         bool ta, tb, accumulate;
     } gemm;
-    uint32_t text;      /* string id of the format, message or name */
-    uint32_t site;      /* check, print, callback: its number, the index in lp.sites; set by lp_add_call */
+    uint32_t text; /* string id of the format, message or name */
+    uint32_t
+        site; /* check, print, callback, operator: its number, the index in lp.sites; set by lp_add_call */
     const char *within; /* of the regime; NULL: nothing */
     struct place place;
     uint32_t n_operands;
     struct lp_operand *operands;
     lpv mask; /* print, callback: bool, LPV_NONE: always */
+    /* operator */
+    uint32_t lanes;        /* leading dims of every array that lanes run along */
+    uint32_t n_sizes;      /* of the size variables of its signature … */
+    const lpv *sizes;      /* … their values */
+    uint32_t n_found;      /* sizes that it finds */
+    uint32_t n_counts;     /* of its parameters … */
+    const int32_t *counts; /* … how many operands each has */
+    effect_set effects;
+    uint32_t version;
+    const char *declared; /* its signature; NULL: it takes anything, as callbacks do */
 };
 
 struct lp_block;
@@ -177,9 +200,10 @@ struct lp {
     vec(struct lp_buffer) buffers;
     vec(struct lp_local) locals;
     vec(struct lp_loop) loops;
-    /* Checks, prints and callbacks in the order in which they were made: what native code knows of them is
-     * their number here. */
+    /* Checks, prints, callbacks and operators in the order in which they were made, those of procedures
+     * included: what native code knows of them is their number here. */
     vec(const struct lp_call *) sites;
+    struct lp *program; /* of a procedure: whose it is, with the list of sites; NULL: a program's own */
     struct lp_block *root, *current;
     vec(struct lp_stmt) open;       /* FOR, IF and WHILE statements under construction */
     uint32_t n_nests, n_copies;     /* for explain */

@@ -244,6 +244,23 @@ static void check_instr(const struct checker *c, lpv v)
 
 /* ---- statements ---- */
 
+static void check_operator(const struct checker *c, const struct lp_call *call)
+{
+    const struct lp_buffer *buffers = c->p->buffers.data;
+    if (call->n_found && buffers[call->target].dtype != DT_I64) fail(c, "finds sizes that are not i64");
+    for (uint32_t k = 0; k < call->n_sizes; k++) want(c, call->sizes[k], DT_I64, "a size");
+    for (uint32_t k = 0; k < call->n_operands; k++) {
+        const struct lp_operand *o = &call->operands[k];
+        bool given = o->use != OPERAND_ABSENT, writes = given && o->use != OPERAND_READ;
+        if (!given) continue;
+        if (o->buffer == HOP_NONE && (writes || o->rank)) fail(c, "operand %u has no memory", k);
+        if (o->use == OPERAND_FOUND && (buffers[o->buffer].kind != BUF_DYN || !o->found))
+            fail(c, "finds how large operand %u is, which does not grow", k);
+        if (o->use == OPERAND_FOUND) continue;
+        for (uint32_t d = 0; d < o->rank; d++) want(c, o->dims[d], DT_I64, "a dim");
+    }
+}
+
 static void check_call(const struct checker *c, const struct lp_call *call)
 {
     if (c->vector) fail(c, "is inside a vector loop");
@@ -281,6 +298,7 @@ static void check_call(const struct checker *c, const struct lp_call *call)
                 fail(c, "gives procedure %u another array than it takes, number %u", call->target, k);
         break;
     }
+    case CALL_OPERATOR: check_operator(c, call); break;
     case CALL_RESERVE:
         if (c->p->buffers.data[call->target].kind != BUF_DYN)
             fail(c, "reserves room in a buffer that does not grow");

@@ -356,7 +356,7 @@ static struct hop_rt_operand show_operand(struct executor *e, const struct lp_op
         return shown;
     }
     enum dtype t = (enum dtype)e->p->buffers.data[o->buffer].dtype;
-    const void *at = elements(e, o->buffer, index_of(e, o->index, 0), count, "showing");
+    void *at = elements(e, o->buffer, index_of(e, o->index, 0), count, "showing");
     shown.data = count ? arena_copy(arena, at, (size_t)count * dtype_info[t].size) : at;
     shown.dtype = t;
     return shown;
@@ -379,6 +379,79 @@ static int32_t tell_site(struct executor *e, const struct lp_call *c)
     struct hop_rt_operand *operands = ARENA_ZNEW(&arena, struct hop_rt_operand, c->n_operands);
     for (uint32_t k = 0; k < c->n_operands; k++) operands[k] = show_operand(e, &c->operands[k], &arena);
     int32_t status = call_host(e, c, operands);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    return status;
+}
+
+/* How far apart the first and the last element of a view lie. */
+static int64_t view_span(const struct hop_rt_operand *o)
+{
+    int64_t span = 1;
+    for (int32_t d = 0; d < o->rank; d++) {
+        if (!o->dims[d]) return 0;
+        span += (o->dims[d] - 1) * o->strides[d];
+    }
+    return span;
+}
+
+static int64_t *values_of(struct executor *e, const lpv *list, uint32_t n, struct arena *arena)
+{
+    int64_t *values = ARENA_NEW(arena, int64_t, n + 1);
+    for (uint32_t k = 0; k < n; k++) values[k] = value_of(e, list[k]).i64;
+    return values;
+}
+
+/* What an operator is given: the program's own memory, scalars that it reads in the arena. */
+static struct hop_rt_operand give_operand(struct executor *e, const struct lp_operand *o, struct arena *arena)
+{
+    if (o->use == OPERAND_ABSENT) return (struct hop_rt_operand){ .dtype = -1 };
+    if (o->buffer == HOP_NONE) return show_operand(e, o, arena);
+    struct hop_rt_operand given = { .rank = (int32_t)o->rank };
+    given.dims = ARENA_NEW(arena, int64_t, 2 * (size_t)o->rank + 1);
+    int64_t count = 1;
+    given.dtype = e->p->buffers.data[o->buffer].dtype;
+    for (uint32_t d = 0; d < o->rank; d++) {
+        bool found = o->found && o->found[d] != HOP_NONE;
+        given.dims[d] = found ? -1 : value_of(e, o->dims[d]).i64;
+        given.dims[o->rank + 1 + d] = found ? (int64_t)o->found[d] : -1;
+        count *= given.dims[d];
+    }
+    given.dims[o->rank] = o->buffer;
+    if (o->use == OPERAND_FOUND) return given;
+    if (o->strides) given.strides = values_of(e, o->strides, o->rank, arena);
+    if (o->strides) count = view_span(&given);
+    given.data = elements(e, o->buffer, index_of(e, o->index, 0), count, "an operator's array");
+    return given;
+}
+
+/* How large the arrays are that the operator found room for. */
+static void take_found(struct executor *e, const struct lp_call *c, const struct hop_rt_operand *operands)
+{
+    for (uint32_t k = 0; k < c->n_operands; k++) {
+        if (c->operands[k].use != OPERAND_FOUND) continue;
+        int64_t count = 1;
+        for (int32_t d = 0; d < operands[k].rank; d++) count *= operands[k].dims[d];
+        uint32_t buffer = c->operands[k].buffer;
+        e->buffers[buffer] = operands[k].data;
+        e->counts[buffer] = HOP_MAX(count, e->counts[buffer]);
+    }
+}
+
+static int32_t call_operator(struct executor *e, const struct lp_call *c)
+{
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    struct hop_rt_call call = { .site = (int32_t)c->site,
+                                .lanes = (int32_t)c->lanes,
+                                .n = (int32_t)c->n_operands,
+                                .n_found = (int32_t)c->n_found };
+    call.operands = ARENA_ZNEW(&arena, struct hop_rt_operand, c->n_operands);
+    call.sizes = values_of(e, c->sizes, c->n_sizes, &arena);
+    if (c->n_found) call.found = elements(e, c->target, 0, c->n_found, "sizes that are found");
+    for (uint32_t k = 0; k < c->n_operands; k++) call.operands[k] = give_operand(e, &c->operands[k], &arena);
+    int32_t status = e->rt->call(e->rt, &call) ? HOP_INVALID : HOP_OK;
+    if (!status) take_found(e, c, call.operands);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
     return status;
@@ -481,6 +554,7 @@ static int32_t run_call(struct executor *e, const struct lp_call *c)
         bool wanted = c->mask == LPV_NONE || value_of(e, c->mask).b;
         return wanted ? tell_site(e, c) : HOP_OK;
     }
+    case CALL_OPERATOR: return call_operator(e, c);
     case CALL_RESERVE: return reserve(e, c);
     case CALL_SETDIM: e->symbols[c->target] = value_of(e, c->value).i64; return HOP_OK;
     case CALL_COPY: copy(e, c); return HOP_OK;

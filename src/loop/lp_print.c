@@ -191,6 +191,31 @@ static void put_shown(struct printer *w, const struct lp_call *c)
     }
 }
 
+static void put_given(struct printer *w, const struct lp_call *c)
+{
+    static const char *const words[] = { [OPERAND_READ] = "",
+                                         [OPERAND_WRITTEN] = "out ",
+                                         [OPERAND_CHANGED] = "mut ",
+                                         [OPERAND_FOUND] = "found ",
+                                         [OPERAND_ABSENT] = "none" };
+    text_add(w->out, "%s(", module_text(w->p->m, c->text));
+    for (uint32_t k = 0; k < c->n_operands; k++) {
+        const struct lp_operand *o = &c->operands[k];
+        text_add(w->out, "%s%s", k ? ", " : "", words[o->use]);
+        if (o->use == OPERAND_ABSENT) continue;
+        if (o->buffer == HOP_NONE) put_value(w, o->value);
+        else put_element(w, o->buffer, o->index);
+        for (uint32_t d = 0; d < o->rank; d++) {
+            text_str(w->out, d ? " x " : ": ");
+            if (o->dims[d] == LPV_NONE) text_str(w->out, "?");
+            else put_value(w, o->dims[d]);
+            if (!o->strides) continue;
+            text_str(w->out, " by ");
+            put_value(w, o->strides[d]);
+        }
+    }
+}
+
 static void put_call(struct printer *w, const struct lp_call *c)
 {
     struct text *out = w->out;
@@ -232,6 +257,7 @@ static void put_call(struct printer *w, const struct lp_call *c)
                  module_text(w->p->m, c->text));
         put_shown(w, c);
         break;
+    case CALL_OPERATOR: put_given(w, c); break;
     case CALL_PROCEDURE:
         text_add(out, "procedure_%u(", c->target);
         for (uint32_t k = 0; k < c->n_operands; k++) {

@@ -79,11 +79,12 @@ enum lp_call_uses {
     USES_MASK = 16,
     USES_OPERANDS = 32,
     USES_GEMM = 64,
-    IS_SITE = 128 /* it has a place in the program and values to show */
+    IS_SITE = 128, /* it has a place in the program and values to show */
+    USES_SIZES = 256
 };
 static inline uint32_t lp_call_uses(uint8_t kind)
 {
-    static const uint8_t uses[] = {
+    static const uint16_t uses[] = {
 #define LP_CALL_KIND(NAME, uses) uses,
 #include "loop/lp.def"
     };
@@ -105,10 +106,13 @@ static inline void lp_call_values(const struct lp_call *c, void (*use)(void *ctx
         if (gemm[k] != LPV_NONE) use(ctx, gemm[k]);
     for (uint32_t k = 0; uses & USES_OPERANDS && k < c->n_operands; k++) {
         const struct lp_operand *o = &c->operands[k];
-        if (o->buffer == HOP_NONE) use(ctx, o->value);
-        else if (o->index != LPV_NONE) use(ctx, o->index);
-        for (uint32_t d = 0; d < o->rank; d++) use(ctx, o->dims[d]);
+        if (o->buffer != HOP_NONE && o->index != LPV_NONE) use(ctx, o->index);
+        if (o->buffer == HOP_NONE && o->use != OPERAND_ABSENT) use(ctx, o->value);
+        for (uint32_t d = 0; d < o->rank; d++)
+            if (o->dims[d] != LPV_NONE) use(ctx, o->dims[d]);
+        for (uint32_t d = 0; o->strides && d < o->rank; d++) use(ctx, o->strides[d]);
     }
+    for (uint32_t k = 0; uses & USES_SIZES && k < c->n_sizes; k++) use(ctx, c->sizes[k]);
 }
 
 /* use(ctx, v) for every value that statement s reads. A WHILE reads its value at the end of its body. */
@@ -144,6 +148,23 @@ static inline void lp_stmt_uses(const struct lp *p, const struct lp_stmt *s, voi
         if (list[k] != LPV_NONE) use(ctx, list[k]);
 }
 
+/* What an operator reads comes before what it writes. */
+static inline void lp_operator_buffers(const struct lp_call *c,
+                                       void (*touch)(void *ctx, uint32_t buffer, lpv index, bool writes),
+                                       void *ctx)
+{
+    for (uint32_t k = 0; k < c->n_operands; k++) {
+        const struct lp_operand *o = &c->operands[k];
+        bool read = o->use == OPERAND_READ || o->use == OPERAND_CHANGED;
+        if (o->buffer != HOP_NONE && read) touch(ctx, o->buffer, o->index, false);
+    }
+    for (uint32_t k = 0; k < c->n_operands; k++) {
+        const struct lp_operand *o = &c->operands[k];
+        if (o->buffer != HOP_NONE && o->use != OPERAND_READ) touch(ctx, o->buffer, o->index, true);
+    }
+    if (c->n_found) touch(ctx, c->target, LPV_NONE, true);
+}
+
 /* touch(ctx, buffer, index, writes) for every buffer that statement s reads or writes; index LPV_NONE:
  * several elements. */
 static inline void lp_stmt_buffers(const struct lp *p, const struct lp_stmt *s,
@@ -169,6 +190,7 @@ static inline void lp_stmt_buffers(const struct lp *p, const struct lp_stmt *s,
             if (c->operands[k].buffer != HOP_NONE)
                 touch(ctx, c->operands[k].buffer, c->operands[k].index, false);
         break;
+    case CALL_OPERATOR: lp_operator_buffers(c, touch, ctx); break;
     case CALL_RESERVE: touch(ctx, c->target, LPV_NONE, true); break;
     case CALL_COPY:
         touch(ctx, c->source, c->index, false);

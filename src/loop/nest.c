@@ -91,7 +91,9 @@ static void count_uses(struct lower *L)
 {
     const struct fn *f = L->f;
     for (uint32_t i = 0; i < f->n_values; i++)
-        L->info[i] = (struct value_info){ .nest = HOP_NONE, .item = HOP_NONE, .sum = VAL_NONE };
+        L->info[i] = (struct value_info){
+            .nest = HOP_NONE, .item = HOP_NONE, .sum = VAL_NONE, .takes = HOP_NONE, .given = HOP_NONE
+        };
     for (uint32_t r = 0; r < f->n_results; r++) {
         if (L->sinks[r].unused) continue;
         struct value_info *info = &L->info[f->results[r]];
@@ -476,13 +478,24 @@ static bool may_overwrite(struct lower *L, uint32_t param, const struct value_in
     return !nest_reads_from(L, param, at + 1);
 }
 
+/* A parameter that is a result, with memory of its own, can be put there before anything changes it. */
+static bool is_put_before(struct lower *L, val u)
+{
+    if (L->f->values[u].node != NODE_NONE || L->slots[u].kind != SLOT_ARRAY) return false;
+    for (uint32_t r = 0; r < L->f->n_results; r++) {
+        const struct sink *s = &L->sinks[r];
+        if (L->f->results[r] == u && !s->unused && (s->scalar || s->overwrites != HOP_NONE)) return false;
+    }
+    return true;
+}
+
 /* Is u read only by nodes in front of `node`, or by what `node` itself computes its part from? Nests that
  * stand in front of a block are written in front of it; values expanded in place are read where their readers
  * stand. */
-static bool read_only_before(struct lower *L, val u, uint32_t node)
+bool nest_read_only_before(struct lower *L, val u, uint32_t node)
 {
     const struct fn *f = L->f;
-    if (nest_is_result(L, u)) return false;
+    if (nest_is_result(L, u) && !is_put_before(L, u)) return false;
     uint32_t first = f->values[u].node == NODE_NONE ? 0 : f->values[u].node + 1;
     for (uint32_t i = first; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
@@ -494,7 +507,7 @@ static bool read_only_before(struct lower *L, val u, uint32_t node)
         for (uint32_t k = 0; k < n->n_results && expanded; k++) {
             val result = n->results + k;
             bool in_place = !L->info[result].root && type_of(L, result).rank;
-            if (in_place && !read_only_before(L, result, node)) return false;
+            if (in_place && !nest_read_only_before(L, result, node)) return false;
         }
     }
     return true;
@@ -513,25 +526,62 @@ static uint32_t times_result(struct lower *L, val v)
     return times;
 }
 
-/* The array that u replaces a part of. */
-static val whole_of(const struct fn *f, val u) { return node_operands(f, fn_node(f, f->values[u].node))[0]; }
+static bool has_part(struct lower *L, const struct node *n)
+{
+    return lower_of(n)->part && !nest_is_block(L, n);
+}
 
-/* Is v the parameter but for parts, each written when nothing reads the array before it any more? */
-static bool is_parts_of(struct lower *L, val v, val param)
+/* The array that u is but for what its node changes, HOP_NONE: none. */
+static val old_of(struct lower *L, val u)
 {
     const struct fn *f = L->f;
-    for (val u = v; u != param; u = whole_of(f, u)) {
-        uint32_t node = f->values[u].node;
-        if (node == NODE_NONE) return false;
-        const struct node *n = fn_node(f, node);
-        if (!lower_of(n)->part || nest_is_block(L, n)) return false;
-        if (!read_only_before(L, whole_of(f, u), node)) return false;
+    if (f->values[u].node == NODE_NONE) return HOP_NONE;
+    const struct node *n = fn_node(f, f->values[u].node);
+    if (has_part(L, n)) return node_operands(f, n)[0];
+    uint32_t i = lower_of(n)->changes ? lower_of(n)->changes(L->S->m, f, n, u - n->results) : HOP_NONE;
+    return i == HOP_NONE || !type_of(L, u).rank ? HOP_NONE : node_operands(f, n)[i];
+}
+
+/* Does the node that makes u of `old` see the old content in no other way, and nobody afterwards? */
+static bool ends_with(struct lower *L, val u, val old)
+{
+    const struct fn *f = L->f;
+    const struct node *n = fn_node(f, f->values[u].node);
+    if (!has_part(L, n)) {
+        uint32_t times = 0;
+        for (uint32_t k = 0; k < n->n_operands; k++) times += node_operands(f, n)[k] == old;
+        for (uint32_t k = 0; k < n->n_results; k++) times -= old_of(L, n->results + k) == old;
+        bool taken = L->info[old].given != HOP_NONE && L->info[old].given != u;
+        if (times || taken) return false;
+    }
+    return nest_read_only_before(L, old, f->values[u].node);
+}
+
+/* Is v the parameter but for changes, each made when nothing reads the array before it any more? */
+static bool is_parts_of(struct lower *L, val v, val param)
+{
+    for (val u = v, old; u != param; u = old) {
+        old = old_of(L, u);
+        if (old == HOP_NONE || !ends_with(L, u, old)) return false;
     }
     return true;
 }
 
-/* Results that are their parameter but for parts written one after the other: each part is written into the
- * parameter's memory. */
+static bool is_changed_by_block(struct lower *L, val v, val param)
+{
+    for (val u = v; u != param; u = old_of(L, u))
+        if (!has_part(L, fn_node(L->f, L->f->values[u].node))) return true;
+    return false;
+}
+
+static void take_memory(struct lower *L, val u, val old)
+{
+    L->info[u].takes = old;
+    L->info[old].given = u;
+}
+
+/* Results that are their parameter but for changes made one after the other: each is made in the parameter's
+ * memory. */
 static void choose_parts(struct lower *L)
 {
     const struct fn *f = L->f;
@@ -539,22 +589,59 @@ static void choose_parts(struct lower *L)
     for (uint32_t r = 0; r < f->n_results; r++) {
         const struct sink *sink = &L->sinks[r];
         if (sink->unused || sink->scalar || sink->overwrites == HOP_NONE) continue;
-        if (L->slots[sink->overwrites].kind != SLOT_ARRAY || stays_in_registers(L, sink->array)) continue;
-        val v = f->results[r];
-        if (times_result(L, v) != 1 || !is_parts_of(L, v, sink->overwrites)) continue;
-        for (val u = v; u != sink->overwrites; u = whole_of(f, u)) {
+        if (L->slots[sink->overwrites].kind != SLOT_ARRAY) continue;
+        val v = f->results[r], param = sink->overwrites;
+        if (times_result(L, v) != 1 || !is_parts_of(L, v, param)) continue;
+        if (stays_in_registers(L, sink->array) && !is_changed_by_block(L, v, param)) continue;
+        for (val u = v, old; u != param; u = old) {
+            old = old_of(L, u);
+            if (!has_part(L, fn_node(f, f->values[u].node))) {
+                take_memory(L, u, old);
+                continue;
+            }
             L->info[u].part = true;
             L->info[u].root = false;
         }
     }
 }
 
+/* Does v, made here, get memory of its own? */
+static bool is_stored(struct lower *L, val v)
+{
+    uint32_t node = L->f->values[v].node;
+    return node != NODE_NONE && (L->info[v].root || nest_is_block(L, fn_node(L->f, node)));
+}
+
+/* Values that a node changes and nothing reads afterwards: the new content is made in their memory. */
+static void choose_taken(struct lower *L)
+{
+    const struct fn *f = L->f;
+    if (!choice_on(L->S->passes, CHOICE_inplace)) return;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        for (uint32_t k = 0; lower_of(n)->changes && k < n->n_results; k++) {
+            val u = n->results + k, old = old_of(L, u);
+            bool open = old != HOP_NONE && L->info[u].takes == HOP_NONE && is_stored(L, old);
+            if (open && ends_with(L, u, old)) take_memory(L, u, old);
+        }
+    }
+}
+
+/* The value in whose memory v is made in the end: itself, or one that others only change. */
+static val made_as(struct lower *L, val v)
+{
+    while (L->info[v].takes != HOP_NONE) v = L->info[v].takes;
+    return v;
+}
+
 static void choose_targets(struct lower *L)
 {
     for (uint32_t r = 0; r < L->f->n_results; r++) {
         struct sink *sink = &L->sinks[r];
-        const struct value_info *info = &L->info[L->f->results[r]];
+        val v = L->f->results[r], first = made_as(L, v);
+        const struct value_info *info = &L->info[first];
         if (sink->unused || sink->scalar || !info->root) continue;
+        if (first != v && times_result(L, v) != 1) continue; /* copied when it is complete */
         struct item *item = &L->nest_list.data[info->nest]->items.data[info->item];
         struct target target = { .array = sink->array };
         bool in_place = sink->overwrites == HOP_NONE ||
@@ -573,6 +660,7 @@ void nest_analyse(struct lower *L)
     product_sums(L);
     choose_roots(L);
     choose_parts(L);
+    choose_taken(L);
     within_analyse(L);
     schedule(L);
     choose_memory(L);

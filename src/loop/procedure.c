@@ -270,6 +270,7 @@ static struct lp *lower_procedure(struct shared *S, const struct procedure *q)
     struct shared around = *S;
     struct lp *p = lp_new(S->m, program->entry, q->regime.strict);
     p->regime = q->regime;
+    p->program = S->program;
     hop_cleanup_push(lp_free, p);
     p->no_contract = program->no_contract;
     p->n_inputs = g->n_params;

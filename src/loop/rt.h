@@ -10,9 +10,18 @@
 #define HOP_RT_DTYPES(c, a, b) ((int32_t)((c) | (a) << 8 | (b) << 16))
 
 struct hop_rt_operand {
-    const void *data;
-    int32_t dtype, rank;
-    const int64_t *dims;
+    void *data;
+    int32_t dtype, rank; /* dtype -1: nothing is given */
+    int64_t *dims;
+    const int64_t *strides; /* in elements; NULL: row-major */
+};
+/* A call of an operator. An array whose size the operator finds has no data, and -1 for dims that are not
+ * known; behind its dims stand its buffer and, per dim, the number of the size that is found, -1: known. */
+struct hop_rt_call {
+    int32_t site, lanes, n, n_found;
+    struct hop_rt_operand *operands;
+    const int64_t *sizes; /* the variables of the signature */
+    int64_t *found;       /* filled in */
 };
 struct hop_rt {
     const volatile int32_t
@@ -32,6 +41,9 @@ struct hop_rt {
     /* Calls the host's function that the site names. Non-zero: it failed, which is noted; native code leaves
      * with HOP_INVALID. */
     int32_t (*callback)(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands);
+    /* Calls the operator that the site names. Non-zero: it failed, which is noted; native code leaves with
+     * HOP_INVALID. */
+    int32_t (*call)(struct hop_rt *rt, struct hop_rt_call *call);
     /* Runs body(rt, env, lo, hi) over pieces of 0..n on the pool; returns the first non-zero status. */
     int32_t (*parallel)(struct hop_rt *rt,
                         int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,

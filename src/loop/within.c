@@ -51,13 +51,19 @@ static bool known_at_entry(struct lower *L, dim d)
     return !dim_mentions(L->S->m, d, bound_inside, (void *)L->f);
 }
 
+/* Is its memory that of another value, which some node changes? */
+static bool is_shared(const struct value_info *info)
+{
+    return info->takes != HOP_NONE || info->given != HOP_NONE;
+}
+
 /* Is v stored whatever becomes of the assembly, in memory that it may get from there? Small values stay on
  * the stack or in registers, but for those that a procedure gives. */
 static bool may_move(struct lower *L, val v)
 {
     const struct node *n = maker(L, v);
     const struct value_info *info = &L->info[v];
-    if (!n || info->within != HOP_NONE || info->part) return false;
+    if (!n || info->within != HOP_NONE || info->part || is_shared(info)) return false;
     if (!type_of(L, v).rank || (is_small(L, v) && !lower_is_called(L, n))) return false;
     return info->root || (nest_is_block(L, n) && !nest_is_result(L, v));
 }
@@ -93,7 +99,7 @@ static struct part strided_part(struct lower *L, const struct node *n, uint32_t 
     dim run = product_from(L, o, along);
     bool wide = !dim_is_const(m, run) || dim_const_value(m, run) >= LEAST_RUN;
     bool alone = !is_small(L, o) && info->uses == 1;
-    if (!made || !wide || info->within != HOP_NONE || info->part) return part;
+    if (!made || !wide || info->within != HOP_NONE || info->part || is_shared(info)) return part;
     if (product_is_gemm(L, made)) {
         if (alone && product_fits(L, made, along)) part.kind = PART_MADE;
     } else if (nest_is_block(L, made)) return part;
@@ -219,6 +225,7 @@ void within_analyse(struct lower *L)
         val o = node_operands(f, n)[0];
         const struct node *made = maker(L, o);
         if ((!made && !is_lasting_param(L, o)) || L->info[o].part) continue;
+        if (info->given != HOP_NONE || L->info[o].given != HOP_NONE) continue;
         bool both_stored = (!made || L->info[o].root) && (info->root || info->wanted);
         if (!(made && nest_is_block(L, made)) && !both_stored) continue;
         info->run = true;

@@ -41,6 +41,10 @@ const struct operator_decl *operator_declared(struct module *m, const struct reg
 /* What a run ends with when the function of an operator returned something else than 0: throws. */
 _Noreturn void operator_failed(const char *place, const char *name, int status, const char *message);
 enum { OPERATOR_MESSAGE_ROOM = 512 };
+/* Calls its function. One that takes no views with strides gets row-major copies of them, which are copied
+ * back. */
+int operator_run(const struct registered *of, hop_operator_call *call, void *const *data,
+                 const int64_t *sizes);
 
 /* Takes the calls of one run in place of the registered functions: commands show them. Throws to end the run.
  */

@@ -104,6 +104,12 @@ static void copy_sites(struct exe *e, const struct lp *p)
                                      arena_string(&e->arena, place, strlen(place)),
                                      arena_printf(&e->arena, "%s%s", stack, within),
                                      arena_string(&e->arena, within, strlen(within)), c->place };
+        const char *declared = c->declared ? c->declared : "";
+        e->sites[i].declared = arena_string(&e->arena, declared, strlen(declared));
+        e->sites[i].effects = c->effects;
+        e->sites[i].version = c->version;
+        e->sites[i].n_counts = c->n_counts;
+        e->sites[i].counts = arena_copy(&e->arena, c->counts, c->n_counts * sizeof *c->counts);
     }
 }
 

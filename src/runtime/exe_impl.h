@@ -12,10 +12,15 @@
 
 enum { ARENA_ALIGN = 64, SPARE_RUNS = 16 };
 
-struct site {                         /* of a check, a print or a callback */
+struct site {                         /* of a check, a print, a callback or an operator */
     const char *text, *place, *stack; /* stack: the frames there, a line each, or "" … */
     const char *within;               /* … and the regions around, which stack ends with */
     struct place where;               /* the same place, in the module that was compiled */
+    /* of an operator: what the program declares, "": it takes anything, as callbacks do */
+    const char *declared;
+    effect_set effects;
+    uint32_t version, n_counts;
+    int32_t *counts; /* arrays of each parameter */
 };
 struct bound_buffer { /* an argument or a result and the buffer it lies in */
     uint32_t buffer, index;

@@ -370,12 +370,18 @@ static void buffers(struct stream *s)
 static void sites(struct stream *s)
 {
     struct exe *e = s->e;
-    count(s, &e->n_sites, 2 * LEAST_TEXT + LEAST_PLACE);
+    count(s, &e->n_sites, 3 * LEAST_TEXT + LEAST_PLACE + sizeof(effect_set) + 2 * sizeof(uint32_t));
     LIST(s, e->sites, e->n_sites);
     for (uint32_t i = 0; i < e->n_sites; i++) {
         text(s, &e->sites[i].text);
         text(s, &e->sites[i].within);
         place(s, &e->sites[i].where);
+        text(s, &e->sites[i].declared);
+        raw(s, &e->sites[i].effects, sizeof e->sites[i].effects);
+        u32(s, &e->sites[i].version);
+        count(s, &e->sites[i].n_counts, sizeof(uint32_t));
+        LIST(s, e->sites[i].counts, e->sites[i].n_counts);
+        for (uint32_t k = 0; k < e->sites[i].n_counts; k++) u32(s, (uint32_t *)&e->sites[i].counts[k]);
         if (!s->reading) continue;
         const char *where = place_text(s->m, e->sites[i].where);
         e->sites[i].place = arena_string(&e->arena, where, strlen(where));

@@ -2,9 +2,9 @@
  * is kept and used again, so that repeated runs do not allocate. */
 #include "runtime/exe_impl.h"
 #include "runtime/launch.h"
+#include "runtime/operator_call.h"
 #include "interp/interp.h"
 #include "ir/angle.h"
-#include "ops/operators.h"
 #include "ops/misc.h"
 #include "runtime/blas.h"
 #include "base/memory.h"
@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-enum { KEPT_BYTES = 1 << 28, NOTE_SIZE = 3072 };
+enum { KEPT_BYTES = 1 << 28, NOTE_SIZE = 3072, OPERATOR_NOTE = 1024 };
 
 struct grown { /* memory of a BUF_DYN */
     void *block, *data;
@@ -34,8 +34,10 @@ struct run {
     struct grown *grown;             /* per BUF_DYN */
     struct tensor **args;            /* with what is kept behind the caller's arguments; NULL: nothing is */
     uint32_t n_given;                /* how many of them are the caller's */
-    struct offload_file file;        /* of all temporaries that are offloaded */
-    void *block;                     /* the arena's, not aligned */
+    struct registered *_Atomic *operators; /* per site: what is registered, held until the run ends; NULL … */
+    atomic_bool holds;                     /* … unless some are */
+    struct offload_file file;              /* of all temporaries that are offloaded */
+    void *block;                           /* the arena's, not aligned */
     int64_t block_bytes;
     bool borrowed; /* temporaries lie in a caller's workspace: their places must be found again */
     void (*print)(void *ctx, const char *line, size_t length);
@@ -150,7 +152,7 @@ static struct tensor **shown_tensors(struct arena *arena, const struct hop_rt_op
             t->dims[d] = operands[i].dims[d];
             t->count *= t->dims[d];
         }
-        t->data = (void *)operands[i].data;
+        t->data = operands[i].data;
     }
     return list;
 }
@@ -217,6 +219,60 @@ static int32_t rt_callback(struct hop_rt *rt, int32_t site, int32_t n, const str
     return failed;
 }
 
+/* Something outside went wrong; of several threads the first says what. */
+static int32_t note_told(struct run *r, int status, const char *note)
+{
+    if (atomic_exchange(&r->noted, true)) return 1;
+    r->told_status = status;
+    snprintf(r->note, sizeof r->note, "%s", note);
+    return 1;
+}
+
+/* The operator that the site names, held until the run ends; NULL: there is none, which is noted. */
+static struct registered *hold_operator(struct run *r, int32_t site)
+{
+    const struct site *s = &r->e->sites[site];
+    struct registered *volatile found = NULL;
+    struct hop_catch c;
+    if (HOP_TRY(c)) {
+        found = operator_expect(s->place, s->text, s->declared, s->effects, s->version);
+        hop_catch_end(&c);
+    } else {
+        note_told(r, hop_caught(), hop_message());
+        return NULL;
+    }
+    struct registered *mine = found, *first = NULL;
+    atomic_store(&r->holds, true);
+    if (atomic_compare_exchange_strong(&r->operators[site], &first, mine)) return mine;
+    operator_drop(mine);
+    return first;
+}
+
+static void drop_operators(struct run *r)
+{
+    if (!atomic_load_explicit(&r->holds, memory_order_relaxed)) return;
+    for (uint32_t i = 0; i < r->e->n_sites; i++) {
+        struct registered *of = atomic_exchange(&r->operators[i], NULL);
+        if (of) operator_drop(of);
+    }
+    atomic_store(&r->holds, false);
+}
+
+static int32_t rt_call(struct hop_rt *rt, struct hop_rt_call *call)
+{
+    struct run *r = rt->state;
+    const struct site *s = &r->e->sites[call->site];
+    char note[OPERATOR_NOTE];
+    if (!*s->declared) return rt_callback(rt, call->site, call->n, call->operands);
+    if (atomic_load_explicit(&r->ended, memory_order_relaxed))
+        return note_told(r, HOP_CANCELLED, "the run was cancelled");
+    struct registered *of = atomic_load_explicit(&r->operators[call->site], memory_order_acquire);
+    if (!of) of = hold_operator(r, call->site);
+    if (!of) return 1;
+    int status = operator_call(of, s, rt, call, note, sizeof note);
+    return status ? note_told(r, status, note) : 0;
+}
+
 static int32_t rt_parallel(struct hop_rt *rt,
                            int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
                            int64_t n, int64_t grain)
@@ -273,6 +329,7 @@ static struct run *run_new(struct exe *e)
                   e->n_dyn * sizeof(struct grown) +
                   ((size_t)f->n_params + f->n_results) * MAX_RANK * sizeof(int64_t);
     if (e->once) size += f->n_params * sizeof(struct tensor *);
+    size += e->n_sites * sizeof(struct registered *);
     struct run *r = hop_calloc(1, size);
     r->e = e;
     r->buffers = (void **)(r + 1);
@@ -290,7 +347,9 @@ static struct run *run_new(struct exe *e)
     if (e->once) {
         r->args = (struct tensor **)dims;
         r->n_given = f->n_params - once_count(e->once);
+        dims = (int64_t *)(r->args + f->n_params);
     }
+    r->operators = (struct registered * _Atomic *)dims;
     r->rt = (struct hop_rt){
         .asked = rt_asked,
         .gemm = blas_gemm,
@@ -298,6 +357,7 @@ static struct run *run_new(struct exe *e)
         .check = rt_check,
         .print = rt_print,
         .callback = rt_callback,
+        .call = rt_call,
         .parallel = rt_parallel,
         .drop = rt_drop,
         .copy = rt_copy,
@@ -336,6 +396,7 @@ static void run_return(void *run)
         tensor_free(r->args[i]);
         r->args[i] = NULL;
     }
+    drop_operators(r);
     offload_close(&r->file);
     for (uint32_t i = 0; i < e->n_dyn; i++) {
         r->buffers[e->dyn[i].buffer] = NULL;

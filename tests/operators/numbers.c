@@ -74,6 +74,7 @@ OPERATOR(mixed)
 {
     const float weight = arrays[call->counts[0]] ? *(const float *)arrays[call->counts[0]] : 1;
     float *y = arrays[call->n_arrays - 1];
+    for (int64_t i = 0; i < sizes[0]; i++) y[i] = 0;
     for (int32_t k = 0; k < call->n_arrays - 1; k++) {
         const float *x = arrays[k];
         if (!x || k == call->counts[0]) continue;

@@ -1,0 +1,384 @@
+/* Operators from outside in compiled programs: every program is run by the interpreter, as a loop program, as
+ * machine code, as emitted C, and with updates in place switched off, which must all give the same bits; and
+ * the copies that compiled code makes for arrays that operators change are counted, with the reason that
+ * explain gives. */
+#include "check.h"
+#include "check/check.h"
+#include "check/test_c.h"
+#include "interp/interp.h"
+#include "ir/text.h"
+#include "loop/lower.h"
+#include "runtime/exe.h"
+
+/* ---- the operators ---- */
+
+static int calls;
+
+/* scale(mut x: T[N], by: f32[]): x times by; the new content depends on the old one. */
+static int run_scale(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    (void)call;
+    calls++;
+    for (int64_t i = 0; i < sizes[0]; i++) ((float *)arrays[0])[i] *= *(const float *)arrays[1];
+    return 0;
+}
+
+/* shift(x: f32[N]) -> f32[N]: each element behind the one before it. */
+static int run_shift(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    const float *x = arrays[0];
+    float *y = arrays[1];
+    (void)call;
+    calls++;
+    for (int64_t i = 0; i < sizes[0]; i++) y[i] = x[(i + 1) % sizes[0]];
+    return 0;
+}
+
+/* both(mut x: f32[N], mut y: f32[N]) -> f32[]: x is doubled, y is made negative; their first elements. */
+static int run_both(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    float *x = arrays[0], *y = arrays[1];
+    (void)call;
+    calls++;
+    for (int64_t i = 0; i < sizes[0]; i++) {
+        x[i] *= 2;
+        y[i] = -y[i];
+    }
+    *(float *)arrays[2] = sizes[0] ? x[0] + y[0] : 0;
+    return 0;
+}
+
+/* count(mut n: i64[]): one more. */
+static int run_count(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    (void)call, (void)sizes;
+    calls++;
+    ++*(int64_t *)arrays[0];
+    return 0;
+}
+
+/* keep(x: f32[N]) -> (f32[?k], i64[?k]): elements that are positive, and where they stand. */
+static int run_keep(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    const float *x = arrays[0];
+    int64_t k = 0;
+    calls++;
+    for (int64_t i = 0; i < sizes[0]; i++) k += x[i] > 0;
+    float *y = call->result(call, 0, &k);
+    int64_t *at = y ? call->result(call, 1, &k) : NULL;
+    if (!at) return 1;
+    k = 0;
+    for (int64_t i = 0; i < sizes[0]; i++)
+        if (x[i] > 0) {
+            y[k] = x[i];
+            at[k++] = i;
+        }
+    return 0;
+}
+
+/* into(x: f32[N], out y: f32[N], out s: f64[]): twice x, and its sum. */
+static int run_into(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    const float *x = arrays[0];
+    float *y = arrays[1];
+    double s = 0;
+    (void)call;
+    calls++;
+    for (int64_t i = 0; i < sizes[0]; i++) {
+        y[i] = 2 * x[i];
+        s += x[i];
+    }
+    *(double *)arrays[2] = s;
+    return 0;
+}
+
+/* collect(mut acc: f32[N], b: f32[N]?, rest: f32[N]*) -> i64[]: acc plus all that are there; how many. */
+static int run_collect(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    float *acc = arrays[0];
+    int64_t there = 0;
+    calls++;
+    for (int32_t k = 1; k + 1 < call->n_arrays; k++) {
+        if (!arrays[k]) continue;
+        there++;
+        for (int64_t i = 0; i < sizes[0]; i++) acc[i] += ((const float *)arrays[k])[i];
+    }
+    *(int64_t *)arrays[call->n_arrays - 1] = there + 100 * call->counts[2];
+    return 0;
+}
+
+/* refuse(x: f32[N]) -> f32[N]: fails for a negative first element. */
+static int run_refuse(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    const float *x = arrays[0];
+    calls++;
+    if (sizes[0] && x[0] < 0) {
+        snprintf(call->message, call->room, "%g is negative", (double)x[0]);
+        return HOP_CHECK;
+    }
+    for (int64_t i = 0; i < sizes[0]; i++) ((float *)arrays[1])[i] = x[i];
+    return 0;
+}
+
+static const hop_operator_spec operators[] = {
+    { .signature = "scale(mut x: f32[N], by: f32[])", .run = run_scale },
+    { .signature = "shift(x: f32[N]) -> f32[N]", .run = run_shift },
+    { .signature = "both(mut x: f32[N], mut y: f32[N]) -> f32[]", .run = run_both },
+    { .signature = "count(mut n: i64[])", .run = run_count },
+    { .signature = "keep(x: f32[N]) -> (f32[?k], i64[?k])", .run = run_keep },
+    { .signature = "into(x: f32[N], out y: f32[N], out s: f64[])", .run = run_into },
+    { .signature = "collect(mut acc: f32[N], b: f32[N]?, rest: f32[N]*) -> i64[]", .run = run_collect },
+    { .signature = "refuse(x: f32[N]) -> f32[N]", .run = run_refuse, .effect = "check" },
+};
+
+#define DECLARED \
+    "hop 1\n" \
+    "operator @scale(mut x: f32[N], by: f32[])\n" \
+    "operator @shift(x: f32[N]) -> f32[N]\n" \
+    "operator @both(mut x: f32[N], mut y: f32[N]) -> f32[]\n" \
+    "operator @count(mut n: i64[])\n" \
+    "operator @keep(x: f32[N]) -> (f32[?k], i64[?k])\n" \
+    "operator @into(x: f32[N], out y: f32[N], out s: f64[])\n" \
+    "operator @collect(mut acc: f32[N], b: f32[N]?, rest: f32[N]*) -> i64[]\n" \
+    "operator @refuse(x: f32[N]) -> f32[N] {effects = check}\n"
+
+/* ---- programs ---- */
+
+struct program {
+    const char *name;
+    uint32_t copies;
+    const char *why; /* a part of the note, NULL: there are no copies */
+    const char *text;
+};
+
+static const struct program programs[] = {
+    { "a result of its own", 0, NULL,
+      "fn @f(%x: f32[700]) -> (f32[700]) {\n  %y = shift(%x)\n  return %y\n}\n" },
+    { "small arrays", 0, NULL, "fn @f(%x: f32[3]) -> (f32[3]) {\n  %y = shift(%x)\n  return %y\n}\n" },
+    { "of any size", 0, NULL, "fn @f[N](%x: f32[N]) -> (f32[N]) {\n  %y = shift(%x)\n  return %y\n}\n" },
+    { "an argument that the caller keeps", 1, "is an argument",
+      "fn @f(%x: f32[700], %b: f32[]) -> (f32[700]) {\n  %y = scale(%x, %b)\n  return %y\n}\n" },
+    { "an argument that is updated", 0, NULL,
+      "fn @f(%x: mut f32[700], %b: f32[]) -> (new %x) {\n  %y = scale(%x, %b)\n  return %y\n}\n" },
+    { "twice", 0, NULL,
+      "fn @f(%x: mut f32[700], %b: f32[]) -> (new %x) {\n  %y = scale(%x, %b)\n  %z = scale(%y, %b)\n"
+      "  return %z\n}\n" },
+    { "a value that is computed, and nobody reads afterwards", 0, NULL,
+      "fn @f(%x: f32[700], %b: f32[]) -> (f32[700]) {\n  %e = exp(%x)\n  %y = scale(%e, %b)\n  return "
+      "%y\n}\n" },
+    { "a value that is read afterwards", 1, "add reads afterwards",
+      "fn @f(%x: f32[700], %b: f32[]) -> (f32[700]) {\n  %e = exp(%x)\n  %y = scale(%e, %b)\n"
+      "  %s = add(%y, %e)\n  return %s\n}\n" },
+    { "read before", 0, NULL,
+      "fn @f(%x: f32[700], %b: f32[]) -> (f32[700], f32[]) {\n  %e = exp(%x)\n  %t = sum(%e)\n"
+      "  %y = scale(%e, %b)\n  return %y, %t\n}\n" },
+    { "an expression of it that is read behind", 1, NULL,
+      "fn @f(%x: f32[700], %b: f32[]) -> (f32[700], f32[700]) {\n  %e = exp(%x)\n  %n = neg(%e)\n"
+      "  %y = scale(%e, %b)\n  %s = sub(%y, %n)\n  return %y, %s\n}\n" },
+    { "a result", 1, "is a result",
+      "fn @f(%x: f32[700], %b: f32[]) -> (f32[700], f32[700]) {\n  %e = exp(%x)\n  %y = scale(%e, %b)\n"
+      "  return %y, %e\n}\n" },
+    { "one value for two that are changed: one copy", 1, NULL,
+      "fn @f(%x: f32[700]) -> (f32[700], f32[700], f32[]) {\n  %e = exp(%x)\n  %r, %a, %b = both(%e, %e)\n"
+      "  return %a, %b, %r\n}\n" },
+    { "two that are changed", 0, NULL,
+      "fn @f(%x: f32[700]) -> (f32[700], f32[]) {\n  %e = exp(%x)\n  %g = sin(%x)\n  %r, %a, %b = both(%e, "
+      "%g)\n"
+      "  %s = sub(%a, %b)\n  return %s, %r\n}\n" },
+    { "a carry: no copy in any step", 0, NULL,
+      "fn @f(%x: mut f32[700], %bs: f32[5]) -> (new %x) {\n"
+      "  %y = scan carry(%c = %x) over(%b in %bs) {\n    %n = scale(%c, %b)\n    next(%n)\n  }\n"
+      "  return %y\n}\n" },
+    { "a small carry", 0, NULL,
+      "fn @f(%x: f32[4], %bs: f32[5]) -> (f32[4]) {\n"
+      "  %y = scan carry(%c = %x) over(%b in %bs) {\n    %n = scale(%c, %b)\n    next(%n)\n  }\n"
+      "  return %y\n}\n" },
+    { "a carry that is computed and then changed", 0, NULL,
+      "fn @f(%x: f32[700], %bs: f32[5]) -> (f32[700]) {\n"
+      "  %y = scan carry(%c = %x) over(%b in %bs) {\n    %t = tanh(%c)\n    %n = scale(%t, %b)\n    "
+      "next(%n)\n"
+      "  }\n  return %y\n}\n" },
+    { "a carry whose old value is stacked", 1, NULL,
+      "fn @f(%x: f32[700], %bs: f32[5]) -> (f32[700], f32[5, 700]) {\n"
+      "  %y, %ys = scan carry(%c = %x) over(%b in %bs) {\n    %n = scale(%c, %b)\n    next(%n) stack(%c)\n"
+      "  }\n  return %y, %ys\n}\n" },
+    { "in a call", 0, NULL,
+      "fn @g(%x: f32[700], %b: f32[]) -> (f32[700]) {\n  %y = scale(%x, %b)\n  return %y\n}\n"
+      "fn @f(%x: mut f32[700], %b: f32[]) -> (new %x) {\n"
+      "  %y = invoke_subgraph @g(%x, %b)\n  return %y\n}\n" },
+    { "in branches", 0, NULL,
+      "fn @f(%p: bool[], %x: mut f32[700], %b: f32[]) -> (new %x) {\n"
+      "  %y = switch(%p) [(%x, %b) {\n    %n = scale(%x, %b)\n    yield(%n)\n  }, (%x, %b) {\n"
+      "    %n = scale(%x, %b)\n    %o = scale(%n, %b)\n    yield(%o)\n  }]\n  return %y\n}\n" },
+    { "only its size is read afterwards", 0, NULL,
+      "fn @f[N](%x: mut f32[N], %b: f32[]) -> (new %x, f32[N]) {\n  %y = scale(%x, %b)\n"
+      "  %o = full {value = 1, dims = [N], dtype = f32}\n  return %y, %o\n}\n" },
+    { "a part that is written, then changed, then written again", 0, NULL,
+      "fn @f(%x: mut f32[700], %b: f32[], %u: f32[3]) -> (new %x) {\n"
+      "  %i = full {value = 7, dims = [], dtype = i64}\n"
+      "  %a = dynamic_update(%x, %u, %i)\n  %y = scale(%a, %b)\n  %z = dynamic_update(%y, %u, %i)\n"
+      "  return %z\n}\n" },
+    { "numbers", 0, NULL,
+      "fn @f(%n: i64[]) -> (i64[]) {\n  %a = count(%n)\n  %b = count(%a)\n  return %b\n}\n" },
+    { "numbers that loops carry", 0, NULL,
+      "fn @f(%n: i64[], %xs: f32[6]) -> (i64[]) {\n  %a = scan carry(%c = %n) over(%x in %xs) {\n"
+      "    %d = count(%c)\n    next(%d)\n  }\n  return %a\n}\n" },
+    { "sizes that it finds", 0, NULL,
+      "fn @f(%x: f32[50]) -> (f32[?k], i64[?k], f32[]) {\n"
+      "  %a: f32[?k], %i: i64[?k] = keep(%x)\n  %s = sum(%a)\n  return %a, %i, %s\n}\n" },
+    { "sizes that are found in a loop", 0, NULL,
+      "fn @f(%x: f32[50], %ys: f32[4]) -> (f32[]) {\n  %z = full {value = 0, dims = [], dtype = f32}\n"
+      "  %s = scan carry(%c = %z) over(%y in %ys) with(%x) {\n    %b = broadcast {dims = [50], at = []} "
+      "(%y)\n"
+      "    %d = add(%x, %b)\n    %a: f32[?k], %i: i64[?k] = keep(%d)\n    %t = sum(%a)\n    %n = add(%c, "
+      "%t)\n"
+      "    next(%n)\n  }\n  return %s\n}\n" },
+    { "sizes that are found, and changed", 0, NULL,
+      "fn @f(%x: f32[50], %b: f32[]) -> (f32[?k]) {\n  %a: f32[?k], %i: i64[?k] = keep(%x)\n"
+      "  %y = scale(%a, %b)\n  return %y\n}\n" },
+    { "what it fills", 0, NULL,
+      "fn @f(%x: f32[700]) -> (f32[700], f64[]) {\n  %y, %s = into(%x)\n  return %y, %s\n}\n" },
+    { "absent ones and lists", 0, NULL,
+      "fn @f(%x: f32[80], %y: f32[80]) -> (f32[80], i64[]) {\n  %e = exp(%x)\n"
+      "  %n, %a = collect {given = [1, 0, 3, 1, 0, 1]} (%e, %x, %y)\n  return %a, %n\n}\n" },
+    { "an empty list", 0, NULL,
+      "fn @f(%x: f32[80], %y: f32[80]) -> (f32[80], i64[]) {\n  %e = exp(%x)\n"
+      "  %n, %a = collect {given = [1, 1, 0]} (%e, %y)\n  return %a, %n\n}\n" },
+    { "lanes", 0, NULL,
+      "fn @f(%x: f32[4, 60], %b: f32[4]) -> (f32[4, 60]) {\n  %e = exp(%x)\n"
+      "  %y = scale {lanes = 1} (%e, %b)\n  return %y\n}\n" },
+    { "lanes that share an operand, and one whose content is spread", 0, NULL,
+      "fn @f(%x: f32[1, 60], %b: f32[4]) -> (f32[4, 60]) {\n  %y = scale {lanes = 1} (%x, %b)\n"
+      "  return %y\n}\n" },
+    { "lanes that do not run", 0, NULL,
+      "fn @f(%x: f32[4, 60]) -> (f32[4, 60]) {\n  %s = sum {dims = [1]} (%x)\n"
+      "  %z = full {value = 0, dims = [4], dtype = f32}\n  %p = gt(%s, %z)\n"
+      "  %y = shift {lanes = 1, masked} (%p, %x)\n  return %y\n}\n" },
+    { "empty arrays", 0, NULL,
+      "fn @f(%x: f32[0], %b: f32[]) -> (f32[0]) {\n  %e = exp(%x)\n  %y = scale(%e, %b)\n  %s = shift(%y)\n"
+      "  return %s\n}\n" },
+    { "one that fails", 0, NULL,
+      "fn @f(%x: f32[700]) -> (f32[700]) effects(check) {\n  %n = neg(%x)\n  %y = refuse(%n)\n  return "
+      "%y\n}\n" },
+    { "parameters called like what the text needs", 0, NULL,
+      "fn @f(%data: f32[60], %x1: f32[], %given: f32[60], %call: f32[60]) -> (f32[60], f32[60]) {\n"
+      "  %e = exp(%data)\n  %sizes = scale(%e, %x1)\n  %failed = shift(%given)\n  %d0 = add(%failed, %call)\n"
+      "  return %sizes, %d0\n}\n" },
+    { "in a concat", 0, NULL,
+      "fn @f(%x: f32[700], %b: f32[]) -> (f32[1400]) {\n  %e = exp(%x)\n  %y = scale(%e, %b)\n"
+      "  %c = concat {dim = 0} (%y, %x)\n  return %c\n}\n" },
+};
+
+/* ---- running ---- */
+
+static struct tensor *numbers(struct module *m, type_id type, const int64_t *symbols)
+{
+    struct type t = type_get(m, type);
+    int64_t dims[MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++) dims[i] = dim_eval(m, t.dims[i], symbols);
+    struct tensor *x = tensor_new((enum dtype)t.dtype, t.rank, dims);
+    for (int64_t i = 0; i < x->count; i++) {
+        if (t.dtype == DT_BOOL) ((uint8_t *)x->data)[i] = 1;
+        else if (t.dtype == DT_I64) ((int64_t *)x->data)[i] = 3 + i;
+        else ((float *)x->data)[i] = (float)((i * 37 + 61) % 101 - 50) / 64;
+    }
+    return x;
+}
+
+static void compare(const struct program *p, struct bag *bag, const char *how, const struct outcome *have,
+                    const struct outcome *want)
+{
+    const char *d = outcome_difference(&bag->arena, have, want, (struct bound){ 0 }, (struct bound){ 0 });
+    CLAIM(!d, "%s, %s: %s", p->name, how, d);
+}
+
+static void every_way(const struct program *p, struct module *m, uint32_t fn)
+{
+    static const struct {
+        const char *name;
+        const struct backend *backend;
+        bool strict, in_place;
+        uint64_t without;
+    } ways[] = {
+        { "loop program", &executor_backend, true, false, 0 },
+        { "loop program, in place", &executor_backend, true, true, 0 },
+        { "loop program, own memory", &executor_backend, true, false, 1ull << CHOICE_inplace },
+        { "native", &llvm_backend, true, false, 0 },
+        { "native, in place", &llvm_backend, true, true, 0 },
+        { "native, own memory", &llvm_backend, true, false, 1ull << CHOICE_inplace },
+    };
+    const struct fn *f = module_fn(m, fn);
+    const int64_t symbols[] = { 90, 90, 90 };
+    struct tensor *args[8];
+    struct bag own = { 0 }, *bag = &own;
+    hop_cleanup_push(bag_free, bag);
+    struct outcome want, have;
+    for (uint32_t i = 0; i < f->n_params; i++) args[i] = bag_keep(bag, numbers(m, value_type(f, i), symbols));
+    calls = 0;
+    run_on(bag, m, fn, &interpreter, args, NULL, &want);
+    int expected = calls;
+    CLAIM(!want.status || strstr(p->name, "fails"), "%s: %s", p->name, want.status ? want.message : "");
+    for (uint32_t i = 0; i < HOP_COUNT(ways); i++) {
+        struct way way = { .name = ways[i].name,
+                           .backend = ways[i].backend,
+                           .in_place = ways[i].in_place,
+                           .threads = 1,
+                           .passes = { .strict = true, .without = ways[i].without } };
+        if (ways[i].backend == &llvm_backend && !exe_available()) continue;
+        calls = 0;
+        run_on(bag, m, fn, &way, args, NULL, &have);
+        compare(p, bag, ways[i].name, &have, &want);
+        CLAIM(calls == expected, "%s, %s: expected %d calls, found %d", p->name, ways[i].name, expected,
+              calls);
+    }
+    struct c_programs *c = c_programs_new(NULL);
+    hop_cleanup_push(c_programs_free, c);
+    uint32_t number = c_programs_add(c, m, fn, &(struct pass_options){ .strict = true });
+    c_programs_build(c, false);
+    c_programs_run(c, number, bag, m, fn, args, NULL, &have);
+    compare(p, bag, "emitted C", &have, &want);
+    hop_cleanup_pop(c);
+    c_programs_free(c);
+    hop_cleanup_pop(bag);
+    bag_free(bag);
+}
+
+static void check(void *ctx)
+{
+    const struct program *p = ctx;
+    char text[4096];
+    int n = snprintf(text, sizeof text, DECLARED "%s", p->text);
+    struct module *m = text_read(p->name, text, (size_t)n);
+    hop_cleanup_push(module_free, m);
+    uint32_t fn = module_find(m, "f");
+    every_way(p, m, fn);
+    struct lp *l = lower_and_plan(m, fn, &(struct pass_options){ .strict = true });
+    hop_cleanup_push(lp_free, l);
+    const char *note = l->copy_notes.len ? l->copy_notes.data[0] : "";
+    CLAIM(l->n_copies == p->copies, "%s: expected %u copies, found %u: %s", p->name, p->copies, l->n_copies,
+          note);
+    CLAIM(!p->why || strstr(note, p->why), "%s: expected a note about '%s', found '%s'", p->name, p->why,
+          note);
+    hop_cleanup_pop(l);
+    lp_free(l);
+    hop_cleanup_pop(m);
+    module_free(m);
+}
+
+int main(int argc, char **argv)
+{
+    for (uint32_t i = 0; i < HOP_COUNT(operators); i++)
+        CLAIM(!hop_operator_register(&operators[i]), "%s", hop_message());
+    for (uint32_t i = 0; i < HOP_COUNT(programs); i++) {
+        if (argc > 1 && !strstr(programs[i].name, argv[1])) continue;
+        hop_status s = attempt(check, (void *)&programs[i]);
+        CLAIM(s == HOP_OK, "%s: %s", programs[i].name, hop_message());
+    }
+    for (uint32_t i = 0; i < HOP_COUNT(operators); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(operators[i].signature, "("),
+                 operators[i].signature);
+        CLAIM(!hop_operator_unregister(name), "%s", hop_message());
+    }
+    return tests_end();
+}
