@@ -181,7 +181,6 @@ static void add_sample(struct unit *b, uint64_t number)
             continue;
         }
         const struct op_sample *sample = &row->samples[number];
-        if (row->operator_attr) return; /* operators from outside are interpreted so far */
         const char *name = arena_printf(&b->bag.arena, "%s, sample %u", row->name, (uint32_t)number);
         struct sample_sizes sizes;
         struct module *m = text_read("sample", sample->text, strlen(sample->text));

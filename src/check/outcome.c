@@ -112,19 +112,6 @@ static void run_interpreted(struct module *m, uint32_t fn, const struct way *how
     interp_run(&in, how->simplify ? simplify(m, fn, &how->passes) : fn, args, dims, out->results);
 }
 
-/* Programs that call operators from outside are interpreted so far. */
-static bool operators_compile(const struct module *m, uint32_t fn)
-{
-    const struct fn *f = module_fn(m, fn);
-    for (uint32_t i = 0; i < f->n_nodes; i++) {
-        const struct node *n = fn_node(f, i);
-        if (node_row(n)->operator_attr) return false;
-        for (uint32_t r = 0; r < n->n_regions; r++)
-            if (!operators_compile(m, node_region(f, n, r)->fn)) return false;
-    }
-    return true;
-}
-
 bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct way *how, struct tensor *const *args,
             const int64_t *dims, struct outcome *out)
 {
@@ -133,8 +120,7 @@ bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct way *ho
     *out = (struct outcome){ .n = module_fn(m, fn)->n_results, .printed = { .arena = &bag->arena } };
     out->results = ARENA_ZNEW(&bag->arena, struct tensor *, out->n);
     if (HOP_TRY(caught)) {
-        if (how->backend && !operators_compile(m, fn)) run_interpreted(m, fn, how, args, dims, out);
-        else if (how->in_place) run_in_place(m, fn, how, args, dims, out);
+        if (how->in_place) run_in_place(m, fn, how, args, dims, out);
         else if (how->backend) run_compiled(m, fn, how, args, dims, out);
         else run_interpreted(m, fn, how, args, dims, out);
         hop_catch_end(&caught);

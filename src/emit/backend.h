@@ -22,6 +22,8 @@ struct memory_space {
     void (*copy_in)(void *to, const void *from, size_t bytes);
     void (*copy_out)(void *to, const void *from, size_t bytes);
     void (*copy)(void *to, const void *from, size_t bytes); /* within it */
+    /* Where the host finds memory of it while a kernel that called the host waits; NULL: at the address. */
+    void *(*reach)(void *at, size_t bytes, const char *what);
 };
 
 enum launch_step_kind {

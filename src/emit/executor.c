@@ -123,6 +123,7 @@ static const struct memory_space executor_heap = {
     .copy_in = heap_copy_in,
     .copy_out = heap_copy_out,
     .copy = heap_copy,
+    .reach = heap_reach,
 };
 
 /* ---- programs ---- */

@@ -425,7 +425,7 @@ static struct hop_rt_operand give_operand(struct executor *e, const struct lp_op
     return given;
 }
 
-/* How large the arrays are that the operator found room for. */
+/* The arrays that the operator found room for, which are there now. */
 static void take_found(struct executor *e, const struct lp_call *c, const struct hop_rt_operand *operands)
 {
     for (uint32_t k = 0; k < c->n_operands; k++) {
@@ -433,7 +433,8 @@ static void take_found(struct executor *e, const struct lp_call *c, const struct
         int64_t count = 1;
         for (int32_t d = 0; d < operands[k].rank; d++) count *= operands[k].dims[d];
         uint32_t buffer = c->operands[k].buffer;
-        e->buffers[buffer] = operands[k].data;
+        int64_t bytes = count * (int64_t)dtype_info[operands[k].dtype].size;
+        e->buffers[buffer] = e->rt->reserve(e->rt, (int32_t)buffer, HOP_MAX(bytes, 1));
         e->counts[buffer] = HOP_MAX(count, e->counts[buffer]);
     }
 }

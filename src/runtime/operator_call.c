@@ -14,6 +14,7 @@ _Static_assert(sizeof(struct hop_rt_operand) == sizeof(hop_operator_array) &&
 
 struct calling {
     struct hop_rt *rt;
+    const struct memory_space *space; /* of what is reserved; NULL: the host's */
     struct hop_rt_call *call;
     void **data;
     uint32_t first;   /* of the arrays that are results */
@@ -78,6 +79,7 @@ static void *give_result(hop_operator_call *asked, int result, const int64_t *di
         return refuse(w, HOP_NOMEM);
     void *at = w->rt->reserve(w->rt, (int32_t)o->dims[o->rank], HOP_MAX(bytes, 1));
     if (!at) return refuse(w, HOP_NOMEM);
+    if (w->space && w->space->reach) at = w->space->reach(at, (size_t)bytes, "a result of an operator");
     for (int32_t d = 0; d < o->rank; d++) {
         if (found_at(o, d) >= 0) w->call->found[found_at(o, d)] = dims[d];
         o->dims[d] = dims[d];
@@ -164,12 +166,13 @@ static int call_with(const struct registered *of, const struct site *site, struc
     return check_found(w, site, note, room);
 }
 
-int operator_call(const struct registered *of, const struct site *site, struct hop_rt *rt,
-                  struct hop_rt_call *call, char *note, size_t room)
+int operator_call(const struct registered *of, const struct site *site, const struct memory_space *space,
+                  struct hop_rt *rt, struct hop_rt_call *call, char *note, size_t room)
 {
     void *few[FEW_ARRAYS];
     struct calling w; /* `why` is not cleared: a call takes a few nanoseconds */
     w.rt = rt;
+    w.space = space;
     w.call = call;
     w.data = few;
     w.wrong = HOP_OK;

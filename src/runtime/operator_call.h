@@ -9,7 +9,7 @@
 
 /* 0: done; else the status that the run ends with, and `note` says why. Throws nothing: it runs below native
  * code. */
-int operator_call(const struct registered *of, const struct site *site, struct hop_rt *rt,
-                  struct hop_rt_call *call, char *note, size_t room);
+int operator_call(const struct registered *of, const struct site *site, const struct memory_space *space,
+                  struct hop_rt *rt, struct hop_rt_call *call, char *note, size_t room);
 
 #endif

@@ -269,7 +269,7 @@ static int32_t rt_call(struct hop_rt *rt, struct hop_rt_call *call)
     struct registered *of = atomic_load_explicit(&r->operators[call->site], memory_order_acquire);
     if (!of) of = hold_operator(r, call->site);
     if (!of) return 1;
-    int status = operator_call(of, s, rt, call, note, sizeof note);
+    int status = operator_call(of, s, r->e->backend->memory, rt, call, note, sizeof note);
     return status ? note_told(r, status, note) : 0;
 }
 
