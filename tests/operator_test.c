@@ -220,11 +220,160 @@ static void test_names(void)
     hop_tensor_free(in[0]);
 }
 
+/* ---- rules ---- */
+
+static int runs;
+
+/* x: T[N] -> T[N]: the cube of each, of f32 and f64; over lanes (of a batch rule) any rank */
+OPERATOR(run_cube)
+{
+    const hop_operator_array *x = &call->arrays[0];
+    (void)sizes;
+    runs++;
+    int64_t n = 1;
+    for (int32_t d = 0; d < x->rank; d++) n *= x->dims[d];
+    for (int64_t i = 0; i < n; i++)
+        if (x->dtype == HOP_F32) {
+            float v = ((const float *)arrays[0])[i];
+            ((float *)arrays[1])[i] = v * v * v;
+        } else {
+            double v = ((const double *)arrays[0])[i];
+            ((double *)arrays[1])[i] = v * v * v;
+        }
+    return 0;
+}
+/* (x, y, ct): 3 x² ct */
+BODY(cube_backward)
+{
+    (void)env;
+    return out[0] = hop_mul(hop_mul(hop_scalar(3), hop_mul(in[0], in[0])), in[2]), 0;
+}
+/* (x) -> (y, 3 x²); y by the operator itself, without rules */
+BODY(cube_forward)
+{
+    if (hop_operator(out, 1, env, in, 1)) return hop_failed();
+    return out[1] = hop_mul(hop_scalar(3), hop_mul(in[0], in[0])), 0;
+}
+BODY(cube_saved_backward) { return (void)env, out[0] = hop_mul(in[0], in[1]), 0; }
+/* (x, dx) -> (y, dy) */
+BODY(cube_jvp)
+{
+    if (hop_operator(out, 1, env, in, 1)) return hop_failed();
+    return out[1] = hop_mul(hop_mul(hop_scalar(3), hop_mul(in[0], in[0])), in[1]), 0;
+}
+/* (x over lanes): one call of it for all */
+BODY(cube_batch)
+{
+    hop_val flat = hop_flatten(in[0]);
+    if (hop_operator(&flat, 1, env, &flat, 1)) return hop_failed();
+    return out[0] = hop_reshape_dims(flat, (hop_dim[]){ hop_dim_of(in[0], 0), hop_dim_of(in[0], 1) }, 2), 0;
+}
+static const char *cube_name;
+BODY(sum_of_cubes)
+{
+    (void)env;
+    if (hop_operator(out, 1, cube_name, in, 1)) return hop_failed();
+    return out[0] = hop_sum(out[0], "all"), 0;
+}
+
+static const char *derivatives(const char *type, hop_tensor *x)
+{
+    static char text[1024];
+    char params[64];
+    hop_fn *f = NULL, *g = NULL, *h = NULL, *j = NULL, *v = NULL;
+    hop_tensor *out[2] = { NULL, NULL };
+    snprintf(params, sizeof params, "x: %s", type);
+    text[0] = 0;
+    hop_status status = hop_capture(&f, params, 1, sum_of_cubes, NULL);
+    if (!status) status = hop_grad(&g, f, "x");
+    if (!status) status = hop_interpret(g, &x, 1, out, 1);
+    if (!status) snprintf(text, sizeof text, "grad %s", shown(out[0]));
+    hop_tensor_free(out[0]), out[0] = NULL;
+    if (!status) status = hop_jvp(&j, f, "x");
+    if (!status) status = hop_interpret(j, (hop_tensor *[]){ x, x }, 2, out, 2);
+    size_t n = strlen(text);
+    if (!status) snprintf(text + n, sizeof text - n, " jvp %s", shown(out[1]));
+    hop_tensor_free(out[0]), out[0] = NULL;
+    hop_tensor_free(out[1]), out[1] = NULL;
+    if (!status) status = hop_vmap(&v, g, "x", NULL);
+    if (!status) status = hop_jvp(&h, g, "x");
+    if (!status) status = hop_interpret(h, (hop_tensor *[]){ x, x }, 2, out, 2);
+    n = strlen(text);
+    if (!status) snprintf(text + n, sizeof text - n, " twice %s", shown(out[1]));
+    hop_tensor_free(out[0]);
+    hop_tensor_free(out[1]);
+    if (status) snprintf(text, sizeof text, "%d: %.900s", status, hop_message());
+    hop_fn *all[] = { v, h, j, g, f };
+    for (int i = 0; i < 5; i++) hop_fn_free(all[i]);
+    return text;
+}
+
+/* With each kind of rule, of x = 1, 2: the gradient 3 x², along x itself 3 (1 + 8), 6 x of the gradient. */
+static void test_rules(void)
+{
+    static const char *const same = "grad [3, 12] jvp 27 twice [6, 24]";
+    hop_tensor *x = floats("f32[2]", 1), *wide = NULL;
+    CLAIM(!hop_tensor_new(&wide, "f64[2]"), "%s", hop_message());
+    ((double *)hop_data(wide))[0] = 1;
+    ((double *)hop_data(wide))[1] = 2;
+    hop_fn *backward = NULL;
+    CLAIM(!hop_capture(&backward, "x: f32[N], y: f32[N], ct: f32[N]", 1, cube_backward, NULL), "%s",
+          hop_message());
+    hop_operator_spec specs[] = {
+        { .signature = "cube_fn(x: T[N]) -> T[N]", .backward = backward },
+        { .signature = "cube_backward(x: T[N]) -> T[N]", .backward_body = { cube_backward, NULL, 0 } },
+        { .signature = "cube_forward(x: T[N]) -> T[N]",
+          .forward_body = { cube_forward, "cube_forward", 2 },
+          .backward_body = { cube_saved_backward, NULL, 0 } },
+        { .signature = "cube_jvp(x: T[N]) -> T[N]", .jvp_body = { cube_jvp, "cube_jvp", 2 } },
+        { .signature = "cube_all(x: T[N]) -> T[N]",
+          .backward_body = { cube_backward, NULL, 0 },
+          .jvp_body = { cube_jvp, "cube_all", 0 },
+          .batch_body = { cube_batch, "cube_all", 0 } },
+    };
+    static const char *const names[] = { "cube_fn", "cube_backward", "cube_forward", "cube_jvp", "cube_all" };
+    for (size_t i = 0; i < HOP_COUNT(specs); i++) {
+        specs[i].run = run_cube;
+        cube_name = names[i];
+        CLAIM(!hop_operator_register(&specs[i]), "%s", hop_message());
+        const char *found = derivatives("f32[N]", x);
+        CLAIM(!strcmp(found, same), "%s: expected %s, found %s", names[i], same, found);
+        found = derivatives("f64[2]", wide);
+        if (i) CLAIM(!strcmp(found, same), "%s in f64: expected %s, found %s", names[i], same, found);
+        else CLAIM(strstr(found, "its backward: parameter 0 has type f32[N], expected f64[2]"), "%s", found);
+        hop_fn *f = NULL, *v = NULL;
+        hop_tensor *in = floats("f32[3, 2]", 1), *out = NULL;
+        runs = 0;
+        hop_status status = hop_capture(&f, "x: f32[2]", 1, sum_of_cubes, NULL) ||
+                            hop_vmap(&v, f, "x", NULL) || hop_interpret(v, &in, 1, &out, 1);
+        CLAIM(!status && !strcmp(shown(out), "[9, 91, 341]") && runs == (i == 4 ? 1 : 3),
+              "%s over lanes: %s in %d runs (%s)", names[i], shown(out), runs, hop_message());
+        hop_tensor_free(in);
+        hop_tensor_free(out);
+        hop_fn_free(v);
+        hop_fn_free(f);
+        CLAIM(!hop_operator_unregister(names[i]), "%s", hop_message());
+    }
+    cube_name = "cube_bare";
+    CLAIM(!hop_operator_register(
+              &(hop_operator_spec){ .signature = "cube_bare(x: T[N]) -> T[N]", .run = run_cube }),
+          "%s", hop_message());
+    const char *found = derivatives("f32[2]", x);
+    CLAIM(strstr(found, "operator_test.c:") &&
+              strstr(found, "operator 'cube_bare' has no derivatives: give it a backward or a jvp"),
+          "%s", found);
+    CLAIM(!hop_operator_unregister(cube_name), "%s", hop_message());
+    hop_fn_free(backward);
+    hop_tensor_free(x);
+    hop_tensor_free(wide);
+}
+
 int main(void)
 {
     test_broken_signatures();
     test_signatures();
     test_updates();
     test_names();
+    test_rules();
     return tests_end();
 }

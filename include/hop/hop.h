@@ -819,11 +819,13 @@ typedef int (*hop_operator_run)(hop_operator_call *call, void *const *arrays, co
  * the signature. It is asked when a call is captured. Returns 0, or hop_fail("…"). */
 typedef int (*hop_operator_infer)(void *user, const hop_dim *known, hop_dim *found);
 
-/* A rule that is captured for each call, with the types that it has there. */
+/* A rule that is captured for each call, with the types that it has there. backward gets the operands, the
+ * results and a cotangent for each float result; where there is a forward, what that saves in place of
+ * operands and results. Inside of it a call of the same operator is one without rules. */
 typedef struct hop_operator_rule {
     hop_body body; /* NULL: none */
     void *env;
-    int n_results;
+    int n_results; /* 0: as many as a call asks for; that of a forward must be said */
 } hop_operator_rule;
 
 typedef struct hop_operator_spec {

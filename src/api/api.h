@@ -81,6 +81,9 @@ hop_status api_edge(void (*body)(void *args), void *args);
  * used. The module is locked. */
 uint32_t regions_rewritten(struct module *m, uint32_t fn, uint64_t *versions);
 
+/* A function in the module of a capture; `what` it is, for messages. Throws. */
+struct called_fn imported(struct emission *e, hop_fn *given, const char *what);
+
 /* Throws when there is no place for a result. */
 void check_place(const void *out, const char *what);
 /* All throw. The handle is NULL or a live one; a freed one is found in debug builds. */

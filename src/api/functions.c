@@ -313,7 +313,7 @@ struct call_fn_args {
     const hop_call_options *options;
 };
 
-static struct called_fn imported(struct emission *e, hop_fn *given, const char *what)
+struct called_fn imported(struct emission *e, hop_fn *given, const char *what)
 {
     struct hop_fn *f = check_fn(given, what);
     pthread_mutex_lock(&f->shared->lock);

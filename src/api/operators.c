@@ -14,7 +14,23 @@ struct arguments {
     hop_val *all;                       /* results */
     uint32_t *params;                   /* of which parameter each present argument is */
     bool some;                          /* it has parameters that may be absent, or are lists */
+    bool bare;                          /* without rules */
+    hop_fn *rules[OPERATOR_RULES];      /* captured for this call; NULL: none */
 };
+
+/* The operators whose rules are being captured on this thread: calls of them inside are bare. */
+struct within {
+    const struct within *outer;
+    const char *name;
+};
+static _Thread_local const struct within *within;
+
+static bool is_within(const char *name)
+{
+    for (const struct within *w = within; w; w = w->outer)
+        if (!strcmp(w->name, name)) return true;
+    return false;
+}
 
 static bool is_absent(hop_val v) { return !v.scope && !v.id; }
 
@@ -159,16 +175,191 @@ static void rule_operator(struct emission *e)
     };
     if (a->some) attrs[OPERATOR_GIVEN] = A_INTS(a->given, a->n_given);
     attrs[OPERATOR_SIZES] = asked_sizes(e, a, d, operands);
+    static const char *const names[OPERATOR_RULES] = { "its forward", "its backward", "its jvp",
+                                                       "its batch" };
+    struct called_fn given[OPERATOR_RULES];
     uint32_t rules[OPERATOR_RULES];
-    memset(rules, 0xff, sizeof rules);
-    val first = emit_operator(e->b, operands, e->n, attrs, rules, A_NONE);
+    for (uint32_t i = 0; i < OPERATOR_RULES; i++) {
+        hop_fn *fn = a->rules[i] ? a->rules[i] : r->rules[i];
+        given[i] = (struct called_fn){ HOP_NONE, NULL, 0 };
+        if (fn && !a->bare) given[i] = imported(e, fn, names[i]);
+        rules[i] = given[i].fn;
+    }
+    struct attr custom[CUSTOM_ATTRS] = { 0 };
+    custom_rules(e, given, custom);
+    val first = emit_operator(e->b, operands, e->n, attrs, rules, custom[CUSTOM_SIZES]);
     for (uint32_t i = 0; i < e->n_out; i++) e->out[i] = first + i;
+}
+
+/* ---- rules that are captured for a call ---- */
+
+/* What a rule takes: the values that its parameters are like, and whether they have one more dim. */
+struct taken {
+    uint32_t n;
+    hop_param *params;
+};
+
+static bool is_float_value(struct scope *s, hop_val v)
+{
+    struct operand o = resolve(s, v);
+    return dtype_is_float((enum dtype)emit_type(&s->b, o.v).dtype);
+}
+
+static void add_like(struct taken *t, struct scope *s, const hop_val *values, uint32_t n, bool floats)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!floats || is_float_value(s, values[i])) t->params[t->n++] = (hop_param){ .like = values[i] };
+}
+
+static hop_fn *capture_rule(struct capture *c, const char *name, const struct taken *t,
+                            const hop_operator_rule *rule, uint32_t n_results)
+{
+    hop_fn *fn = NULL;
+    int n = rule->n_results ? rule->n_results : (int)n_results;
+    int status = hop_capture_params_at(c->at, &fn, name, t->params, (int)t->n, n, rule->body, rule->env);
+    if (status) hop_rethrow((hop_status)status);
+    return fn;
+}
+
+/* The call without rules: its results in a->all, and its arguments as values of their types. */
+static void emit_bare(struct capture *c, struct arguments *a, hop_val *in)
+{
+    struct scope *s = c->innermost;
+    struct arena *arena = &s->b.arena;
+    struct emission e = { .c = c,
+                          .s = s,
+                          .b = &s->b,
+                          .n = a->n,
+                          .in = ARENA_ZNEW(arena, struct operand, a->n + 1),
+                          .args = a,
+                          .out = ARENA_NEW(arena, val, a->n_all + 1),
+                          .n_out = a->n_all };
+    val *operands = ARENA_NEW(arena, val, a->n + 1);
+    for (uint32_t i = 0; i < a->n; i++) e.in[i] = resolve(s, a->in[i]);
+    find_operands(&e, a, operator_declared(c->m, a->of), operands);
+    for (uint32_t i = 0; i < a->n; i++) {
+        in[i] = value_handle(s, operands[i]);
+        e.in[i] = (struct operand){ .v = operands[i] };
+    }
+    a->bare = true;
+    rule_operator(&e);
+    a->bare = false;
+    for (uint32_t i = 0; i < a->n_all; i++) a->all[i] = value_handle(s, e.out[i]);
+}
+
+/* A call whose rules are captured. */
+struct ruled {
+    struct capture *c;
+    struct arguments *a;
+    hop_val *in; /* the arguments, as values */
+    struct taken t;
+    hop_fn *forward;
+};
+
+static bool is_body(const struct ruled *w, enum operator_rule rule)
+{
+    return w->a->of->bodies[rule].body && !w->a->of->rules[rule];
+}
+
+static uint32_t count_floats(const struct ruled *w, const hop_val *values, uint32_t n)
+{
+    uint32_t floats = 0;
+    for (uint32_t i = 0; i < n; i++) floats += is_float_value(w->c->innermost, values[i]);
+    return floats;
+}
+
+/* Room for so many parameters, and none yet. */
+static void begin_rule(struct ruled *w, uint32_t room)
+{
+    w->t = (struct taken){ .params = ARENA_ZNEW(&w->c->arena, hop_param, room + 1) };
+}
+
+static void capture_as(struct ruled *w, enum operator_rule rule, uint32_t n_results)
+{
+    w->a->rules[rule] = capture_rule(w->c, operator_rule_names[rule], &w->t, &w->a->of->bodies[rule],
+                                     n_results);
+}
+
+static void capture_forward(struct ruled *w)
+{
+    const struct arguments *a = w->a;
+    int n = a->of->bodies[OPERATOR_FORWARD].n_results;
+    if (n < (int)a->n_all) capture_throw("its forward has %d results, expected at least %u", n, a->n_all);
+    begin_rule(w, a->n);
+    add_like(&w->t, w->c->innermost, w->in, a->n, false);
+    capture_as(w, OPERATOR_FORWARD, 0);
+}
+
+/* What backward takes before the cotangents: what forward saves, or operands and results. */
+static void take_saved(struct ruled *w)
+{
+    const struct arguments *a = w->a;
+    struct scope *s = w->c->innermost;
+    if (!w->forward) {
+        begin_rule(w, a->n + 2 * a->n_all);
+        add_like(&w->t, s, w->in, a->n, false);
+        add_like(&w->t, s, a->all, a->n_all, false);
+        return;
+    }
+    int n = hop_fn_results(w->forward);
+    hop_val *saved = ARENA_ZNEW(&w->c->arena, hop_val, (uint32_t)n + 1);
+    int status = hop_call_fn_at(w->c->at, saved, n, w->forward, w->in, (int)a->n);
+    if (status) hop_rethrow((hop_status)status);
+    begin_rule(w, (uint32_t)n + a->n_all);
+    if (n > (int)a->n_all) add_like(&w->t, s, saved + a->n_all, (uint32_t)n - a->n_all, false);
+}
+
+/* Inside of capture_try: the call is recorded without rules, so that its results have types, and the rules
+ * are captured beside it. */
+static void capture_bodies(struct capture *c, void *args)
+{
+    struct arguments *a = args;
+    struct ruled w = { .c = c, .a = a, .in = ARENA_NEW(&c->arena, hop_val, a->n + 1) };
+    emit_bare(c, a, w.in);
+    uint32_t n_floats = count_floats(&w, w.in, a->n), n_float_results = count_floats(&w, a->all, a->n_all);
+    if (is_body(&w, OPERATOR_FORWARD)) capture_forward(&w);
+    w.forward = a->rules[OPERATOR_FORWARD] ? a->rules[OPERATOR_FORWARD] : a->of->rules[OPERATOR_FORWARD];
+    if (is_body(&w, OPERATOR_BACKWARD)) {
+        take_saved(&w);
+        add_like(&w.t, c->innermost, a->all, a->n_all, true);
+        capture_as(&w, OPERATOR_BACKWARD, n_floats);
+    }
+    if (is_body(&w, OPERATOR_JVP)) {
+        begin_rule(&w, 2 * a->n);
+        add_like(&w.t, c->innermost, w.in, a->n, false);
+        add_like(&w.t, c->innermost, w.in, a->n, true);
+        capture_as(&w, OPERATOR_JVP, a->n_all + n_float_results);
+    }
+    if (is_body(&w, OPERATOR_BATCH)) {
+        begin_rule(&w, a->n);
+        add_like(&w.t, c->innermost, w.in, a->n, false);
+        for (uint32_t i = 0; i < w.t.n; i++) w.t.params[i].over = "lanes_of_batch";
+        capture_as(&w, OPERATOR_BATCH, a->n_all);
+    }
+}
+
+static void capture_all_rules(struct capture *c, void *args)
+{
+    if (!c->eager) capture_try(c, capture_bodies, args);
+}
+
+/* 0, or the status of the capture. */
+static int rules_of_call(hop_place at, struct arguments *a)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < OPERATOR_RULES; i++) any |= a->of->bodies[i].body && !a->of->rules[i];
+    if (!any || a->bare) return 0;
+    struct within here = { within, a->of->name };
+    within = &here;
+    int status = capture_edge(at, a->of->name, capture_all_rules, a);
+    within = here.outer;
+    return status;
 }
 
 /* ---- calls ---- */
 
 /* What the node gave, as the caller sees it: assigned, or among the results. */
-static int give(hop_place at, const struct arguments *a, hop_val *results, int n_results)
+static int give(hop_place at, const struct arguments *a, hop_val *results)
 {
     int n = 0, status = 0;
     for (uint32_t i = 0; i < a->n_all - a->n_muts; i++) results[n++] = a->all[i];
@@ -177,7 +368,6 @@ static int give(hop_place at, const struct arguments *a, hop_val *results, int n
         if (is_variable(a->muts[i])) status = hop_assign_at(at, a->muts[i], now);
         else results[n++] = now;
     }
-    for (int i = 0; status && i < n_results; i++) results[i] = (hop_val){ 0, 0 };
     return status;
 }
 
@@ -201,8 +391,12 @@ static int call_with(hop_place at, struct arguments *a, hop_val *results, int n_
         snprintf(text, sizeof text, "expected room for %u results, found %d", visible, n_results);
         return fail(at, r, text);
     }
-    int status = capture_emit(at, r->name, rule_operator, a, a->in, a->n, a->all, a->n_all);
-    return status ? status : give(at, a, results, n_results);
+    a->bare = is_within(r->name);
+    int status = rules_of_call(at, a);
+    if (!status) status = capture_emit(at, r->name, rule_operator, a, a->in, a->n, a->all, a->n_all);
+    for (uint32_t i = 0; i < OPERATOR_RULES; i++)
+        if (a->rules[i]) hop_fn_free(a->rules[i]);
+    return status ? status : give(at, a, results);
 }
 
 /* Memory for a call of so many arguments, and as many results at most. */
@@ -226,7 +420,6 @@ int hop_operator_lists_at(hop_place at, hop_val *results, int n_results, const c
     if (!name) return hop_fail_at(at, "operator: expected a name, found NULL");
     if (n_results < 0 || n_in < 0 || (n_results && !results) || (n_in && !in))
         return hop_fail_at(at, "operator: expected arguments and a place for each result, found NULL");
-    for (int i = 0; i < n_results; i++) results[i] = (hop_val){ 0, 0 };
     struct registered *r = operator_hold(name);
     if (!r) {
         char text[256];
@@ -234,11 +427,13 @@ int hop_operator_lists_at(hop_place at, hop_val *results, int n_results, const c
                  "operator: there is no operator '%.100s': expected one that hop_operator_register has made "
                  "known",
                  name);
+        for (int i = 0; i < n_results; i++) results[i] = (hop_val){ 0, 0 };
         return hop_fail_at(at, text);
     }
     struct arguments *a = new_arguments(r, (uint32_t)n_in);
     int status = a ? call_with(at, a, results, n_results, in, n_in, counts)
                    : hop_fail_at(at, "operator: out of memory");
+    for (int i = 0; status && i < n_results; i++) results[i] = (hop_val){ 0, 0 };
     hop_free(a);
     operator_drop(r);
     return status;

@@ -477,6 +477,8 @@ void emit_call(struct emission *e, struct called_fn f, const hop_call_options *o
 /* A call with rules, in the order of the attributes of `custom`: forward, backward, jvp, batch. attrs: its
  * others, as far as there are any; the rest is filled in. */
 enum { CUSTOM_RULES = 4 };
+/* The attributes that say its rules, and the sizes that they take. */
+void custom_rules(struct emission *e, const struct called_fn rules[CUSTOM_RULES], struct attr *attrs);
 void emit_custom(struct emission *e, struct called_fn body, const struct called_fn rules[CUSTOM_RULES],
                  struct attr *attrs);
 

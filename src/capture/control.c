@@ -670,8 +670,7 @@ void emit_call(struct emission *e, struct called_fn f, const hop_call_options *o
     emit_called(e, f, OP_invoke_subgraph, attrs);
 }
 
-void emit_custom(struct emission *e, struct called_fn body, const struct called_fn rules[CUSTOM_RULES],
-                 struct attr *attrs)
+void custom_rules(struct emission *e, const struct called_fn rules[CUSTOM_RULES], struct attr *attrs)
 {
     struct module *m = e->b->m;
     vec(dim) sizes = { 0 };
@@ -689,6 +688,12 @@ void emit_custom(struct emission *e, struct called_fn body, const struct called_
         }
     }
     if (sizes.len) attrs[CUSTOM_SIZES] = A_DIMS(sizes.data, sizes.len);
+}
+
+void emit_custom(struct emission *e, struct called_fn body, const struct called_fn rules[CUSTOM_RULES],
+                 struct attr *attrs)
+{
+    custom_rules(e, rules, attrs);
     emit_called(e, body, OP_custom, attrs);
 }
 
