@@ -368,6 +368,362 @@ static void test_rules(void)
     hop_tensor_free(wide);
 }
 
+/* ---- sizes ---- */
+
+/* x: T[N] -> f32[M]: x again and again */
+OPERATOR(run_repeat)
+{
+    (void)call;
+    for (int64_t i = 0; i < sizes[1]; i++) ((float *)arrays[1])[i] = ((const float *)arrays[0])[i % sizes[0]];
+    return 0;
+}
+static int doubled(void *user, const hop_dim *known, hop_dim *found)
+{
+    if (user) return hop_fail("no size today");
+    return found[0] = hop_dim_add(hop_dim_mul(known[0], hop_dim_const(2)), hop_dim_const(1)), hop_failed();
+}
+BODY(repeat) { return (void)env, hop_operator(out, 1, "repeat", in, 1); }
+
+/* x: f32[N] -> (f32[?k], i64[]): those above 0, and N; what it is told is in `odd` */
+static int odd;
+OPERATOR(run_positive)
+{
+    const float *x = arrays[0];
+    int64_t k = 0, at = 0;
+    if (arrays[1] || sizes[1] != -1 || call->arrays[1].dims[0] != -1) return 99;
+    for (int64_t i = 0; i < sizes[0]; i++) k += x[i] > 0;
+    *(int64_t *)arrays[2] = sizes[0];
+    if (odd == 1) return 0; /* forgets to ask */
+    if (odd == 2) k = -1;
+    if (odd == 3 && call->result(call, 7, &k)) return 98;
+    if (odd == 4) { /* asks twice, for other sizes */
+        int64_t other = k + 1;
+        if (!call->result(call, 0, &k) || call->result(call, 0, &other)) return 97;
+        return 0;
+    }
+    float *y = call->result(call, 0, &k);
+    if (!y) return odd == 2 ? HOP_INVALID : HOP_NOMEM;
+    for (int64_t i = 0; i < sizes[0]; i++)
+        if (x[i] > 0) y[at++] = x[i];
+    return 0;
+}
+BODY(positive)
+{
+    hop_val given[2];
+    (void)env;
+    if (hop_operator(given, 2, "positive", in, 1)) return hop_failed();
+    out[0] = hop_add(given[0], given[0]);
+    out[1] = given[1];
+    return 0;
+}
+
+static void test_sizes(void)
+{
+    static char why[] = "why";
+    hop_tensor *in[1] = { floats("f32[2]", 1) };
+    hop_fn *f = NULL;
+    hop_operator_spec spec = { .signature = "repeat(x: f32[N]) -> f32[M]",
+                               .run = run_repeat,
+                               .infer = doubled };
+    CLAIM(!hop_operator_register(&spec), "%s", hop_message());
+    claim_results("x: f32[N]", repeat, in, 1, 1, (const char *const[]){ "[1, 2, 1, 2, 1]" });
+    CLAIM(!hop_capture(&f, "x: f32[N]", 1, repeat, NULL) &&
+              strstr(hop_fn_text(f), "repeat {sizes = [2*N + 1]} (%x)"),
+          "%s", f ? hop_fn_text(f) : hop_message());
+    hop_fn_free(f), f = NULL;
+    spec.user = why;
+    CLAIM(!hop_operator_register(&spec), "%s", hop_message());
+    CLAIM(hop_capture(&f, "x: f32[N]", 1, repeat, NULL) == HOP_INVALID &&
+              strstr(hop_message(), "no size today"),
+          "%s", hop_message());
+    spec.infer = NULL;
+    CLAIM(!hop_operator_register(&spec), "%s", hop_message());
+    CLAIM(hop_capture(&f, "x: f32[N]", 1, repeat, NULL) == HOP_INVALID &&
+              strstr(hop_message(),
+                     "no operand tells the size 'M', and the operator has no `infer` that does"),
+          "%s", hop_message());
+    CLAIM(!hop_operator_unregister("repeat"), "%s", hop_message());
+    hop_tensor_free(in[0]);
+}
+
+static void test_found_sizes(void)
+{
+    hop_tensor *in[1] = { floats("f32[4]", -1) },
+               *rows[2] = { floats("f32[2, 3]", -1), floats("f32[2, 3]", 1) };
+    hop_operator_spec spec = { .signature = "positive(x: f32[N]) -> (f32[?k], i64[])", .run = run_positive };
+    CLAIM(!hop_operator_register(&spec), "%s", hop_message());
+    claim_results("x: f32[N]", positive, in, 1, 2, (const char *const[]){ "[2, 4]", "4" });
+    hop_fn *f = NULL, *v = NULL;
+    hop_tensor *out[2] = { NULL, NULL };
+    static const char *const messages[] = {
+        "", "positive: result 0 has a size that the operator finds, but it asked for no memory",
+        "positive: result 0: expected f32[?k], found [-1]", "", ""
+    };
+    CLAIM(!hop_capture(&f, "x: f32[N]", 2, positive, NULL) && !hop_vmap(&v, f, "x", NULL), "%s",
+          hop_message());
+    for (odd = 0; odd < 5; odd++) {
+        hop_status status = hop_interpret(f, in, 1, out, 2);
+        if (*messages[odd])
+            CLAIM(status == HOP_INVALID && strstr(hop_message(), messages[odd]),
+                  "%d: expected %s, found %d: %s", odd, messages[odd], status, hop_message());
+        else CLAIM(!status, "%d: %s", odd, hop_message());
+        for (int i = 0; i < 2; i++) hop_tensor_free(out[i]), out[i] = NULL;
+    }
+    odd = 0;
+    CLAIM(!hop_interpret(v, &rows[1], 1, out, 2) && !strcmp(shown(out[0]), "[[2, 4, 6], [8, 10, 12]]"),
+          "%s %s", hop_message(), shown(out[0]));
+    for (int i = 0; i < 2; i++) hop_tensor_free(out[i]), out[i] = NULL;
+    CLAIM(hop_interpret(v, &rows[0], 1, out, 2) == HOP_INVALID &&
+              strstr(hop_message(), "positive: result 0: expected f32[?k], found [3], N = 3, k = 1"),
+          "lanes that find other sizes: %s", hop_message());
+    CLAIM(!out[0] && !out[1], "outputs are untouched");
+    hop_fn_free(v);
+    hop_fn_free(f);
+    CLAIM(!hop_operator_unregister("positive"), "%s", hop_message());
+    hop_tensor_free(in[0]);
+    for (int i = 0; i < 2; i++) hop_tensor_free(rows[i]);
+}
+
+/* ---- lists, absent ones, `out` ---- */
+
+/* xs: f32[N]*, bias: f32[]?, mut sums: f64[_]*, out n: i64[] */
+OPERATOR(run_collect)
+{
+    int32_t n_xs = call->counts[0], n_sums = call->counts[2];
+    const float *bias = arrays[n_xs];
+    if (call->counts[1] != 1 || call->n_arrays != n_xs + 1 + n_sums + 1) return 99;
+    for (int32_t k = 0; k < n_sums; k++) {
+        double *sum = arrays[n_xs + 1 + k];
+        int64_t room = sum ? call->arrays[n_xs + 1 + k].dims[0] : 0;
+        for (int64_t i = 0; i < room; i++) {
+            if (bias) sum[i] += *bias;
+            for (int32_t x = 0; x < n_xs; x++)
+                if (arrays[x] && i < sizes[0]) sum[i] += ((const float *)arrays[x])[i];
+        }
+    }
+    *(int64_t *)arrays[call->n_arrays - 1] = n_xs;
+    return 0;
+}
+BODY(collects)
+{
+    static const hop_val none = { 0, 0 };
+    hop_val v = hop_variable(in[1]), w = hop_variable(in[1]);
+    (void)env;
+    if (hop_operator_lists(out, 1, "collect", (hop_val[]){ in[0], none, in[0], none, v, none, w }, 7,
+                           (int[]){ 3, 1, 3 }))
+        return hop_failed();
+    if (hop_operator_lists(out + 1, 1, "collect", (hop_val[]){ in[0], hop_scalar(5), v }, 3,
+                           (int[]){ 1, 1, 1 }))
+        return hop_failed();
+    out[2] = hop_add(v, hop_scalar(0));
+    out[3] = hop_add(w, hop_scalar(0));
+    return 0;
+}
+BODY(collects_wrong)
+{
+    const int *counts = env;
+    return hop_operator_lists(out, 1, "collect", (hop_val[]){ in[0], in[1] }, 2, counts);
+}
+static void test_lists(void)
+{
+    hop_tensor *in[2] = { floats("f32[2]", 1), NULL };
+    CLAIM(!hop_tensor_new(&in[1], "f64[3]"), "%s", hop_message());
+    CLAIM(!hop_operator_register(&(hop_operator_spec){
+              .signature = "collect(xs: f32[N]*, bias: f32[]?, mut sums: f64[_]*, out n: i64[])",
+              .run = run_collect }),
+          "%s", hop_message());
+    hop_fn *f = NULL;
+    int wrong[][3] = { { 1, 1, 1 }, { 3, 0, 0 }, { 1, 2, 0 }, { -1, 1, 1 }, { 0, 0, 0 } };
+    for (size_t i = 0; i < HOP_COUNT(wrong); i++)
+        CLAIM(hop_capture(&f, "x: f32[2], y: f64[3]", 1, collects_wrong, wrong[i]) == HOP_INVALID &&
+                  strstr(hop_message(), "collect: "),
+              "%zu: %s", i, hop_message());
+    CLAIM(hop_capture(&f, "x: f32[2], y: f64[3]", 1, collects_wrong, NULL) == HOP_INVALID &&
+              strstr(hop_message(), "several parameters are lists"),
+          "%s", hop_message());
+    claim_results("x: f32[2], y: f64[3]", collects, in, 2, 4,
+                  (const char *const[]){ "3", "1", "[8, 11, 5]", "[2, 4, 0]" });
+    CLAIM(!hop_operator_unregister("collect"), "%s", hop_message());
+    for (int i = 0; i < 2; i++) hop_tensor_free(in[i]);
+}
+
+/* ---- runs that fail ---- */
+
+static struct {
+    int at, status; /* the call that fails, and with what */
+    const char *message;
+    int calls;
+} failing;
+OPERATOR(run_failing)
+{
+    float *state = arrays[0];
+    for (int64_t i = 0; i < sizes[0]; i++) state[i] += 1;
+    if (failing.calls++ != failing.at) return 0;
+    if (failing.message) snprintf(call->message, call->room, "%s", failing.message);
+    return failing.status;
+}
+BODY(failing_step)
+{
+    (void)env;
+    return hop_operator(out, 1, "failing", in, 1);
+}
+BODY(failing_loop)
+{
+    (void)env;
+    return hop_scan(out, 1,
+                    &(hop_scan_spec){ .step = failing_step, .carry = in, .n_carry = 1, .length = "3" });
+}
+static void test_failures(void)
+{
+    static const struct {
+        int status;
+        const char *message;
+        hop_status expected;
+        const char *text;
+    } cases[] = { { HOP_CHECK, "it is late", HOP_CHECK, "failing: it is late" },
+                  { HOP_NOMEM, NULL, HOP_NOMEM, "failing: the operator returned 3" },
+                  { 77, NULL, HOP_INVALID, "failing: the operator returned 77" },
+                  { -5, "", HOP_INVALID, "failing: the operator returned -5" } };
+    char long_message[2000];
+    memset(long_message, 'x', sizeof long_message - 1);
+    long_message[sizeof long_message - 1] = 0;
+    hop_tensor *in[1] = { floats("f32[2]", 0) }, *out[1] = { floats("f32[2]", 7) };
+    hop_fn *f = NULL;
+    CLAIM(!hop_operator_register(
+              &(hop_operator_spec){ .signature = "failing(mut x: f32[N])", .run = run_failing }),
+          "%s", hop_message());
+    CLAIM(!hop_capture(&f, "x: f32[2]", 1, failing_loop, NULL), "%s", hop_message());
+    for (size_t i = 0; i <= HOP_COUNT(cases); i++) {
+        bool is_long = i == HOP_COUNT(cases);
+        failing.at = 1;
+        failing.calls = 0;
+        failing.status = is_long ? HOP_IO : cases[i].status;
+        failing.message = is_long ? long_message : cases[i].message;
+        hop_tensor *got[1] = { out[0] };
+        hop_status status = hop_interpret(f, in, 1, got, 1);
+        CLAIM(status == (is_long ? HOP_IO : cases[i].expected) && strstr(hop_message(), "operator_test.c:") &&
+                  strstr(hop_message(), is_long ? "failing: xxx" : cases[i].text),
+              "%zu: %d: %s", i, status, hop_message());
+        CLAIM(failing.calls == 2 && !strcmp(shown(out[0]), "[7, 8]") && !strcmp(shown(in[0]), "[0, 1]"),
+              "the run ended, and touched nothing: %s %s", shown(out[0]), shown(in[0]));
+    }
+    hop_fn_free(f);
+    CLAIM(!hop_operator_unregister("failing"), "%s", hop_message());
+    hop_tensor_free(in[0]);
+    hop_tensor_free(out[0]);
+}
+
+/* ---- removed while at work ---- */
+
+static int released;
+static void let_go(void *user) { *(int *)user += 1; }
+OPERATOR(run_leaving)
+{
+    (void)sizes;
+    hop_status status = hop_operator_unregister("leaving");
+    if (status || *(int *)call->user) return 1; /* not before this call has returned */
+    *(float *)arrays[1] = 2 * *(const float *)arrays[0];
+    return 0;
+}
+BODY(leaves) { return (void)env, hop_operator(out, 1, "leaving", in, 1); }
+
+static void *replace_often(void *spec)
+{
+    for (int i = 0; i < 2000; i++) hop_operator_register(spec);
+    return NULL;
+}
+OPERATOR(run_same)
+{
+    (void)call, (void)sizes;
+    *(float *)arrays[1] = *(const float *)arrays[0];
+    return 0;
+}
+static void test_removal(void)
+{
+    hop_tensor *in[1] = { floats("f32[]", 3) }, *out[1] = { NULL };
+    hop_operator_spec spec = {
+        .signature = "leaving(x: f32[]) -> f32[]", .run = run_leaving, .user = &released, .release = let_go
+    };
+    hop_fn *f = NULL;
+    CLAIM(!hop_operator_register(&spec) && !hop_capture(&f, "x: f32[]", 1, leaves, NULL), "%s",
+          hop_message());
+    CLAIM(!hop_interpret(f, in, 1, out, 1) && !strcmp(shown(out[0]), "6") && released == 1, "%s (%d)",
+          hop_message(), released);
+    hop_tensor_free(out[0]), out[0] = NULL;
+    CLAIM(hop_interpret(f, in, 1, out, 1) == HOP_INVALID, "it is gone");
+    released = 0;
+    spec.run = run_same;
+    CLAIM(!hop_operator_register(&spec) && !hop_operator_register(&spec) && released == 1, "replaced: %d",
+          released);
+    released = 0;
+    spec.release = NULL;
+    pthread_t thread;
+    int wrong = pthread_create(&thread, NULL, replace_often, &spec);
+    for (int i = 0; i < 2000 && !wrong; i++) {
+        wrong = hop_interpret(f, in, 1, out, 1) || *(float *)hop_data(out[0]) != 3;
+        hop_tensor_free(out[0]), out[0] = NULL;
+    }
+    pthread_join(thread, NULL);
+    CLAIM(!wrong, "runs while it is replaced: %s", hop_message());
+    CLAIM(!hop_operator_unregister("leaving"), "%s", hop_message());
+    hop_fn_free(f);
+    hop_tensor_free(in[0]);
+}
+
+/* ---- allocations that fail ---- */
+
+static void whole_life(void)
+{
+    hop_tensor *x = NULL, *out[2] = { NULL, NULL };
+    hop_fn *f = NULL, *g = NULL;
+    hop_operator_spec spec = { .signature = "cube_alloc(x: T[N]) -> T[N]",
+                               .run = run_cube,
+                               .backward_body = { cube_backward, NULL, 0 } };
+    hop_operator_spec found = { .signature = "positive(x: f32[N]) -> (f32[?k], i64[])", .run = run_positive };
+    cube_name = "cube_alloc";
+    if (hop_operator_register(&spec)) return;
+    if (!hop_operator_register(&found)) {
+        if (!hop_tensor_new(&x, "f32[2]") && !hop_capture(&f, "x: f32[N]", 1, sum_of_cubes, NULL) &&
+            !hop_value_and_grad(&g, f, "x") && hop_fn_text(g))
+            hop_interpret(g, &x, 1, out, 2);
+        hop_fn_free(g), g = NULL;
+        hop_fn_free(f), f = NULL;
+        for (int i = 0; i < 2; i++) hop_tensor_free(out[i]), out[i] = NULL;
+        if (x && !hop_capture(&f, "x: f32[N]", 2, positive, NULL)) hop_interpret(f, &x, 1, out, 2);
+        for (int i = 0; i < 2; i++) hop_tensor_free(out[i]);
+        hop_fn_free(f);
+        hop_tensor_free(x);
+        hop_operator_unregister("positive");
+    }
+    hop_operator_unregister("cube_alloc");
+}
+
+static void test_no_memory(void)
+{
+    hop_tiny_chunks(true);
+    whole_life();
+    int64_t before = hop_live_allocations();
+    uint64_t first = hop_allocation_count();
+    whole_life();
+    uint64_t n = hop_allocation_count() - first;
+    CLAIM(n > 500, "it takes %llu allocations: %s", (unsigned long long)n, hop_message());
+    CLAIM(hop_live_allocations() == before, "a whole life leaves nothing behind");
+    int leaks = 0;
+    for (uint64_t i = 1; i <= n && leaks < 3; i++) {
+        hop_fail_one_allocation(i);
+        whole_life();
+        hop_fail_one_allocation(0);
+        int64_t left = hop_live_allocations() - before;
+        if (left)
+            printf("allocation %llu of %llu: %lld left\n", (unsigned long long)i, (unsigned long long)n,
+                   (long long)left);
+        leaks += left != 0;
+        before += left;
+    }
+    hop_tiny_chunks(false);
+    CLAIM(!leaks, "with any of %llu allocations failing, nothing is left behind", (unsigned long long)n);
+}
+
 int main(void)
 {
     test_broken_signatures();
@@ -375,5 +731,11 @@ int main(void)
     test_updates();
     test_names();
     test_rules();
+    test_sizes();
+    test_found_sizes();
+    test_lists();
+    test_failures();
+    test_removal();
+    test_no_memory();
     return tests_end();
 }

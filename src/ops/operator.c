@@ -211,6 +211,7 @@ struct calling {
     int64_t *told;  /* what the operator is told of them: those that it finds are -1 in every lane */
     hop_operator_array *arrays;
     void **data;
+    bool misfits; /* a result of the call was asked for with dims that it cannot have */
     char message[OPERATOR_MESSAGE_ROOM];
 };
 
@@ -326,15 +327,13 @@ static void *misfit(struct calling *w, uint32_t result, const struct operator_ty
             text_add(&out, ", %s = %lld", module_text(w->e->m, w->l.decl->sizes[s].name),
                      (long long)w->sizes[s]);
     snprintf(w->message, sizeof w->message, "result %u: expected %s", result, out.data);
+    w->misfits = true;
     return NULL;
 }
 
-/* hop_operator_call.result */
-static void *give_result(hop_operator_call *call, int number, const int64_t *dims)
+/* The memory of the result that slot i is, made when it is asked for first; NULL: the dims do not fit. */
+static void *find_result(struct calling *w, uint32_t i, const int64_t *dims)
 {
-    struct calling *w = call->host;
-    uint32_t i = w->l.n_given + (uint32_t)number;
-    if (number < 0 || i >= w->l.n_slots || !dims) return NULL;
     const struct operator_slot *s = &w->l.slots[i];
     struct tensor **to = &w->e->results[s->result];
     uint32_t k = w->l.together ? w->l.lanes : 0;
@@ -348,22 +347,31 @@ static void *give_result(hop_operator_call *call, int number, const int64_t *dim
     }
     if (*to && memcmp((*to)->dims, all, (*to)->rank * sizeof *all))
         return misfit(w, s->result, s->type, dims + k);
-    struct hop_catch c;
     if (!*to) {
-        if (!HOP_TRY(c)) {
-            hop_caught();
-            snprintf(w->message, sizeof w->message, "%.500s", hop_message());
-            return NULL;
-        }
-        uint8_t dtype = s->type->dtype;
-        if (dtype >= DT_COUNT)
-            dtype = type_get(w->e->m, value_type(w->e->f, w->e->n->results + s->result)).dtype;
-        *to = tensor_new((enum dtype)dtype, w->l.lanes + s->type->rank, all);
-        hop_catch_end(&c);
+        struct type is = type_get(w->e->m, value_type(w->e->f, w->e->n->results + s->result));
+        *to = tensor_new((enum dtype)is.dtype, is.rank, all);
         if ((*to)->count) memset((*to)->data, 0, (size_t)(*to)->count * tensor_width(*to));
     }
-    w->data[i] = w->l.together ? (*to)->data : lane_data(w, *to, w->lane);
-    return w->data[i];
+    return w->l.together ? (*to)->data : lane_data(w, *to, w->lane);
+}
+
+/* hop_operator_call.result: nothing is thrown through the operator's function. */
+static void *give_result(hop_operator_call *call, int number, const int64_t *dims)
+{
+    struct calling *w = call->host;
+    uint32_t i = w->l.n_given + (uint32_t)number;
+    struct hop_catch c;
+    if (number < 0 || number >= (int)(w->l.n_slots - w->l.n_given) || !dims || !w->l.slots[i].found)
+        return NULL;
+    if (HOP_TRY(c)) {
+        void *data = find_result(w, i, dims);
+        if (data) w->data[i] = data;
+        hop_catch_end(&c);
+        return data;
+    }
+    hop_caught();
+    snprintf(w->message, sizeof w->message, "%.500s", hop_message());
+    return NULL;
 }
 
 static void set_array(struct calling *w, uint32_t i)
@@ -410,6 +418,7 @@ static void make_call(struct calling *w, int64_t lane)
     w->lane = lane;
     for (uint32_t i = 0; i < w->l.n_slots; i++) set_array(w, i);
     w->message[0] = 0;
+    w->misfits = false;
     w->call = (hop_operator_call){ .user = w->of->user,
                                    .message = w->message,
                                    .room = sizeof w->message,
@@ -421,7 +430,7 @@ static void make_call(struct calling *w, int64_t lane)
                                    .host = w };
     int status = w->of->run(&w->call, w->data, w->told);
     w->message[sizeof w->message - 1] = 0;
-    if (status) operator_failed(w->place, w->name, status, w->message);
+    if (status) operator_failed(w->place, w->name, w->misfits ? HOP_INVALID : status, w->message);
     expect_results(w);
 }
 
