@@ -732,6 +732,9 @@ hop_val hop_shuffle_at(hop_place at, hop_val key, hop_val x,
 int hop_check_at(hop_place at, hop_val condition, const char *message, const hop_val *values, int n);
 /* Prints a line, the values in place of {}. */
 int hop_print_at(hop_place at, const char *format, const hop_val *values, int n);
+/* The values as they are, n floats; a gradient that goes through what it gave prints their cotangents. */
+int hop_print_backward_at(hop_place at, hop_val *out, const char *format, const hop_val *values, int n);
+#define hop_print_backward(...) hop_print_backward_at(HOP_HERE, __VA_ARGS__)
 /* The values as they are; no pass merges or moves anything across. */
 int hop_barrier_at(hop_place at, hop_val *out, const hop_val *in, int n);
 #define hop_barrier(...) hop_barrier_at(HOP_HERE, __VA_ARGS__)

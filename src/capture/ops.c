@@ -477,6 +477,15 @@ static void rule_print(struct emission *e)
     emit(e->b, OP_print, in, e->n, a);
 }
 
+static void rule_print_backward(struct emission *e)
+{
+    struct attr a = A_STRING(module_string(e->b->m, e->args, strlen(e->args)));
+    val *in = ARENA_NEW(&e->b->arena, val, e->n);
+    for (uint32_t i = 0; i < e->n; i++) in[i] = operand_value(e->b, &e->in[i]);
+    val first = emit(e->b, OP_print_backward, in, e->n, &a);
+    for (uint32_t i = 0; i < e->n; i++) e->out[i] = first + i;
+}
+
 static void rule_callback(struct emission *e)
 {
     struct attr a[3] = { A_STRING(module_string(e->b->m, e->args, strlen(e->args))), A_NONE, A_NONE };
@@ -501,6 +510,15 @@ int hop_print_at(hop_place at, const char *format, const hop_val *values, int n)
 {
     if (n < 0) return hop_fail_at(at, "print: a count is negative");
     return capture_emit(at, "print", rule_print, format ? format : "", values, (uint32_t)n, NULL, 0);
+}
+
+int hop_print_backward_at(hop_place at, hop_val *out, const char *format, const hop_val *values, int n)
+{
+    if (n < 0 || (n && (!out || !values)))
+        return hop_fail_at(
+            at, "print_backward: expected values and room for them, found NULL or a negative count");
+    return capture_emit(at, "print_backward", rule_print_backward, format ? format : "", values, (uint32_t)n,
+                        out, (uint32_t)n);
 }
 
 int hop_callback_at(hop_place at, const char *name, const hop_val *values, int n)
