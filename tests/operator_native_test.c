@@ -120,6 +120,60 @@ static int run_refuse(hop_operator_call *call, void *const *arrays, const int64_
     return 0;
 }
 
+/* The element at i, j of an array with strides, or row-major. */
+static float *element(const hop_operator_array *a, int64_t i, int64_t j)
+{
+    if (a->rank == 1) return (float *)a->data + i * (a->strides ? a->strides[0] : 1);
+    return (float *)a->data + i * (a->strides ? a->strides[0] : a->dims[1]) +
+           j * (a->strides ? a->strides[1] : 1);
+}
+
+/* ramp(mut x: f32[N], mut y: f32[N]): with strides; y takes up what x has become, element by element. */
+static int run_ramp(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    (void)arrays;
+    calls++;
+    for (int64_t i = 0; i < sizes[0]; i++) {
+        *element(&call->arrays[0], i, 0) += (float)i;
+        *element(&call->arrays[1], i, 0) += *element(&call->arrays[0], i, 0);
+    }
+    return 0;
+}
+
+/* corner(mut x: f32[N, M]) -> f32[]: with strides; element (i, j) plus 10 i + j; the last one before that. */
+static int run_corner(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    const hop_operator_array *x = &call->arrays[0];
+    calls++;
+    *(float *)arrays[1] = sizes[0] && sizes[1] ? *element(x, sizes[0] - 1, sizes[1] - 1) : 0;
+    for (int64_t i = 0; i < sizes[0]; i++)
+        for (int64_t j = 0; j < sizes[1]; j++) *element(x, i, j) += (float)(10 * i + j);
+    return 0;
+}
+
+/* spread(mut x: f32[N, M]): row-major, whatever it is a view of. */
+static int run_spread(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    float *x = arrays[0];
+    calls++;
+    if (call->arrays[0].strides && sizes[1] && call->arrays[0].strides[0] != sizes[1] && sizes[0] > 1)
+        return 1;
+    for (int64_t i = 0; i < sizes[0] * sizes[1]; i++) x[i] = x[i] * 2 + (float)i;
+    return 0;
+}
+
+/* rows(mut x: f32[N]): all lanes in one call; lane l and element i get 100 l + i. */
+static int run_rows(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    const hop_operator_array *x = &call->arrays[0];
+    (void)arrays;
+    calls++;
+    if (call->lanes != 1) return 1;
+    for (int64_t l = 0; l < x->dims[0]; l++)
+        for (int64_t i = 0; i < sizes[0]; i++) *element(x, l, i) += (float)(100 * l + i);
+    return 0;
+}
+
 static const hop_operator_spec operators[] = {
     { .signature = "scale(mut x: f32[N], by: f32[])", .run = run_scale },
     { .signature = "shift(x: f32[N]) -> f32[N]", .run = run_shift },
@@ -128,6 +182,10 @@ static const hop_operator_spec operators[] = {
     { .signature = "keep(x: f32[N]) -> (f32[?k], i64[?k])", .run = run_keep },
     { .signature = "into(x: f32[N], out y: f32[N], out s: f64[])", .run = run_into },
     { .signature = "collect(mut acc: f32[N], b: f32[N]?, rest: f32[N]*) -> i64[]", .run = run_collect },
+    { .signature = "ramp(mut x: f32[N], mut y: f32[N])", .run = run_ramp, .strided = 1 },
+    { .signature = "corner(mut x: f32[N, M]) -> f32[]", .run = run_corner, .strided = 1 },
+    { .signature = "spread(mut x: f32[N, M])", .run = run_spread },
+    { .signature = "rows(mut x: f32[N])", .run = run_rows, .strided = 1, .together = 1 },
     { .signature = "refuse(x: f32[N]) -> f32[N]", .run = run_refuse, .effect = "check" },
 };
 
@@ -140,6 +198,10 @@ static const hop_operator_spec operators[] = {
     "operator @keep(x: f32[N]) -> (f32[?k], i64[?k])\n" \
     "operator @into(x: f32[N], out y: f32[N], out s: f64[])\n" \
     "operator @collect(mut acc: f32[N], b: f32[N]?, rest: f32[N]*) -> i64[]\n" \
+    "operator @ramp(mut x: f32[N], mut y: f32[N])\n" \
+    "operator @corner(mut x: f32[N, M]) -> f32[]\n" \
+    "operator @spread(mut x: f32[N, M])\n" \
+    "operator @rows(mut x: f32[N])\n" \
     "operator @refuse(x: f32[N]) -> f32[N] {effects = check}\n"
 
 /* ---- programs ---- */
@@ -264,6 +326,42 @@ static const struct program programs[] = {
       "fn @f(%data: f32[60], %x1: f32[], %given: f32[60], %call: f32[60]) -> (f32[60], f32[60]) {\n"
       "  %e = exp(%data)\n  %sizes = scale(%e, %x1)\n  %failed = shift(%given)\n  %d0 = add(%failed, %call)\n"
       "  return %sizes, %d0\n}\n" },
+    { "two views of one base that do not meet, in place", 0, NULL,
+      "fn @f(%x: mut f32[700]) -> (new %x) {\n"
+      "  %y = ramp {views = [0, 3, 1, 100, 2, 0, 300, 1, 100, 1]} (%x)\n  return %y\n}\n" },
+    { "two views of one base that overlap: one copy", 1, "is an argument",
+      "fn @f(%x: f32[700]) -> (f32[700]) {\n"
+      "  %y = ramp {views = [0, 0, 1, 100, 1, 0, 1, 1, 100, 1]} (%x)\n  return %y\n}\n" },
+    { "views of a value that is computed, one of them all of it", 0, NULL,
+      "fn @f(%x: f32[700]) -> (f32[700]) {\n  %e = exp(%x)\n"
+      "  %y = ramp {views = [0, 0, 1, 700, 1, 0, 0, 1, 700, 1]} (%e)\n  return %y\n}\n" },
+    { "views of two bases", 1, "add reads afterwards",
+      "fn @f(%x: f32[700]) -> (f32[700], f32[20, 20]) {\n  %e = exp(%x)\n"
+      "  %z = full {value = 2, dims = [20, 20], dtype = f32}\n  %o = sin(%x)\n"
+      "  %y, %w = ramp {views = [0, 5, 1, 20, 3, 1, 2, 1, 20, 20]} (%e, %z)\n  %s = add(%e, %y)\n"
+      "  %t = add(%s, %o)\n  return %t, %w\n}\n" },
+    { "a view with its dims in another order", 0, NULL,
+      "fn @f(%x: mut f32[12, 30]) -> (new %x, f32[]) {\n"
+      "  %r, %y = corner {views = [0, 31, 2, 20, 1, 8, 30]} (%x)\n  return %y, %r\n}\n" },
+    { "a view of any size", 0, NULL,
+      "fn @f[N](%x: mut f32[N, 4]) -> (new %x, f32[]) {\n"
+      "  %r, %y = corner {views = [0, 1, 2, N, 4, 2, 2]} (%x)\n  return %y, %r\n}\n" },
+    { "a view for one that takes none", 0, NULL,
+      "fn @f(%x: mut f32[12, 30]) -> (new %x) {\n"
+      "  %y = spread {views = [0, 31, 2, 20, 1, 8, 30]} (%x)\n  return %y\n}\n" },
+    { "views in lanes", 0, NULL,
+      "fn @f(%x: mut f32[3, 12, 30]) -> (new %x, f32[3]) {\n"
+      "  %r, %y = corner {lanes = 1, views = [0, 31, 2, 20, 1, 8, 30]} (%x)\n  return %y, %r\n}\n" },
+    { "views in lanes, for one that takes none", 0, NULL,
+      "fn @f(%x: mut f32[3, 12, 30]) -> (new %x) {\n"
+      "  %y = spread {lanes = 1, views = [0, 31, 2, 20, 1, 8, 30]} (%x)\n  return %y\n}\n" },
+    { "views of all lanes together", 0, NULL,
+      "fn @f(%x: mut f32[3, 40]) -> (new %x) {\n"
+      "  %y = rows {lanes = 1, together, views = [0, 5, 1, 10, 2]} (%x)\n  return %y\n}\n" },
+    { "a carry of which views are changed", 0, NULL,
+      "fn @f(%x: mut f32[700], %bs: f32[5]) -> (new %x) {\n  %y = scan carry(%c = %x) over(%b in %bs) {\n"
+      "    %n = ramp {views = [0, 3, 1, 100, 2, 0, 4, 1, 100, 2]} (%c)\n    next(%n)\n  }\n"
+      "  return %y\n}\n" },
     { "in a concat", 0, NULL,
       "fn @f(%x: f32[700], %b: f32[]) -> (f32[1400]) {\n  %e = exp(%x)\n  %y = scale(%e, %b)\n"
       "  %c = concat {dim = 0} (%y, %x)\n  return %c\n}\n" },

@@ -104,14 +104,15 @@ static void match_operand(struct matching *w, uint32_t i)
         if (*is == DT_COUNT) *is = t.dtype;
         dtype = *is;
     }
-    if (t.dtype != dtype || t.rank != want->rank + k)
-        infer_error(in, "%s: %s: expected %s%s, found %s", name_text(w), slot_text(w, i),
+    if (t.dtype != dtype || slot_rank(&w->l, s, t) != want->rank)
+        infer_error(in, "%s: %s: expected %s%s, found %s%s", name_text(w), slot_text(w, i),
                     declared_text(w, want), k ? arena_printf(&in->m->scratch, " behind %u lane dims", k) : "",
+                    s->view ? arena_printf(&in->m->scratch, "a view of %u dims of ", s->view->rank) : "",
                     infer_text(in, in->operands[s->operand]));
     for (uint32_t d = 0; d < want->rank; d++)
         if (want->dims[d] != SIZE_ANY && dim_is_symbol(in->m, want->dims[d], &symbol) &&
             w->sizes[symbol] == HOP_NONE)
-            w->sizes[symbol] = t.dims[k + d];
+            w->sizes[symbol] = slot_dim(&w->l, s, t, d);
 }
 
 static bool is_unsaid(void *ctx, uint32_t symbol) { return ((const dim *)ctx)[symbol] == HOP_NONE; }
@@ -136,9 +137,33 @@ static void match_sizes(struct matching *w, uint32_t i)
     struct type t = infer_type(in, s->operand);
     for (uint32_t d = 0; d < s->type->rank; d++)
         if (s->type->dims[d] != SIZE_ANY)
-            infer_equal(in, size_here(w, s->type, d, slot_text(w, i)), t.dims[w->l.lanes + d],
+            infer_equal(in, size_here(w, s->type, d, slot_text(w, i)), slot_dim(&w->l, s, t, d),
                         arena_printf(&in->m->scratch, "%s: %s: dim %u of %s", name_text(w), slot_text(w, i),
                                      d, declared_text(w, s->type)));
+}
+
+/* A view lies in its base: the last element it reaches is one of it. */
+static void check_view(struct matching *w, uint32_t i)
+{
+    struct infer *in = w->in;
+    const struct operator_slot *s = &w->l.slots[i];
+    if (!s->view) return;
+    struct type t = infer_type(in, s->operand);
+    const char *of = arena_printf(&in->m->scratch, "%s: %s: the view", name_text(w), slot_text(w, i));
+    dim room = 1, last = s->view->offset;
+    bool empty = false;
+    infer_not_negative(in, s->view->offset, of);
+    for (uint32_t d = w->l.lanes; d < t.rank; d++) room = dim_mul(in->m, room, t.dims[d]);
+    for (uint32_t d = 0; d < s->view->rank; d++) {
+        dim size = s->view->records[2 * d], stride = s->view->records[2 * d + 1];
+        infer_not_negative(in, size, of);
+        infer_not_negative(in, stride, of);
+        empty |= !size;
+        last = dim_add(in->m, last, dim_mul(in->m, stride, dim_sub(in->m, size, 1)));
+    }
+    of = arena_printf(&in->m->scratch, "%s lies in %s: what is left behind it", of,
+                      infer_text(in, in->operands[s->operand]));
+    if (!empty) infer_not_negative(in, dim_sub(in->m, dim_sub(in->m, room, last), 1), of);
 }
 
 static bool is_fresh(void *ctx, uint32_t symbol) { return symbol >= ((const struct infer *)ctx)->n_symbols; }
@@ -170,7 +195,6 @@ static type_id result_type(struct matching *w, const struct operator_slot *s)
 static void infer_operator(struct infer *in)
 {
     struct matching w = { .in = in };
-    if (in->attrs[OPERATOR_VIEWS].kind != ATTR_ABSENT) infer_error(in, "attribute 'views': not known yet");
     const char *wrong = operator_layout(&w.l, in->arena, in->m, in->attrs, in->n_operands);
     if (wrong) infer_error(in, "%s", wrong);
     const struct operator_decl *d = w.l.decl;
@@ -183,6 +207,7 @@ static void infer_operator(struct infer *in)
     know_sizes(&w);
     for (uint32_t i = 0; i < w.l.n_given; i++) match_operand(&w, i);
     for (uint32_t i = 0; i < w.l.n_given; i++) match_sizes(&w, i);
+    for (uint32_t i = 0; i < w.l.n_given; i++) check_view(&w, i);
     type_id *types = ARENA_NEW(in->arena, type_id, w.l.n_results + 1);
     for (uint32_t i = 0; i < w.l.n_slots; i++)
         if (w.l.slots[i].result != HOP_NONE) types[w.l.slots[i].result] = result_type(&w, &w.l.slots[i]);
@@ -211,7 +236,7 @@ struct calling {
     int64_t *told;  /* what the operator is told of them: those that it finds are -1 in every lane */
     hop_operator_array *arrays;
     void **data;
-    bool misfits; /* a result of the call was asked for with dims that it cannot have */
+    hop_status refused; /* memory for a result, which the call asked for */
     char message[OPERATOR_MESSAGE_ROOM];
 };
 
@@ -276,7 +301,8 @@ static void find_sizes(struct calling *w)
             if (s->type->dims[k] == SIZE_ANY || !dim_is_symbol(w->e->m, s->type->dims[k], &symbol)) continue;
             if (known[symbol]) continue;
             known[symbol] = true;
-            w->sizes[symbol] = w->e->operands[s->operand]->dims[w->l.lanes + k];
+            w->sizes[symbol] = s->view ? dim_eval(w->e->m, s->view->records[2 * k], w->e->symbols)
+                                       : w->e->operands[s->operand]->dims[w->l.lanes + k];
         }
     }
     w->told = arena_copy(&w->arena, w->sizes, d->n_sizes * sizeof *w->sizes);
@@ -327,7 +353,7 @@ static void *misfit(struct calling *w, uint32_t result, const struct operator_ty
             text_add(&out, ", %s = %lld", module_text(w->e->m, w->l.decl->sizes[s].name),
                      (long long)w->sizes[s]);
     snprintf(w->message, sizeof w->message, "result %u: expected %s", result, out.data);
-    w->misfits = true;
+    w->refused = HOP_INVALID;
     return NULL;
 }
 
@@ -369,9 +395,32 @@ static void *give_result(hop_operator_call *call, int number, const int64_t *dim
         hop_catch_end(&c);
         return data;
     }
-    hop_caught();
+    w->refused = hop_caught();
     snprintf(w->message, sizeof w->message, "%.500s", hop_message());
     return NULL;
+}
+
+/* An array that is a view of a base: the same strides in every lane. */
+static void set_view(struct calling *w, uint32_t i, const struct tensor *base)
+{
+    const struct operator_view *view = w->l.slots[i].view;
+    hop_operator_array *a = &w->arrays[i];
+    uint32_t lanes = w->l.together ? w->l.lanes : 0, rank = lanes + view->rank;
+    int64_t *dims = ARENA_NEW(&w->arena, int64_t, 2 * (size_t)rank + 1), *strides = dims + rank;
+    int64_t step = part_elements(w, base), offset = dim_eval(w->e->m, view->offset, w->e->symbols);
+    for (uint32_t d = lanes; d-- > 0; step *= base->dims[d]) {
+        dims[d] = base->dims[d];
+        strides[d] = step;
+    }
+    for (uint32_t d = 0; d < view->rank; d++) {
+        dims[lanes + d] = dim_eval(w->e->m, view->records[2 * d], w->e->symbols);
+        strides[lanes + d] = dim_eval(w->e->m, view->records[2 * d + 1], w->e->symbols);
+    }
+    a->rank = (int32_t)rank;
+    a->dims = dims;
+    a->strides = strides;
+    a->data = (char *)a->data + offset * (int64_t)tensor_width(base);
+    w->data[i] = a->data;
 }
 
 static void set_array(struct calling *w, uint32_t i)
@@ -390,6 +439,7 @@ static void set_array(struct calling *w, uint32_t i)
         a->dims = t->dims + skip;
         a->data = w->l.together ? t->data : lane_data(w, t, w->lane);
         w->data[i] = a->data;
+        if (s->view) set_view(w, i, t);
     } else if (s->result != HOP_NONE) {
         int64_t *dims = ARENA_NEW(&w->arena, int64_t, w->l.lanes + s->type->rank + 1);
         struct type is = type_get(w->e->m, value_type(w->e->f, w->e->n->results + s->result));
@@ -418,7 +468,7 @@ static void make_call(struct calling *w, int64_t lane)
     w->lane = lane;
     for (uint32_t i = 0; i < w->l.n_slots; i++) set_array(w, i);
     w->message[0] = 0;
-    w->misfits = false;
+    w->refused = HOP_OK;
     w->call = (hop_operator_call){ .user = w->of->user,
                                    .message = w->message,
                                    .room = sizeof w->message,
@@ -428,9 +478,9 @@ static void make_call(struct calling *w, int64_t lane)
                                    .lanes = w->l.together ? (int32_t)w->l.lanes : 0,
                                    .result = give_result,
                                    .host = w };
-    int status = w->of->run(&w->call, w->data, w->told);
+    int status = operator_run(w->of, &w->call, w->data, w->told);
     w->message[sizeof w->message - 1] = 0;
-    if (status) operator_failed(w->place, w->name, w->misfits ? HOP_INVALID : status, w->message);
+    if (status) operator_failed(w->place, w->name, w->refused ? (int)w->refused : status, w->message);
     expect_results(w);
 }
 

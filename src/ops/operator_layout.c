@@ -10,7 +10,62 @@ struct making {
     uint32_t at_given, next, n_operands;
     uint32_t spread; /* parameters that take an unsaid number of operands: how many each takes */
     vec(struct operator_slot) slots;
+    struct operator_view *views; /* of `mut` arrays, in order … */
+    uint32_t *bases;             /* … and of which base each is */
+    uint32_t n_views, n_bases, at_view;
 };
+
+/* ---- views ---- */
+
+enum { VIEW_BASE, VIEW_OFFSET, VIEW_RANK, VIEW_HEAD };
+
+static const char *read_views(struct making *w, const struct attr *attr)
+{
+    uint32_t n = attr->kind == ATTR_ABSENT ? 0 : attr->n, most = n / VIEW_HEAD + 1;
+    w->views = ARENA_ZNEW(w->a, struct operator_view, most);
+    w->bases = ARENA_ZNEW(w->a, uint32_t, most);
+    for (uint32_t at = 0; at < n;) {
+        const dim *record = attr->list + at;
+        if (n - at < VIEW_HEAD)
+            return arena_printf(w->a, "attribute 'views': view %u ends before its rank", w->n_views);
+        uint64_t base = record[VIEW_BASE], rank = record[VIEW_RANK];
+        if (base >= w->n_operands || rank > MAX_RANK)
+            return arena_printf(
+                w->a, "attribute 'views': view %u: expected the number of a base and a rank up to %d",
+                w->n_views, MAX_RANK);
+        if (n - at - VIEW_HEAD < 2 * rank)
+            return arena_printf(
+                w->a, "attribute 'views': view %u: expected a size and a stride for each of %u dims",
+                w->n_views, (uint32_t)rank);
+        w->bases[w->n_views] = (uint32_t)base;
+        w->views[w->n_views++] = (struct operator_view){ record[VIEW_OFFSET], (uint32_t)rank,
+                                                         record + VIEW_HEAD };
+        w->n_bases = HOP_MAX(w->n_bases, (uint32_t)base + 1);
+        at += VIEW_HEAD + 2 * (uint32_t)rank;
+    }
+    return NULL;
+}
+
+/* The bases come behind the other operands. */
+static const char *place_bases(struct making *w)
+{
+    bool *used = ARENA_ZNEW(w->a, bool, w->n_bases + 1);
+    if (w->at_view != w->n_views)
+        return arena_printf(w->a, "attribute 'views': expected a view for each of %u `mut` arrays, found %u",
+                            w->at_view, w->n_views);
+    for (uint32_t i = 0; i < w->slots.len; i++) {
+        struct operator_slot *s = &w->slots.data[i];
+        if (!s->view) continue;
+        used[s->operand] = true;
+        s->operand += w->next;
+    }
+    for (uint32_t k = 0; k < w->n_bases; k++)
+        if (!used[k]) return arena_printf(w->a, "attribute 'views': no view is of base %u", k);
+    w->next += w->n_bases;
+    return NULL;
+}
+
+/* ---- operands ---- */
 
 static bool is_set(const struct attr *a) { return a->kind != ATTR_ABSENT && a->i; }
 
@@ -24,6 +79,12 @@ static void add_slot(struct making *w, uint32_t param, bool present)
                                .result = HOP_NONE,
                                .present = present,
                                .mut = p->flags & PARAM_MUT };
+    if (present && s.mut && w->n_views) { /* its base is no operand of this place */
+        w->next--;
+        s.operand = w->at_view < w->n_views ? w->bases[w->at_view] : 0;
+        s.view = &w->views[HOP_MIN(w->at_view, w->n_views - 1)];
+        w->at_view++;
+    }
     vec_push(w->a, &w->slots, s);
 }
 
@@ -70,7 +131,8 @@ static const char *spread_operands(struct making *w)
         else if (!(d->params[i].flags & PARAM_OUT)) others++;
     }
     if (lists > 1) return "several of its parameters are lists: the attribute 'given' must say their lengths";
-    w->spread = w->n_operands > others ? w->n_operands - others : 0;
+    uint32_t n = w->n_operands + w->n_views - w->n_bases; /* as if each view were an operand */
+    w->spread = n > others ? n - others : 0;
     return NULL;
 }
 
@@ -89,7 +151,7 @@ static const char *add_operands(struct making *w)
     if (w->given->kind != ATTR_ABSENT && w->at_given != w->given->n)
         return arena_printf(w->a, "attribute 'given': expected %u entries, found %u", w->at_given,
                             w->given->n);
-    return NULL;
+    return place_bases(w);
 }
 
 static const char *add_any(struct making *w)
@@ -140,8 +202,13 @@ static void add_results(struct making *w)
     }
     for (uint32_t i = w->l->n_given; i < w->slots.len; i++)
         w->slots.data[i].found = has_found(w, w->slots.data[i].type);
-    for (uint32_t i = 0; i < w->l->n_given; i++)
-        if (w->slots.data[i].mut && w->slots.data[i].present) w->slots.data[i].result = w->l->n_results++;
+    uint32_t first_base = w->next - w->n_bases;
+    for (uint32_t i = 0; i < w->l->n_given; i++) {
+        struct operator_slot *s = &w->slots.data[i];
+        if (s->view) s->result = w->l->n_results + s->operand - first_base;
+        else if (s->mut && s->present) s->result = w->l->n_results++;
+    }
+    w->l->n_results += w->n_bases;
 }
 
 const char *operator_layout(struct operator_layout *l, struct arena *a, struct module *m,
@@ -164,7 +231,8 @@ const char *operator_layout(struct operator_layout *l, struct arena *a, struct m
     };
     if (l->masked && !n_operands)
         return "attribute 'masked': expected the mask as its first operand, found none";
-    const char *wrong = l->decl->any ? add_any(&w) : add_operands(&w);
+    const char *wrong = read_views(&w, &attrs[OPERATOR_VIEWS]);
+    if (!wrong) wrong = l->decl->any ? add_any(&w) : add_operands(&w);
     if (wrong) return wrong;
     if (w.next != n_operands)
         return arena_printf(a, "%s takes %u operand%s, given %u", l->decl->signature, w.next - l->masked,

@@ -7,7 +7,10 @@
 #include "ir/operator.h"
 #include "ops/build.h"
 
-/* A strided part of a base: element (i, j, …) is element offset + i·strides[0] + j·strides[1] + … of it. */
+/* A strided part of a base: element (i, j, …) is element offset + i·strides[0] + j·strides[1] + … of it. The
+ * attribute `views` has for each `mut` array that is there the base's number, the offset, the rank, and size
+ * and stride of each dim. The node's operands are then those that are not `mut`, and behind them the bases,
+ * whose new contents are its results behind the others. */
 struct operator_view {
     dim offset;
     uint32_t rank;
@@ -36,6 +39,18 @@ struct operator_layout {
     uint32_t n_counts;
     uint32_t n_results; /* of the node */
 };
+
+/* Rank and dims of a slot whose operand has the type t, lanes' dims aside. */
+static inline uint32_t slot_rank(const struct operator_layout *l, const struct operator_slot *s,
+                                 struct type t)
+{
+    return s->view ? s->view->rank : t.rank - l->lanes;
+}
+static inline dim slot_dim(const struct operator_layout *l, const struct operator_slot *s, struct type t,
+                           uint32_t d)
+{
+    return s->view ? s->view->records[2 * d] : t.dims[l->lanes + d];
+}
 
 /* NULL, or what is wrong. The layout and the text are in the arena. */
 const char *operator_layout(struct operator_layout *out, struct arena *a, struct module *m,

@@ -272,14 +272,24 @@ static lpv lane_offset(const struct writing *w, struct type t)
     return at;
 }
 
-static void give_view(const struct writing *w, const struct operator_view *view, struct lp_operand *o)
+static void give_view(const struct writing *w, const struct operator_view *view, struct type base,
+                      struct lp_operand *o)
 {
-    lpv *strides = ARENA_NEW(&w->p->arena, lpv, view->rank + 1);
+    uint32_t lanes = w->l.together ? w->l.lanes : 0;
+    lpv *strides = ARENA_NEW(&w->p->arena, lpv, lanes + view->rank + 1), step = lp_index(w->p, 1);
+    for (uint32_t d = base.rank; d-- > 0;) { /* lanes run along the base's own dims */
+        lpv size = lower_dim(w->L, base.dims[d]);
+        if (d < lanes) {
+            o->dims[d] = size;
+            strides[d] = step;
+        }
+        step = lp_bin(w->p, LP_MUL, step, size);
+    }
     o->index = lp_bin(w->p, LP_ADD, o->index, lower_dim(w->L, view->offset));
-    o->rank = view->rank;
+    o->rank = lanes + view->rank;
     for (uint32_t d = 0; d < view->rank; d++) {
-        o->dims[d] = lower_dim(w->L, view->records[2 * d]);
-        strides[d] = lower_dim(w->L, view->records[2 * d + 1]);
+        o->dims[lanes + d] = lower_dim(w->L, view->records[2 * d]);
+        strides[lanes + d] = lower_dim(w->L, view->records[2 * d + 1]);
     }
     o->strides = strides;
 }
@@ -319,7 +329,7 @@ static struct lp_operand give(struct writing *w, const struct operator_slot *s)
     }
     if (skip) o.index = lp_bin(w->p, LP_ADD, a.at, lane_offset(w, t));
     if (s->view) {
-        give_view(w, s->view, &o);
+        give_view(w, s->view, t, &o);
         return o;
     }
     o.rank = t.rank - skip;
