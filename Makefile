@@ -1,4 +1,4 @@
-# hop: make all | demo | test | test-quick | soak | fuzzers | mutants | bench | bench-sizes | bench-calls | check | docs | python | wheel | stubs | test-python | test-array-api | test-peers | peers-state | peers-control | peers-memory | install | uninstall | clean
+# hop: make all | demo | test | test-quick | soak | fuzzers | mutants | bench | bench-sizes | bench-calls | bench-operators | check | docs | python | wheel | stubs | test-python | test-array-api | test-peers | peers-state | peers-control | peers-memory | install | uninstall | clean
 #
 # BUILD=DIR  where everything is built      SAN=1     with the address and undefined-behaviour sanitizers
 # PREFIX=DIR where install puts things      BENCH="…" which benchmarks to run
@@ -40,7 +40,7 @@ HOP_SETUP = done
 endif
 PYTHON ?= python3
 ifndef HOP_SETUP
-ifneq ($(shell PYTHON='$(PYTHON)' ./setup $(if $(filter test test-quick soak check python wheel stubs test-python test-array-api test-peers peers-state peers-control peers-memory bench-sizes bench-calls,$(MAKECMDGOALS)),python) 1>&2 && echo good),good)
+ifneq ($(shell PYTHON='$(PYTHON)' ./setup $(if $(filter test test-quick soak check python wheel stubs test-python test-array-api test-peers peers-state peers-control peers-memory bench-sizes bench-calls bench-operators,$(MAKECMDGOALS)),python) 1>&2 && echo good),good)
 $(error ./setup failed)
 endif
 export HOP_SETUP = done
@@ -191,6 +191,10 @@ bench-sizes: python
 bench-calls: python
 	PYTHONPATH=$(BUILD)/python $(PYTHON) bench/calls.py $(BENCH)
 
+# From Python: calls of operators from outside (it needs NumPy).
+bench-operators: python
+	PYTHONPATH=$(BUILD)/python HOP_CACHE=off $(PYTHON) bench/operators.py $(BENCH)
+
 # Layout, layering, names, clang-tidy and cppcheck; part of `make test`.
 check:
 	@tests/layering_test.sh && tests/names_test.sh && tests/check_test.sh
@@ -288,4 +292,4 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(OBJECTS:.o=.d) $(CLI:.o=.d) $(LLVM_OBJECTS:.o=.d) $(TESTS:=.d)
-.PHONY: all python wheel stubs test-python test-array-api test-peers peers-state peers-control peers-memory tests demo test test-quick soak mutants bench bench-sizes bench-calls check docs install uninstall clean force
+.PHONY: all python wheel stubs test-python test-array-api test-peers peers-state peers-control peers-memory tests demo test test-quick soak mutants bench bench-sizes bench-calls bench-operators check docs install uninstall clean force

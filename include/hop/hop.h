@@ -843,8 +843,10 @@ typedef struct hop_operator_spec {
      * may end the run, and is not left out; "io": every call is made, in order; "unordered": every call is
      * made, in any order. */
     const char *effect;
-    int strided;  /* it takes `mut` views with strides; else they come as row-major copies */
-    int together; /* over lanes it is called once, with the lanes as leading dims; else once per lane */
+    int strided; /* it takes `mut` views with strides; else they come as row-major copies */
+    /* Over lanes, where it has no batch: 0: it is called once per lane, 1: once, with the lanes as leading
+     * dims, 2: that is an error. */
+    int together;
     /* As in hop_custom_spec; a call of an operator that has rules is recorded as a custom call of it. The
      * inputs are the operands, the results those of the signature, `out` parameters, new contents of `mut`
      * ones. */

@@ -45,10 +45,14 @@ class GradientError(Error, AssertionError):
     path: str
     found: float
     expected: float
+class OperatorError(Error, AssertionError):
+    report: OperatorReport
 class TracerError(Error, TypeError): ...
 class UnavailableError(Error, NotImplementedError): ...
 class FileError(Error, OSError): ...
 class InternalError(Error, RuntimeError): ...
+class WriteError(InvalidError):
+    array: Array
 
 class dtype:
     name: str
@@ -223,6 +227,43 @@ class Object(Array):
     def __eq__(self, other: object) -> bool: ...  # type: ignore[override]
     def __ne__(self, other: object) -> bool: ...  # type: ignore[override]
     def __hash__(self) -> int: ...  # type: ignore[override]
+
+class Operator:
+    name: str
+    @property
+    def signature(self) -> str: ...
+    @property
+    def function(self) -> Any: ...
+    def __call__(self, *args: Any, out: Any = ..., **named: Any) -> Any: ...
+    def defvjp(self, fwd: Callable[..., Any] | None, bwd: F, symbolic_zeros: builtins.bool = ...) -> F: ...
+    def defjvp(self, jvp: F, symbolic_zeros: builtins.bool = ...) -> F: ...
+    def def_vmap(self, vmap_rule: F) -> F: ...
+
+@overload
+def operator(signature: str, fun: Callable[..., Any], *, name: str | None = ..., \
+infer: Callable[..., Any] | None = ..., effect: str | None = ..., version: int = ..., \
+strided: builtins.bool = ..., lanes: str = ..., c: Any = ..., user: int = ...) -> Operator: ...
+@overload
+def operator(signature: str, fun: None = ..., *, name: str | None = ..., \
+infer: Callable[..., Any] | None = ..., effect: str | None = ..., version: int = ..., \
+strided: builtins.bool = ..., lanes: str = ..., c: Any, user: int = ...) -> Operator: ...
+@overload
+def operator(signature: str, fun: None = ..., *, name: str | None = ..., \
+infer: Callable[..., Any] | None = ..., effect: str | None = ..., version: int = ..., \
+strided: builtins.bool = ..., lanes: str = ...) -> Callable[[Callable[..., Any]], Operator]: ...
+def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Tree, *args: Any, \
+sharding: Any = ..., vmap_method: str | None = ..., vectorized: None = ..., **kwargs: Any) -> Any: ...
+def io_callback(callback: Callable[..., Any], result_shape_dtypes: Tree, *args: Any, \
+sharding: Any = ..., ordered: builtins.bool = ..., **kwargs: Any) -> Any: ...
+
+class OperatorReport:
+    name: str
+    passed: tuple[str, ...]
+    failed: dict[str, str]
+    skipped: dict[str, str]
+def check_operator(op: Operator, args: Sequence[Any], *, tests: str | Sequence[str] = ..., \
+atol: float | None = ..., rtol: float | None = ..., raise_exception: builtins.bool = ...) \
+-> OperatorReport: ...
 
 class Shown:
     def text(self) -> str: ...
@@ -648,10 +689,15 @@ def stubs():
         *hop._custom.__all__,
         *hop._gradients.__all__,
         *hop._solves.__all__,
+        *hop._object.__all__,
+        *hop._operator.__all__,
+        *hop._check_operator.__all__,
+        "io_callback",
+        "pure_callback",
     }
     done |= {
         "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError",
-        "FileError", "InternalError",
+        "FileError", "InternalError", "OperatorError", "WriteError",
     }
     for name in hop.__all__:
         if name in done:

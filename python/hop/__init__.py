@@ -33,6 +33,7 @@ _core.set_nodes(tree._NODES)
 
 from . import _ops  # noqa: E402
 from ._ops import *  # noqa: E402, F403
+from ._operator import *  # noqa: E402, F403
 from ._callback import *  # noqa: E402, F403
 from ._calls import *  # noqa: E402, F403
 from ._control import *  # noqa: E402, F403
@@ -46,6 +47,7 @@ from ._errors import (  # noqa: E402
     GradientError,
     InternalError,
     InvalidError,
+    OperatorError,
     TracerError,
     UnavailableError,
     WriteError,
@@ -70,6 +72,7 @@ from . import (  # noqa: E402
     _entries, autograd, debug, flatten_util, implicit, linalg, nn, optim, policies, random, tree_util,
 )  # fmt: skip
 from ._check import *  # noqa: E402, F403
+from ._check_operator import *  # noqa: E402, F403
 from ._numpy import *  # noqa: E402, F403
 
 Size = _core.Size
@@ -81,13 +84,14 @@ __all__ = [
     "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug", "autograd",
     "implicit", "policies",
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
-    *_callback.__all__, *_calls.__all__, *_check.__all__, *_control.__all__, *_custom.__all__,  # noqa: F405
+    *_callback.__all__, *_calls.__all__, *_check.__all__, *_check_operator.__all__,  # noqa: F405
+    *_control.__all__, *_custom.__all__,  # noqa: F405
     *_files.__all__, *_function.__all__, *_gradients.__all__, *_jit.__all__, *_printing.__all__,  # noqa: F405
-    *_modes.__all__, *_object.__all__, *_region.__all__, *_sets.__all__,  # noqa: F405
+    *_modes.__all__, *_object.__all__, *_operator.__all__, *_region.__all__, *_sets.__all__,  # noqa: F405
     *_show.__all__, *_solves.__all__, *_sources.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
     "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError",
-    "InternalError", "WriteError",
+    "InternalError", "OperatorError", "WriteError",
 ]  # fmt: skip
 
 _entries.install(_sys.modules["hop"])
@@ -98,7 +102,8 @@ for _module in (
     _module.__getattr__, _module.__dir__ = _lookup(_module.__name__), _public_names(_module)
 for _module in (
     _array._At, _array.IndexUpdate, _info.Info, _jit.Lowered, _names.Absent, _show.Shown,
-    _transforms.Pullback, _transforms.Pushforward, _jax.ShapeDtypeStruct, _custom._WithRules, autograd._Apply,
+    _transforms.Pullback, _transforms.Pushforward, _jax.ShapeDtypeStruct, _custom._WithRules,
+    _operator.Operator, autograd._Apply,
 ):
     _entries.install_methods(_module)
 __getattr__, __dir__ = _lookup("hop"), _public_names(_sys.modules["hop"])

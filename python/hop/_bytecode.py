@@ -80,7 +80,7 @@ NAMESPACES = frozenset(("globals", "locals", "eval", "exec"))
 # How code uses a value that it loads: in any way, by calling it, as what the host calls when the program
 # runs, which is no part of the program, or by setting an item of it alone.
 WHOLE, CALLED, FOR_HOST, WRITTEN = range(4)
-_HOST_CALLS = frozenset(("debug_callback", "callback"))
+_HOST_CALLS = frozenset(("debug_callback", "callback", "pure_callback", "io_callback"))
 
 
 _LOADS = frozenset(

@@ -68,6 +68,24 @@ class GradientError(Error, AssertionError):
         self.mode, self.order, self.path, self.found, self.expected = mode, order, path, found, expected
 
 
+class OperatorError(Error, AssertionError):
+    """hop.check_operator found that an operator is not what it says. report: what was tried, and what was
+    found.
+
+    >>> import numpy as np
+    >>> wrong = hop.operator("(x: f32[N]) -> f32[N]", lambda x: x + np.float32(np.random.random()))
+    >>> try:
+    ...     hop.check_operator(wrong, (hop.ones(3),))
+    ... except hop.OperatorError as error:
+    ...     print("purity" in error.report.failed)
+    True
+    """
+
+    def __init__(self, message, report=None):
+        super().__init__(message)
+        self.report = report
+
+
 class TracerError(Error, TypeError):
     """A traced value was used where only a number known now will do, or after its function had ended.
 
@@ -112,8 +130,8 @@ class InternalError(Error, RuntimeError):
 
 # They are known by the names that users write.
 for _class in (
-    Error, InvalidError, CheckError, GradientError, TracerError, UnavailableError, FileError, InternalError,
-    WriteError,
+    Error, InvalidError, CheckError, GradientError, OperatorError, TracerError, UnavailableError, FileError,
+    InternalError, WriteError,
 ):
     _class.__module__ = "hop"
 del _class

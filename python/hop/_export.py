@@ -131,10 +131,9 @@ def export(lowered, folder, name, weights):
     program = lowered._program
     if program.traced.function.callbacks:
         raise InvalidError(
-            f"{place()}export: the program calls Python (hop.debug_callback), and there is none where the C "
-            f"runs: "
-            "leave the callbacks out, or write the C by jit(f).c(…), whose caller can supply them "
-            "(docs/emit.md)"
+            f"{place()}export: the program calls functions of the host's (hop.debug_callback, hop.operator, "
+            "hop.pure_callback), and there are none where the C runs: leave them out, or write the C by "
+            "jit(f).c(…), whose caller can supply them (docs/emit.md)"
         )
     hidden = program.traced.hidden
     objects = [x._type for x in [*program.traced.leaves, *hidden] if x.dtype.kind == "o"]

@@ -223,7 +223,7 @@ def _leaf_numbers(numbers, names, dynamic, static, named):
 def _may_fail(function):
     """Whether a run ends with an error for some values of its arguments."""
     text = function.text()
-    return any(f"{name} " in text or f"{name}(" in text for name in ("check", "callback"))
+    return "\noperator " in text or any(f"{n} " in text or f"{n}(" in text for n in ("check", "callback"))
 
 
 def _mutable(types, leaves, updated):

@@ -21,6 +21,9 @@ struct values {
 };
 int read_values(PyObject *o, hop_place at, struct values *out); /* -1 and an exception */
 
+/* The numbers of a sequence, NULL for None; -1 and an exception. The list is the caller's also then. */
+int read_numbers(PyObject *o, int **list, int *n);
+
 /* What every operator needs: a capture, a place, room for results where their number is known, and to forget
  * what a failed body took in from outside. */
 struct operation {

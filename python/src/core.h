@@ -160,6 +160,8 @@ PyObject *size_text(PyObject *size);                /* "T//2" */
 /* The number that it is in the call at hand, for which the program is made then; NULL and an exception when
  * there is none. by: what asks for it, for the message. */
 PyObject *size_fixed(PyObject *size, const char *by);
+/* A size or a Python integer as a dim: 1; 0: it is something else; -1 and an exception. */
+int size_read(PyObject *o, hop_dim *out);
 int size_init(PyObject *module);
 
 /* exchange.c: also the array's part of the buffer protocol and of DLPack. */
@@ -243,6 +245,26 @@ int bodies_init(PyObject *module);
 int custom_init(PyObject *module);
 int region_init(PyObject *module);
 int callback_init(PyObject *module);
+int operator_init(PyObject *module);
+
+/* ---- arrays of NumPy's (numpy.c) ---- */
+
+/* A new one with these elements (data NULL: with any); memory, unless NULL, is set to where they lie. */
+PyObject *ndarray_new(int dtype, int rank, const int64_t *dims, const void *data, bool writable,
+                      void **memory);
+struct elements {
+    PyObject *kept;   /* whose they are */
+    const void *data; /* row-major */
+    int rank;
+    int64_t dims[MAX_RANK];
+};
+/* The elements of something that is given for an array of this type (a size that is -1: any). -1 and a
+ * message, or an exception. */
+int elements_read(PyObject *o, const hop_operator_array *wanted, struct elements *out, char *message,
+                  size_t room);
+/* -1, and the message that something else was expected. */
+int elements_wrong(PyObject *o, const hop_operator_array *wanted, char *message, size_t room);
+int numpy_init(PyObject *module);
 
 /* ---- cuts (cut.c): elements of traced values ---- */
 

@@ -9,8 +9,7 @@ static int read_rule(PyObject *o, hop_fn **out)
     return o == Py_None ? 0 : function_called(o, out);
 }
 
-/* The numbers of a sequence, NULL for None. */
-static int read_numbers(PyObject *o, int **list, int *n)
+int read_numbers(PyObject *o, int **list, int *n)
 {
     *list = NULL;
     *n = 0;

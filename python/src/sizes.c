@@ -44,8 +44,7 @@ static int dim_here(const size_object *s, hop_dim *out)
     return -1;
 }
 
-/* A size or a Python integer as a dim: 1; 0: it is something else; -1 and an exception. */
-static int read_dim(PyObject *o, hop_dim *out)
+int size_read(PyObject *o, hop_dim *out)
 {
     if (is_size(o)) return dim_here(as_size(o), out) ? -1 : 1;
     if (!PyLong_Check(o) || !is_number(o)) return 0;
@@ -274,7 +273,7 @@ static PyObject *slot_compare(PyObject *x, PyObject *y, int how)
         [Py_LT] = OP_lt, [Py_LE] = OP_le, [Py_EQ] = OP_eq, [Py_NE] = OP_ne, [Py_GT] = OP_gt, [Py_GE] = OP_ge
     };
     hop_dim a, b;
-    int known = read_dim(x, &a), beside = known > 0 ? read_dim(y, &b) : 0, answer = -1;
+    int known = size_read(x, &a), beside = known > 0 ? size_read(y, &b) : 0, answer = -1;
     if (known < 0 || beside < 0) return NULL;
     if (!beside && PyFloat_Check(y) && is_number(y)) {
         long long bound = 0;
@@ -369,7 +368,7 @@ static bool positive(PyObject *divisor, hop_dim d, hop_place at)
 static PyObject *combine(PyObject *x, PyObject *y, dim_operator make, int code)
 {
     hop_dim a, b;
-    int left = read_dim(x, &a), right = left < 0 ? -1 : read_dim(y, &b);
+    int left = size_read(x, &a), right = left < 0 ? -1 : size_read(y, &b);
     if (left < 0 || right < 0) return NULL;
     if (!left || !right) return binary_slot(code, x, y);
     bool divides = make == hop_dim_floordiv_at || make == hop_dim_mod_at;
@@ -462,7 +461,7 @@ static PyObject *slot_absolute(PyObject *x)
     PyObject *negative = slot_negative(x), *r = NULL;
     hop_dim a, b;
     int order = 0;
-    if (negative && read_dim(x, &a) > 0 && read_dim(negative, &b) > 0) {
+    if (negative && size_read(x, &a) > 0 && size_read(negative, &b) > 0) {
         order = hop_dim_order_at(user_place(), a, hop_dim_const(0));
         if (!order) raise_status(hop_failed());
         else if (!(order & HOP_DIM_LESS)) r = Py_NewRef(x);
@@ -507,7 +506,7 @@ static PyObject *order(PyObject *self, PyObject *args)
     hop_dim a, b;
     (void)self;
     if (!PyArg_ParseTuple(args, "OO", &x, &y)) return NULL;
-    int left = read_dim(x, &a), right = left > 0 ? read_dim(y, &b) : 0;
+    int left = size_read(x, &a), right = left > 0 ? size_read(y, &b) : 0;
     if (left < 0 || right < 0) return NULL;
     if (!left || !right) {
         PyErr_SetString(PyExc_TypeError, "order(a, b) takes integers and sizes");
@@ -526,7 +525,7 @@ static PyObject *decided_or_none(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "OsO", &x, &sign, &y)) return NULL;
     while (how < n_signs && strcmp(signs[how], sign)) how++;
-    int left = read_dim(x, &a), right = left > 0 ? read_dim(y, &b) : 0;
+    int left = size_read(x, &a), right = left > 0 ? size_read(y, &b) : 0;
     if (left < 0 || right < 0) return NULL;
     if (!left || !right || how == n_signs) {
         PyErr_SetString(PyExc_TypeError, "decided(a, sign, b) takes integers and sizes");
@@ -544,7 +543,7 @@ static PyObject *extreme(PyObject *args, bool largest)
     PyObject *x, *y;
     hop_dim a, b;
     if (!PyArg_ParseTuple(args, "OO", &x, &y)) return NULL;
-    int left = read_dim(x, &a), right = left > 0 ? read_dim(y, &b) : 0;
+    int left = size_read(x, &a), right = left > 0 ? size_read(y, &b) : 0;
     if (left < 0 || right < 0) return NULL;
     if (!left || !right) {
         PyErr_SetString(PyExc_TypeError, "size_min and size_max take integers and sizes");

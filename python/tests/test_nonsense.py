@@ -256,6 +256,13 @@ def calls():
     add("region_rewriting", "nonsense", lambda attributes, body: body, version=1)
     add("debug_callback", square, v)
     add("Object", "text", kind="text")
+    add("pure_callback", square, v, v, sharding=None, vmap_method="sequential", vectorized=None)
+    add("io_callback", square, v, v, sharding=None, ordered=False)
+    add(
+        "operator", "nonsense(x: f32[N]) -> f32[N]", square, infer=None, effect=None, version=0,
+        strided=False, lanes="each",
+    )  # fmt: skip
+    add("check_operator", hop.operator("(x: f32[N]) -> f32[N]", square), (v,), tests="schema")
     add("batch_matmul", m, m)
     add("bitwise_not clz population_count", i)
     add("is_finite logistic neg block_until_ready", v)
@@ -370,7 +377,8 @@ UNNAMED = set(
     "vecdot einsum cond switch while_loop fori_loop scan associative_scan map jit grad value_and_grad jacfwd "
     "jacrev jacobian hessian vjp linearize jvp vmap checkpoint remat eval_shape make_jaxpr isdtype finfo "
     "iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals trace diagonal linalg.trace "
-    "linalg.diagonal linear_transpose custom_root custom_linear_solve straight_through".split()
+    "linalg.diagonal linear_transpose custom_root custom_linear_solve straight_through pure_callback "
+    "io_callback check_operator".split()
 )
 # Functions that take functions apart from the one they are given: what that raises, it raises; anything may
 # go through trees.
@@ -445,6 +453,7 @@ class Nonsense(Case):
             if name in (
                 "jit", "grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap",
                 "checkpoint", "remat", "print",
+                "pure_callback", "io_callback",  # what they are given is found wrong by the run
             ):
                 continue
             for args, named in given:

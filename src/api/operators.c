@@ -170,9 +170,9 @@ static void rule_operator(struct emission *e)
     const struct operator_decl *d = operator_declared(e->b->m, r);
     val *operands = ARENA_NEW(&e->b->arena, val, e->n + 1);
     find_operands(e, a, d, operands);
-    struct attr attrs[OPERATOR_ATTRS] = {
-        [OPERATOR_NAME] = A_STRING(d->name), [OPERATOR_TOGETHER] = A_FLAG(r->together)
-    };
+    struct attr attrs[OPERATOR_ATTRS] = { [OPERATOR_NAME] = A_STRING(d->name),
+                                          [OPERATOR_TOGETHER] = A_FLAG(r->together),
+                                          [OPERATOR_ALONE] = A_FLAG(r->alone) };
     if (a->some) attrs[OPERATOR_GIVEN] = A_INTS(a->given, a->n_given);
     attrs[OPERATOR_SIZES] = asked_sizes(e, a, d, operands);
     static const char *const names[OPERATOR_RULES] = { "its forward", "its backward", "its jvp",

@@ -78,9 +78,9 @@ enum { CHECK_MESSAGE };      /* operands pred (bool, any shape: all must hold), 
 /* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
 enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };
 enum { CALLBACK_NAME, CALLBACK_LANES, CALLBACK_MASKED }; /* as for print */
-/* lanes k, masked as for print; together: all lanes in one call; sizes: those that neither operands nor runs
- * tell; given: per parameter that may be absent or is a list its count, then 1 or 0 for each element; views:
- * ops/operator_layout.h */
+/* lanes k, masked as for print; together: all lanes in one call; alone: over no lanes; sizes: those that
+ * neither operands nor runs tell; given: per parameter that may be absent or is a list its count, then 1 or 0
+ * for each element; views: ops/operator_layout.h */
 enum {
     OPERATOR_NAME,
     OPERATOR_LANES,
@@ -89,6 +89,7 @@ enum {
     OPERATOR_SIZES,
     OPERATOR_GIVEN,
     OPERATOR_VIEWS,
+    OPERATOR_ALONE,
     OPERATOR_ATTRS
 };
 enum { STOP_RESULT };                                      /* the one word: unread */

@@ -574,11 +574,12 @@ static void eval_operator(struct eval *e)
 
 static _Noreturn void no_gradient(const struct module *m, const struct node *n, const struct attr *attrs)
 {
-    hop_throw(HOP_INVALID,
-              "%soperator '%s' has no derivatives: give it a backward or a jvp, or take stop_gradient of its "
-              "operands%s",
-              place_text((struct module *)m, n->place), module_text(m, (uint32_t)attrs[OPERATOR_NAME].i),
-              place_stack((struct module *)m, n->place));
+    hop_throw(
+        HOP_INVALID,
+        "%soperator '%s' has no derivatives: give it a backward or a jvp (in Python defvjp or defjvp; around "
+        "a callback custom_vjp or custom_jvp), or take stop_gradient of its operands%s",
+        place_text((struct module *)m, n->place), module_text(m, (uint32_t)attrs[OPERATOR_NAME].i),
+        place_stack((struct module *)m, n->place));
 }
 
 static void vjp_operator(struct vjp *v)
@@ -613,6 +614,15 @@ static val mask_of_lanes(struct batch *v, uint32_t k)
     return k ? emit_reshape(v->b, v->lanes, k + 1, dims) : v->lanes;
 }
 
+static _Noreturn void no_lanes(const struct module *m, const struct node *n, const struct attr *attrs)
+{
+    hop_throw(HOP_INVALID,
+              "%soperator '%s' is for one lane alone: give it a batch (in Python def_vmap; vmap_method of "
+              "pure_callback; an io_callback that is not ordered)%s",
+              place_text((struct module *)m, n->place), module_text(m, (uint32_t)attrs[OPERATOR_NAME].i),
+              place_stack((struct module *)m, n->place));
+}
+
 /* Every lane has a call of its own, in the order of lanes, unless all are in one. Where no operand is over
  * lanes a mask is, so that they can be counted. */
 static void batch_operator(struct batch *v)
@@ -621,6 +631,8 @@ static void batch_operator(struct batch *v)
     const struct attr *lanes = &v->attrs[OPERATOR_LANES];
     bool masked = v->attrs[OPERATOR_MASKED].kind != ATTR_ABSENT && v->attrs[OPERATOR_MASKED].i, any = false;
     uint32_t k = lanes->kind == ATTR_ABSENT ? 0 : (uint32_t)lanes->i, n = v->n->n_operands, at = 0;
+    if (v->attrs[OPERATOR_ALONE].kind != ATTR_ABSENT && v->attrs[OPERATOR_ALONE].i)
+        no_lanes(b->m, v->n, v->attrs);
     if (k == MAX_RANK) hop_throw(HOP_INVALID, "an operator over more than %d lane dims", MAX_RANK);
     val *operands = ARENA_NEW(&b->arena, val, n + 1), mask = VAL_NONE;
     for (uint32_t i = 0; i < n; i++) any |= v->batched[i];
@@ -752,7 +764,8 @@ static const struct attr_spec operator_attrs[] = { [OPERATOR_NAME] = { "name", A
                                                                            NULL },
                                                    [OPERATOR_SIZES] = { "sizes", ATTR_DIMS, false, NULL },
                                                    [OPERATOR_GIVEN] = { "given", ATTR_INTS, false, NULL },
-                                                   [OPERATOR_VIEWS] = { "views", ATTR_DIMS, false, NULL } };
+                                                   [OPERATOR_VIEWS] = { "views", ATTR_DIMS, false, NULL },
+                                                   [OPERATOR_ALONE] = { "alone", ATTR_FLAG, false, NULL } };
 #define SQUARE \
     "operator @sample_square(x: T[N]) -> T[N] {backward = @back}\n" \
     "fn @back[N](%x: f32[N], %ct: f32[N]) -> (f32[N]) {\n  %a = add(%x, %x)\n  %b = mul(%a, %ct)\n" \

@@ -201,6 +201,10 @@ hop_status hop_operator_register(const hop_operator_spec *spec)
         hop_set_message("operator_register: version: expected at least 0, found %d", spec->version);
         return HOP_INVALID;
     }
+    if (spec->together < 0 || spec->together > 2) {
+        hop_set_message("operator_register: together: expected 0, 1 or 2, found %d", spec->together);
+        return HOP_INVALID;
+    }
     struct registered *volatile made = NULL;
     struct hop_catch c;
     if (HOP_TRY(c)) {
@@ -218,7 +222,8 @@ hop_status hop_operator_register(const hop_operator_spec *spec)
     r->user = spec->user;
     r->release = spec->release;
     r->strided = spec->strided;
-    r->together = spec->together;
+    r->together = spec->together == 1;
+    r->alone = spec->together == 2;
     if (spec->effect) r->effects = effects;
     for (uint32_t i = 0; i < OPERATOR_RULES; i++) {
         r->rules[i] = rules[i] ? hop_fn_ref(rules[i]) : NULL;

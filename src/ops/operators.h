@@ -17,7 +17,7 @@ struct registered {
     hop_operator_infer infer;
     void *user;
     void (*release)(void *user);
-    bool strided, together;
+    bool strided, together, alone;
     effect_set effects;
     uint32_t version;
     hop_fn *rules[OPERATOR_RULES];

@@ -1,0 +1,458 @@
+/* Operators of the user's (_operator.py): an OperatorBase is known to the library under its name for as long
+ * as it lives, and functions and executables keep those of their programs alive. It is a function of
+ * Python's, which gets arrays of NumPy's or of hop's, or a function of C's, which the library calls itself.
+ * The library knows a small link, not the object: a call that comes too late finds the link empty. Links are
+ * guarded by the GIL. */
+#include "bodies.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct link {
+    struct operator_object *owner; /* borrowed; NULL: gone */
+};
+/* How a parameter of the signature is passed. */
+enum { READ = 'r', MUT = 'm', OUT = 'o', READ_LIST = 'R', MUT_LIST = 'M', OUT_LIST = 'O' };
+typedef struct operator_object {
+    PyObject_HEAD struct link *link; /* NULL: not registered, or a function of C's */
+    bool registered;
+    char *name;
+    PyObject *fun;        /* what is called, or what keeps the function of C's alive */
+    PyObject *infer;      /* infer(sizes that are known) -> those that are not; NULL: there is none */
+    char *params;         /* a letter for each parameter, as above */
+    int n_results;        /* behind the arrow of the signature */
+    int n_known, n_found; /* sizes that operands tell, and those that they do not */
+    bool arrays; /* fun(tuple of hop's arrays, shapes of the results, lanes) gives a list of arrays */
+} operator_object;
+static PyTypeObject *operator_base;
+static PyObject *host; /* host(fun, arguments): calls it while something is being captured */
+
+/* ---- calls ---- */
+
+static int complain(hop_operator_call *call, const char *text)
+{
+    snprintf(call->message, call->room, "%s", text);
+    return HOP_INVALID;
+}
+
+/* What a failed step of a call comes to: an exception stays set for whoever started the run; where there is
+ * none, the message has been written. */
+static int failed_call(hop_operator_call *call)
+{
+    if (!PyErr_Occurred()) return HOP_INVALID;
+    snprintf(call->message, call->room, "the function raised an exception");
+    return BODY_RAISED;
+}
+
+static PyObject *called_by_host(PyObject *fun, PyObject *args, bool tracing)
+{
+    if (!tracing || !host) return PyObject_Call(fun, args, NULL);
+    return PyObject_CallFunctionObjArgs(host, fun, args, NULL);
+}
+
+static size_t array_bytes(const hop_operator_array *a)
+{
+    size_t n = dtype_rows[a->dtype].size;
+    for (int i = 0; i < a->rank; i++) n *= (size_t)a->dims[i];
+    return n;
+}
+
+/* An array of the call for the function; None for an absent one. Filled with what it holds, unless it is an
+ * `out`. */
+static PyObject *shown_array(const hop_operator_array *a, bool writable, bool filled, void **memory)
+{
+    *memory = NULL;
+    if (!a->data && (a->dtype < 0 || array_bytes(a))) Py_RETURN_NONE;
+    return ndarray_new(a->dtype, a->rank, a->dims, filled ? a->data : NULL, writable, memory);
+}
+
+/* What a call has made for the function: the arrays of the call that it writes to, and where it did. */
+struct written {
+    const hop_operator_array *array;
+    void *memory;
+};
+struct arguments {
+    PyObject *tuple;
+    struct written *written;
+    int n_written;
+};
+
+static PyObject *one_argument(struct arguments *x, const hop_operator_array *a, char kind)
+{
+    const bool writes = kind != READ && kind != READ_LIST;
+    void *memory;
+    PyObject *shown = shown_array(a, writes, kind != OUT && kind != OUT_LIST, &memory);
+    if (shown && writes && memory) x->written[x->n_written++] = (struct written){ a, memory };
+    return shown;
+}
+
+/* The arguments of the function: one for each parameter, lists for lists. */
+static int make_arguments(const operator_object *o, const hop_operator_call *call, struct arguments *x)
+{
+    const int n_params = (int)strlen(o->params);
+    int n_read = 0, at = 0, given = 0;
+    for (int i = 0, k = 0; i < n_params; i++)
+        if (o->params[i] != OUT && o->params[i] != OUT_LIST) n_read += call->counts ? call->counts[k++] : 1;
+    int out = n_read + o->n_results;
+    x->written = PyMem_Calloc((size_t)call->n_arrays + 1, sizeof *x->written);
+    x->tuple = x->written ? PyTuple_New(n_params) : PyErr_NoMemory();
+    for (int i = 0; x->tuple && i < n_params; i++) {
+        const char kind = o->params[i];
+        PyObject *a;
+        if (kind == READ_LIST || kind == MUT_LIST) {
+            const int n = call->counts[given];
+            a = PyList_New(n);
+            for (int j = 0; a && j < n; j++) {
+                PyObject *element = one_argument(x, &call->arrays[at + j], kind);
+                if (!element || PyList_SetItem(a, j, element)) Py_CLEAR(a);
+            }
+        } else if (kind == OUT) {
+            a = one_argument(x, &call->arrays[out++], kind);
+        } else {
+            a = one_argument(x, &call->arrays[at], kind);
+        }
+        if (kind != OUT) at += call->counts ? call->counts[given] : 1;
+        given += kind != OUT;
+        if (!a || PyTuple_SetItem(x->tuple, i, a)) Py_CLEAR(x->tuple);
+    }
+    return x->tuple ? 0 : -1;
+}
+
+/* The elements of what the function gave for a result, into its memory. */
+static int store_result(hop_operator_call *call, int number, int at, PyObject *given)
+{
+    const hop_operator_array *wanted = &call->arrays[at];
+    struct elements found;
+    char text[1000];
+    if (elements_read(given, wanted, &found, text, sizeof text)) {
+        if (!PyErr_Occurred()) snprintf(call->message, call->room, "result %d: %s", number, text);
+        return -1;
+    }
+    void *memory = wanted->data;
+    bool finds = false;
+    size_t bytes = dtype_rows[wanted->dtype].size;
+    for (int i = 0; i < wanted->rank; i++) {
+        finds |= wanted->dims[i] < 0;
+        bytes *= (size_t)found.dims[i];
+    }
+    if (finds) memory = call->result(call, number, found.dims); /* which says what does not fit */
+    const bool stored = memory || (!bytes && !finds);
+    if (stored && bytes) memcpy(memory, found.data, bytes);
+    Py_DECREF(found.kept);
+    return stored ? 0 : -1;
+}
+
+static int wrong_number(hop_operator_call *call, int expected, PyObject *found)
+{
+    char text[200];
+    if (!expected) snprintf(text, sizeof text, "the signature has no result");
+    else snprintf(text, sizeof text, "the signature has %d results, expected a tuple of as many", expected);
+    hop_operator_array none = { 0 };
+    char what[500];
+    elements_wrong(found, &none, what, sizeof what);
+    const char *tail = strstr(what, "found ");
+    if (PyTuple_Check(found) || PyList_Check(found))
+        snprintf(call->message, call->room, "%s, the function gave %zd", text, PySequence_Size(found));
+    else snprintf(call->message, call->room, "%s, %s", text, tail ? tail : "");
+    return -1;
+}
+
+static int store_results(const operator_object *o, hop_operator_call *call, int first, PyObject *given)
+{
+    const int n = o->n_results;
+    if (n == 1) return store_result(call, 0, first, given);
+    if (!n) return given == Py_None ? 0 : wrong_number(call, 0, given);
+    if (!(PyTuple_Check(given) || PyList_Check(given)) || PySequence_Size(given) != n)
+        return wrong_number(call, n, given);
+    for (int i = 0; i < n; i++) {
+        PyObject *one = PySequence_GetItem(given, i);
+        const int failed = one ? store_result(call, i, first + i, one) : -1;
+        Py_XDECREF(one);
+        if (failed) return -1;
+    }
+    return 0;
+}
+
+/* A function on arrays of NumPy's. They are copies: whoever is called may keep them, and what a failed call
+ * has written to them is written nowhere. */
+static int call_numpy(const operator_object *o, hop_operator_call *call, bool tracing)
+{
+    struct arguments x = { 0 };
+    int n_out = 0;
+    for (const char *p = o->params; *p; p++) n_out += *p == OUT;
+    int failed = make_arguments(o, call, &x);
+    PyObject *given = failed ? NULL : called_by_host(o->fun, x.tuple, tracing);
+    failed = !given || PyErr_CheckSignals() ||
+             store_results(o, call, call->n_arrays - n_out - o->n_results, given);
+    for (int i = 0; i < x.n_written && !failed; i++) {
+        const size_t bytes = array_bytes(x.written[i].array);
+        if (bytes) memcpy(x.written[i].array->data, x.written[i].memory, bytes);
+    }
+    Py_XDECREF(given);
+    Py_XDECREF(x.tuple);
+    PyMem_Free(x.written);
+    return failed ? failed_call(call) : 0;
+}
+
+/* A function on hop's arrays: copies, too. */
+static PyObject *hop_array(const hop_operator_array *a)
+{
+    hop_tensor *t = NULL;
+    int status = hop_tensor_new_dims(&t, dtype_rows[a->dtype].name, a->dims, a->rank);
+    if (status) return raise_status(status);
+    if (array_bytes(a)) memcpy(hop_data(t), a->data, array_bytes(a));
+    return array_of_tensor(t);
+}
+static int call_arrays(const operator_object *o, hop_operator_call *call, bool tracing)
+{
+    const int n = call->n_arrays - o->n_results;
+    PyObject *args = PyTuple_New(n);
+    for (int i = 0; args && i < n; i++) {
+        PyObject *a = hop_array(&call->arrays[i]);
+        if (!a || PyTuple_SetItem(args, i, a)) Py_CLEAR(args);
+    }
+    PyObject *dims = args ? PyTuple_New(o->n_results) : NULL;
+    for (int i = 0; dims && i < o->n_results; i++) {
+        const hop_operator_array *r = &call->arrays[n + i];
+        PyObject *shape = PyTuple_New(r->rank);
+        for (int k = 0; shape && k < r->rank; k++)
+            if (PyTuple_SetItem(shape, k, PyLong_FromLongLong(r->dims[k]))) Py_CLEAR(shape);
+        if (!shape || PyTuple_SetItem(dims, i, shape)) Py_CLEAR(dims);
+    }
+    PyObject *whole = dims ? Py_BuildValue("(OOi)", args, dims, (int)call->lanes) : NULL;
+    PyObject *given = whole ? called_by_host(o->fun, whole, tracing) : NULL;
+    int failed = !given || PyErr_CheckSignals();
+    for (int i = 0; i < o->n_results && !failed; i++) {
+        PyObject *one = PySequence_GetItem(given, i);
+        const hop_operator_array *r = &call->arrays[n + i];
+        failed = !one || !is_array(one) || !as_array(one)->tensor;
+        if (!failed && array_bytes(r)) memcpy(r->data, hop_data(as_array(one)->tensor), array_bytes(r));
+        Py_XDECREF(one);
+    }
+    Py_XDECREF(given);
+    Py_XDECREF(whole);
+    Py_XDECREF(dims);
+    Py_XDECREF(args);
+    return failed ? failed_call(call) : 0;
+}
+
+/* On the thread that runs the program, which may have given the GIL away. */
+static int run(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    const struct link *link = call->user;
+    (void)arrays;
+    (void)sizes;
+    PyGILState_STATE state = PyGILState_Ensure();
+    struct frame *tracing = frame_set(NULL); /* what is called is not part of what is being captured */
+    int status;
+    if (link->owner) {
+        operator_object *o = (operator_object *)Py_NewRef((PyObject *)link->owner);
+        status = o->arrays ? call_arrays(o, call, tracing) : call_numpy(o, call, tracing);
+        Py_DECREF((PyObject *)o);
+    } else {
+        status = complain(call, "the function of this operator is gone");
+    }
+    frame_set(tracing);
+    PyGILState_Release(state);
+    return status;
+}
+
+/* The operator whose call this thread is recording. */
+static _Thread_local operator_object *recording;
+
+/* Sizes that operands do not tell; user may be a pointer of the user's. */
+static int infer(void *user, const hop_dim *known, hop_dim *found)
+{
+    (void)user;
+    PyGILState_STATE state = PyGILState_Ensure();
+    const operator_object *o = recording;
+    hop_place at = user_place();
+    PyObject *sizes = o ? PyTuple_New(o->n_known) : NULL;
+    for (int i = 0; sizes && i < o->n_known; i++) {
+        const bool told = known[i].scope != hop_dim_const(0).scope || (int64_t)known[i].id >= 0;
+        PyObject *size = told ? size_of_dim(frame_top()->serial, known[i], at) : Py_NewRef(Py_None);
+        if (!size || PyTuple_SetItem(sizes, i, size)) Py_CLEAR(sizes);
+    }
+    PyObject *given = sizes ? PyObject_Call(o->infer, sizes, NULL) : NULL;
+    int failed = given ? 0 : -1;
+    for (int i = 0; i < (o ? o->n_found : 0) && !failed; i++) {
+        PyObject *one = PySequence_GetItem(given, i);
+        failed = one && size_read(one, &found[i]) > 0 ? 0 : -1;
+        Py_XDECREF(one);
+    }
+    if (failed && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "infer gave something that is no size");
+    Py_XDECREF(given);
+    Py_XDECREF(sizes);
+    PyGILState_Release(state);
+    return failed ? BODY_RAISED : 0;
+}
+
+/* ---- registrations ---- */
+
+static void unregister(operator_object *o)
+{
+    if (!o->registered) return;
+    o->registered = false;
+    if (o->link) o->link->owner = NULL;
+    o->link = NULL;
+    hop_operator_unregister(o->name); /* frees the link, perhaps when a call has returned */
+}
+
+static int describe(operator_object *o, const char *name, const char *params, PyObject *fun, PyObject *infers)
+{
+    free(o->name);
+    free(o->params);
+    o->name = strdup(name);
+    o->params = strdup(params);
+    Py_XDECREF(o->fun);
+    Py_XDECREF(o->infer);
+    o->fun = Py_NewRef(fun);
+    o->infer = infers == Py_None ? NULL : Py_NewRef(infers);
+    if (o->name && o->params) return 0;
+    PyErr_NoMemory();
+    return -1;
+}
+
+/* _register(name, signature, version, effect, strided, lanes, fun, infer, params, (results, known sizes,
+ * sizes to infer), arrays, address of a function of C's or 0, what that gets as user) */
+static PyObject *operator_register(PyObject *self, PyObject *args)
+{
+    operator_object *o = (operator_object *)self;
+    hop_operator_spec s = { 0 };
+    const char *name, *params;
+    PyObject *fun, *infers;
+    int arrays, status;
+    unsigned long long address, user;
+    if (!PyArg_ParseTuple(args, "ssizpiOOs(iii)pKK", &name, &s.signature, &s.version, &s.effect, &s.strided,
+                          &s.together, &fun, &infers, &params, &o->n_results, &o->n_known, &o->n_found,
+                          &arrays, &address, &user))
+        return NULL;
+    unregister(o);
+    if (describe(o, name, params, fun, infers)) return NULL;
+    o->arrays = arrays;
+    s.infer = o->infer ? infer : NULL;
+    const uintptr_t function = (uintptr_t)address;
+    struct link *link = NULL;
+    if (function) {
+        memcpy(&s.run, &function, sizeof s.run);
+        s.user = (void *)(uintptr_t)user;
+    } else {
+        s.run = run;
+        s.user = link = malloc(sizeof *link);
+        s.release = free;
+        if (!link) return PyErr_NoMemory();
+        link->owner = o;
+    }
+    Py_BEGIN_ALLOW_THREADS status = hop_operator_register(&s);
+    Py_END_ALLOW_THREADS if (status) free(link);
+    if (status) return raise_status(status);
+    o->link = link;
+    o->registered = true;
+    Py_RETURN_NONE;
+}
+static PyObject *operator_unregister(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    unregister((operator_object *)self);
+    Py_RETURN_NONE;
+}
+
+/* _record(values, counts or None, results): a call of it in the program being captured. values: None for an
+ * absent one, lists one element after the other; counts: how many each parameter has. */
+static PyObject *operator_record(PyObject *self, PyObject *args)
+{
+    operator_object *op = (operator_object *)self;
+    PyObject *values, *lengths, *r = NULL;
+    struct operation o;
+    int n_results;
+    if (!PyArg_ParseTuple(args, "O!Oi", &PyList_Type, &values, &lengths, &n_results) || operation_begin(&o))
+        return NULL;
+    const Py_ssize_t n = PyList_Size(values);
+    hop_val *in = PyMem_Calloc((size_t)n + 1, sizeof *in);
+    int *counts = NULL, n_counts;
+    int failed = in ? read_numbers(lengths, &counts, &n_counts) : -1;
+    if (!in) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n && !failed; i++) {
+        PyObject *x = PyList_GetItem(values, i);
+        if (x == Py_None) continue;
+        failed = value_of(x, o.at, &in[i]);
+        if (!failed && is_array(x) && as_array(x)->variable) in[i] = hop_current_at(o.at, in[i]);
+    }
+    if (!failed && !op->registered) {
+        raise_invalid("the operator '%s' is not known any more: another was defined with its name", op->name);
+        failed = -1;
+    }
+    if (!failed && !frame_keep(frame_top(), self) && operation_ready(&o, n_results)) {
+        operator_object *before = recording;
+        recording = op;
+        int status = hop_operator_lists_at(o.at, o.results, o.n, op->name, in, (int)n, counts);
+        recording = before;
+        r = operation_end(&o, status);
+    }
+    PyMem_Free(in);
+    PyMem_Free(counts);
+    return r;
+}
+
+static int operator_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    operator_object *o = (operator_object *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(o->fun);
+    Py_VISIT(o->infer);
+    return 0;
+}
+static int operator_clear(PyObject *self)
+{
+    operator_object *o = (operator_object *)self;
+    unregister(o); /* what is called is about to go */
+    Py_CLEAR(o->fun);
+    Py_CLEAR(o->infer);
+    return 0;
+}
+static void operator_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    operator_object *o = (operator_object *)self;
+    PyObject_GC_UnTrack(self);
+    operator_clear(self);
+    free(o->name);
+    free(o->params);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef operator_methods[] = {
+    { "_register", operator_register, METH_VARARGS, "_register(…): makes it known to the library" },
+    { "_unregister", operator_unregister, METH_NOARGS, "_unregister()" },
+    { "_record", operator_record, METH_VARARGS,
+      "_record(values, counts, results): a call in the program being captured" },
+    { NULL, NULL, 0, NULL },
+};
+static PyType_Slot operator_slots[] = { { Py_tp_dealloc, operator_dealloc },
+                                        { Py_tp_traverse, operator_traverse },
+                                        { Py_tp_clear, operator_clear },
+                                        { Py_tp_methods, operator_methods },
+                                        { 0, NULL } };
+static PyType_Spec operator_spec = { "hop._core.OperatorBase", sizeof(operator_object), 0,
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                                     operator_slots };
+
+static PyObject *set_host(PyObject *self, PyObject *function)
+{
+    (void)self;
+    Py_XDECREF(host);
+    host = Py_NewRef(function);
+    Py_RETURN_NONE;
+}
+static PyMethodDef functions[] = {
+    { "set_host", set_host, METH_O, "set_host(function): how functions are called during captures" },
+    { NULL, NULL, 0, NULL },
+};
+
+int operator_init(PyObject *module)
+{
+    if (PyModule_AddFunctions(module, functions)) return -1;
+    operator_base = (PyTypeObject *)PyType_FromSpec(&operator_spec);
+    return operator_base ? PyModule_AddObjectRef(module, "OperatorBase", (PyObject *)operator_base) : -1;
+}
