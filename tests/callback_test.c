@@ -98,7 +98,9 @@ static void test_calls(void)
                *batch[2] = { numbers("f32[2]", 1), in[1] };
     CLAIM(!hop_callback_register("hear", hear, &h, let_go), "%s", hop_message());
     CLAIM(!hop_capture(&f, "c: f32[], xs: f32[T, 2]", 1, rows, NULL), "%s", hop_message());
-    CLAIM(strstr(hop_fn_text(f), "callback {name = \"hear\"} (") != NULL, "in the text: %s", hop_fn_text(f));
+    CLAIM(strstr(hop_fn_text(f), "operator @hear(...) {effects = io}\n") &&
+              strstr(hop_fn_text(f), "\n  hear()\n"),
+          "in the text: %s", hop_fn_text(f));
     const char *plain = "nothing;1 [0, 1];2 [2, 3];7 [4, 5];16 0.5 true;";
     heard_each_way("a loop", f, in, 2, 1, &h, plain);
     CLAIM(!hop_value_and_grad(&g, f, NULL), "%s", hop_message());

@@ -33,7 +33,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(g(1.0).item(), 2.0)
         self.assertEqual(g(2.0).item(), 3.0)
         self.assertEqual(self.seen, [(1.0, 2.0), (2.0, 4.0)])
-        self.assertIn("callback {name = ", g.text(1.0))
+        self.assertIn("{effects = io}", g.text(1.0))
         self.assertIn("context->callback(", g.c(1.0))
 
     def test_portable(self):

@@ -157,11 +157,6 @@ static void put_print(struct c99 *e, const struct lp_call *c, uint32_t indent)
 
 static void put_callback(struct c99 *e, const struct lp_call *c, uint32_t indent)
 {
-    if (c->mask != LPV_NONE) {
-        text_str(e->out, "if (");
-        c99_put(e, c->mask);
-        text_str(e->out, ") ");
-    }
     text_str(e->out, "{\n");
     put_shown(e, c, indent + 1);
     put_indent(e, indent + 1);
@@ -250,7 +245,6 @@ static void put_call(struct c99 *e, const struct lp_call *c, uint32_t indent)
     case CALL_GEMM: put_gemm(e, c); return;
     case CALL_CHECK: put_check(e, c, indent); return;
     case CALL_PRINT: put_print(e, c, indent); return;
-    case CALL_CALLBACK: put_callback(e, c, indent); return;
     case CALL_OPERATOR:
         if (c->declared) c99_put_operator(e, c, indent);
         else put_callback(e, c, indent);

@@ -75,7 +75,7 @@ static void emit_GEMM(struct emitter *e, const struct lp_call *c)
     call_rt(e, offsetof(struct hop_rt, gemm), e->nothing, args, 14);
 }
 
-/* ---- checks, prints and callbacks ---- */
+/* ---- checks and prints ---- */
 
 static enum dtype operand_dtype(struct emitter *e, const struct lp_operand *o)
 {
@@ -103,44 +103,35 @@ static void fill_operand(struct emitter *e, const struct lp_operand *o, LLVMValu
     LLVMBuildStore(e->builder, LLVMConstNull(e->ptr), field(e, to, offsetof(struct hop_rt_operand, strides)));
 }
 
-static LLVMValueRef tell_site(struct emitter *e, const struct lp_call *c)
+static void tell_site(struct emitter *e, const struct lp_call *c)
 {
     static const size_t offsets[] = { [CALL_CHECK] = offsetof(struct hop_rt, check),
-                                      [CALL_PRINT] = offsetof(struct hop_rt, print),
-                                      [CALL_CALLBACK] = offsetof(struct hop_rt, callback) };
+                                      [CALL_PRINT] = offsetof(struct hop_rt, print) };
     LLVMValueRef operands = stack_slot(e, e->i8, c->n_operands * (uint32_t)sizeof(struct hop_rt_operand), 8);
     for (uint32_t k = 0; k < c->n_operands; k++)
         fill_operand(e, &c->operands[k], field(e, operands, k * sizeof(struct hop_rt_operand)));
     LLVMValueRef args[4] = { e->f->rt, int32(e, c->site), int32(e, c->n_operands), operands };
-    return call_rt(e, offsets[c->kind], c->kind == CALL_CALLBACK ? e->i32 : e->nothing, args, 4);
-}
-
-/* A callback that failed ends the run. */
-static void tell_or_leave(struct emitter *e, const struct lp_call *c)
-{
-    LLVMValueRef failed = tell_site(e, c);
-    if (c->kind == CALL_CALLBACK) leave_unless(e, LLVMBuildIsNull(e->builder, failed, ""), HOP_INVALID);
+    call_rt(e, offsets[c->kind], e->nothing, args, 4);
 }
 
 static void emit_told(struct emitter *e, const struct lp_call *c)
 {
     bool check = c->kind == CALL_CHECK;
     if (!check && c->mask == LPV_NONE) {
-        tell_or_leave(e, c);
+        tell_site(e, c);
         return;
     }
     LLVMValueRef condition = value_scalar(e, check ? c->value : c->mask);
     LLVMBasicBlockRef told = new_block(e, check ? "failed" : "told"), next = new_block(e, "on");
     LLVMBuildCondBr(e->builder, condition, check ? next : told, check ? told : next);
     LLVMPositionBuilderAtEnd(e->builder, told);
-    tell_or_leave(e, c);
+    tell_site(e, c);
     LLVMBuildBr(e->builder, check ? exit_block(e, HOP_CHECK) : next);
     LLVMPositionBuilderAtEnd(e->builder, next);
 }
 
 static void emit_CHECK(struct emitter *e, const struct lp_call *c) { emit_told(e, c); }
 static void emit_PRINT(struct emitter *e, const struct lp_call *c) { emit_told(e, c); }
-static void emit_CALLBACK(struct emitter *e, const struct lp_call *c) { emit_told(e, c); }
 
 /* ---- operators from outside ---- */
 

@@ -359,6 +359,7 @@ uint32_t module_label(struct module *m, uint32_t label, const char *suffix);
  * fn_updated says it of result k (NULL: none is). A result whose type is not the parameter's is none. */
 uint32_t module_with_updates(struct module *m, uint32_t fn, const uint32_t *updates);
 const char *place_text(struct module *m, struct place p); /* "file:line:col: " or "" */
+const char *place_text_in(struct arena *a, const struct module *m, struct place p);
 /* A line for each frame of the stack at a place, "\n  file:line, in function", where it is known; or "". */
 const char *place_stack(struct module *m, struct place p);
 

@@ -122,13 +122,15 @@ uint32_t module_label(struct module *m, uint32_t label, const char *suffix)
     return module_string(m, made, (size_t)length);
 }
 
-const char *place_text(struct module *m, struct place p)
+const char *place_text_in(struct arena *a, const struct module *m, struct place p)
 {
     if (!p.line) return "";
     const char *file = m->files.data[p.file];
-    if (!p.col) return arena_printf(&m->scratch, "%s:%u: ", file, p.line);
-    return arena_printf(&m->scratch, "%s:%u:%u: ", file, p.line, p.col);
+    if (!p.col) return arena_printf(a, "%s:%u: ", file, p.line);
+    return arena_printf(a, "%s:%u:%u: ", file, p.line, p.col);
 }
+
+const char *place_text(struct module *m, struct place p) { return place_text_in(&m->scratch, m, p); }
 
 const char *place_stack(struct module *m, struct place p)
 {

@@ -40,6 +40,11 @@ const struct operator_decl *module_operator(const struct module *m, uint32_t nam
     return NULL;
 }
 
+bool operator_is_word(const char *name)
+{
+    return lexer_is_word(name) && op_find(name, strlen(name)) == OP_COUNT;
+}
+
 bool operator_has_rules(const struct operator_decl *d)
 {
     for (uint32_t i = 0; i < OPERATOR_RULES; i++)
@@ -501,11 +506,12 @@ struct operator_decl *operator_read(struct module *m, struct lexer *lx, struct t
     memset(r.d.rules, 0xff, sizeof r.d.rules);
     r.d.place = token_place(lx, at);
     r.d.name = read_word(&r, "the name of an operator");
-    const char *name = module_text(m, r.d.name);
-    if (op_find(name, strlen(name)) != OP_COUNT)
-        lexer_error(lx, at, "expected a name that no operator of hop has, found '%s'", name);
     read_params(&r);
     read_results(&r);
+    const char *name = module_text(m, r.d.name);
+    bool callback = r.d.any && !r.results.len; /* is not called by its name alone */
+    if (!callback && op_find(name, strlen(name)) != OP_COUNT)
+        lexer_error(lx, at, "expected a name that no operator of hop has, found '%s'", name);
     bind_sizes(&r);
     check_params(&r);
     check_found(&r);

@@ -72,6 +72,8 @@ const struct operator_decl *operator_import(struct module *m, const struct modul
                                             const struct operator_decl *d);
 
 const struct operator_decl *module_operator(const struct module *m, uint32_t name); /* NULL: there is none */
+/* Can its name stand in the text in place of a row's? */
+bool operator_is_word(const char *name);
 bool operator_has_rules(const struct operator_decl *d);
 /* f32[N, 3], with the names of the declaration. */
 void operator_type_print(const struct module *m, const struct operator_decl *d, const struct operator_type *t,

@@ -461,7 +461,7 @@ static bool put_attrs(struct printer *p, const struct shown *s, const struct op_
         const struct attr *a = node_attr(s->f, n, i);
         if (a->kind == ATTR_ABSENT) continue;
         if (a->kind == ATTR_NAMED && !a->n) continue;
-        if (row->operator_attr == i + 1 && lexer_is_word(module_text(p->m, (uint32_t)a->i))) continue;
+        if (row->operator_attr == i + 1 && operator_is_word(module_text(p->m, (uint32_t)a->i))) continue;
         put(p->out, any ? ", " : " {", 2);
         any = true;
         if (a->kind == ATTR_NAMED) {
@@ -730,7 +730,7 @@ static const char *node_word(const struct printer *p, const struct fn *f, const 
     const struct op_row *row = node_row(n);
     if (!row->operator_attr) return row->name;
     const char *name = module_text(p->m, (uint32_t)node_attr(f, n, row->operator_attr - 1u)->i);
-    return lexer_is_word(name) ? name : row->name;
+    return operator_is_word(name) ? name : row->name;
 }
 
 static void put_node(struct printer *p, struct shown *s, const struct node *n)
@@ -762,7 +762,7 @@ static void put_node(struct printer *p, struct shown *s, const struct node *n)
     if (row->flags & OPF_HIGHER) put_higher(p, s, n);
     else {
         bool attrs = put_attrs(p, s, row, n);
-        if (n->n_operands) {
+        if (n->n_operands || row->operator_attr) {
             put_str(p->out, attrs ? " (" : "(");
             put_values(p, s, node_operands(s->f, n), n->n_operands);
             put_char(p->out, ')');

@@ -125,14 +125,13 @@ struct lp_call {
         lpv a_at, b_at, c_at, m, n, k, lda, ldb, ldc;
         bool ta, tb, accumulate;
     } gemm;
-    uint32_t text; /* string id of the format, message or name */
-    uint32_t
-        site; /* check, print, callback, operator: its number, the index in lp.sites; set by lp_add_call */
+    uint32_t text;      /* string id of the format, message or name */
+    uint32_t site;      /* check, print, operator: its number, the index in lp.sites; set by lp_add_call */
     const char *within; /* of the regime; NULL: nothing */
     struct place place;
     uint32_t n_operands;
     struct lp_operand *operands;
-    lpv mask; /* print, callback: bool, LPV_NONE: always */
+    lpv mask; /* print: bool, LPV_NONE: always */
     /* operator */
     uint32_t lanes;        /* leading dims of every array that lanes run along */
     uint32_t n_sizes;      /* of the size variables of its signature … */

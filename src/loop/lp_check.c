@@ -266,8 +266,7 @@ static void check_call(const struct checker *c, const struct lp_call *call)
     if (c->vector) fail(c, "is inside a vector loop");
     switch ((enum lp_call_kind)call->kind) {
     case CALL_CHECK: want(c, call->value, DT_BOOL, "its condition"); break;
-    case CALL_PRINT:
-    case CALL_CALLBACK: want(c, call->mask, DT_BOOL, "its mask"); break;
+    case CALL_PRINT: want(c, call->mask, DT_BOOL, "its mask"); break;
     case CALL_SETDIM:
         want(c, call->value, DT_I64, "the size");
         if (call->target >= c->p->entry->n_symbols)

@@ -362,26 +362,17 @@ static struct hop_rt_operand show_operand(struct executor *e, const struct lp_op
     return shown;
 }
 
-static int32_t call_host(struct executor *e, const struct lp_call *c, const struct hop_rt_operand *operands)
-{
-    int32_t site = (int32_t)c->site;
-    int32_t n = (int32_t)c->n_operands;
-    if (c->kind == CALL_CALLBACK) return e->rt->callback(e->rt, site, n, operands) ? HOP_INVALID : HOP_OK;
-    if (c->kind == CALL_CHECK) e->rt->check(e->rt, site, n, operands);
-    else e->rt->print(e->rt, site, n, operands);
-    return HOP_OK;
-}
-
-static int32_t tell_site(struct executor *e, const struct lp_call *c)
+static void tell_site(struct executor *e, const struct lp_call *c)
 {
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     struct hop_rt_operand *operands = ARENA_ZNEW(&arena, struct hop_rt_operand, c->n_operands);
     for (uint32_t k = 0; k < c->n_operands; k++) operands[k] = show_operand(e, &c->operands[k], &arena);
-    int32_t status = call_host(e, c, operands);
+    int32_t site = (int32_t)c->site, n = (int32_t)c->n_operands;
+    if (c->kind == CALL_CHECK) e->rt->check(e->rt, site, n, operands);
+    else e->rt->print(e->rt, site, n, operands);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
-    return status;
 }
 
 /* How far apart the first and the last element of a view lie. */
@@ -551,10 +542,8 @@ static int32_t run_call(struct executor *e, const struct lp_call *c)
         tell_site(e, c);
         return HOP_CHECK;
     case CALL_PRINT:
-    case CALL_CALLBACK: {
-        bool wanted = c->mask == LPV_NONE || value_of(e, c->mask).b;
-        return wanted ? tell_site(e, c) : HOP_OK;
-    }
+        if (c->mask == LPV_NONE || value_of(e, c->mask).b) tell_site(e, c);
+        return HOP_OK;
     case CALL_OPERATOR: return call_operator(e, c);
     case CALL_RESERVE: return reserve(e, c);
     case CALL_SETDIM: e->symbols[c->target] = value_of(e, c->value).i64; return HOP_OK;

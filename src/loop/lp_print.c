@@ -247,14 +247,12 @@ static void put_call(struct printer *w, const struct lp_call *c)
         put_shown(w, c);
         break;
     case CALL_PRINT:
-    case CALL_CALLBACK:
         if (c->mask != LPV_NONE) {
             text_str(out, "if (");
             put_value(w, c->mask);
             text_str(out, ") ");
         }
-        text_add(out, "%s(\"%s\"", c->kind == CALL_PRINT ? "print" : "callback",
-                 module_text(w->p->m, c->text));
+        text_add(out, "print(\"%s\"", module_text(w->p->m, c->text));
         put_shown(w, c);
         break;
     case CALL_OPERATOR: put_given(w, c); break;

@@ -185,7 +185,6 @@ static inline void lp_stmt_buffers(const struct lp *p, const struct lp_stmt *s,
         break;
     case CALL_CHECK:
     case CALL_PRINT:
-    case CALL_CALLBACK:
         for (uint32_t k = 0; k < c->n_operands; k++)
             if (c->operands[k].buffer != HOP_NONE)
                 touch(ctx, c->operands[k].buffer, c->operands[k].index, false);

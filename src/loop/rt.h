@@ -38,11 +38,8 @@ struct hop_rt {
      * sites. */
     void (*check)(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands);
     void (*print)(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands);
-    /* Calls the host's function that the site names. Non-zero: it failed, which is noted; native code leaves
-     * with HOP_INVALID. */
-    int32_t (*callback)(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands);
-    /* Calls the operator that the site names. Non-zero: it failed, which is noted; native code leaves with
-     * HOP_INVALID. */
+    /* Calls the operator or the callback that the site names. Non-zero: it failed, which is noted; native
+     * code leaves with HOP_INVALID. */
     int32_t (*call)(struct hop_rt *rt, struct hop_rt_call *call);
     /* Runs body(rt, env, lo, hi) over pieces of 0..n on the pool; returns the first non-zero status. */
     int32_t (*parallel)(struct hop_rt *rt,

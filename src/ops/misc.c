@@ -1,11 +1,10 @@
 /* Rows of the operators that make arrays out of nothing (constant full iota dim_value), bind sizes
- * (bind_dim), stop something (stop_gradient barrier) or are run for their effect (check print callback). */
+ * (bind_dim), stop something (stop_gradient barrier) or are run for their effect (check print). */
 #include "ops/misc.h"
 
 #include "interp/interp.h"
 #include "ir/number.h"
 #include "loop/lower.h"
-#include "ops/operators.h"
 #include "ops/facts.h"
 #include "ops/rowkit.h"
 
@@ -728,13 +727,9 @@ const struct op_row row_check = {
     ROW_SAMPLES(check_samples),
 };
 
-/* ---- print and callback ---- */
+/* ---- print ---- */
 
-/* Both are told what the values are, once per index of the lanes' dims where the mask allows. */
-
-_Static_assert((int)CALLBACK_NAME == (int)PRINT_FORMAT && (int)CALLBACK_LANES == (int)PRINT_LANES &&
-                   (int)CALLBACK_MASKED == (int)PRINT_MASKED,
-               "both have the same attributes");
+/* It is told what the values are, once per index of the lanes' dims where the mask allows. */
 
 static uint32_t told_lanes(const struct attr *a)
 {
@@ -771,10 +766,17 @@ static void infer_told(struct infer *in)
     }
 }
 
-/* tell(e, arena, values, n) for every lane that runs, in ascending order; the arena is emptied afterwards. */
-static void eval_lanes(struct eval *e, void (*tell)(struct eval *e, struct arena *arena,
-                                                    struct tensor *const *values, uint32_t n))
+static void print_lane(const struct eval *e, struct arena *arena, struct tensor *const *values, uint32_t n)
 {
+    struct text line = { .arena = arena };
+    format_values(&line, module_text(e->m, (uint32_t)node_attr(e->f, e->n, PRINT_FORMAT)->i), values, n);
+    e->in->print(e->in->print_ctx, line.data, line.len);
+}
+
+/* A line for every lane that runs, in ascending order. */
+static void eval_print(struct eval *e)
+{
+    if (!e->in->print) return;
     const struct attr *a = node_attr(e->f, e->n, 0);
     uint32_t k = told_lanes(a), skip = told_masked(a), n = e->n->n_operands - skip;
     struct arena arena = { 0 };
@@ -794,40 +796,13 @@ static void eval_lanes(struct eval *e, void (*tell)(struct eval *e, struct arena
             parts[i].data = (char *)x->data + lane * parts[i].count * (int64_t)tensor_width(x);
             shown[i] = &parts[i];
         }
-        tell(e, &arena, shown, n);
+        print_lane(e, &arena, shown, n);
     }
     hop_cleanup_pop(&arena);
     arena_free(&arena);
 }
 
-static const char *told_text(const struct eval *e)
-{
-    return module_text(e->m, (uint32_t)node_attr(e->f, e->n, PRINT_FORMAT)->i);
-}
-
-static void print_lane(struct eval *e, struct arena *arena, struct tensor *const *values, uint32_t n)
-{
-    struct text line = { .arena = arena };
-    format_values(&line, told_text(e), values, n);
-    e->in->print(e->in->print_ctx, line.data, line.len);
-}
-
-static void eval_print(struct eval *e)
-{
-    if (e->in->print) eval_lanes(e, print_lane);
-}
-
-/* The place is the arena's: what is called may use the module, and its scratch. */
-static void call_lane(struct eval *e, struct arena *arena, struct tensor *const *values, uint32_t n)
-{
-    const char *place = place_text(e->m, e->n->place);
-    const char *kept = arena_string(arena, place, strlen(place));
-    callback_call(e->in->callback, e->in->callback_ctx, kept, told_text(e), values, n);
-}
-
-static void eval_callback(struct eval *e) { eval_lanes(e, call_lane); }
-
-/* Every lane has its own line or call, in the order of lanes; one without operands gets a mask so that the
+/* Every lane has its own line, in the order of lanes; one without operands gets a mask so that the
  * lanes can be counted. */
 static void batch_told(struct batch *v)
 {
@@ -882,7 +857,7 @@ static void block_told(struct lower *L, const struct fn *f, const struct node *n
         memmove(shown[i].dims, shown[i].dims + k, shown[i].rank * sizeof *shown[i].dims);
     }
     lpv mask = skip ? lower_elem(L, operand(f, n, 0), idx) : LPV_NONE;
-    lp_add_call(p, (struct lp_call){ .kind = n->op == OP_print ? CALL_PRINT : CALL_CALLBACK,
+    lp_add_call(p, (struct lp_call){ .kind = CALL_PRINT,
                                      .text = (uint32_t)a[PRINT_FORMAT].i,
                                      .place = n->place,
                                      .n_operands = count,
@@ -931,43 +906,4 @@ const struct op_row row_print = {
     .lower = &lower_told,
     .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(print_samples),
-};
-
-static void infer_callback(struct infer *in)
-{
-    if (!*module_text(in->m, (uint32_t)in->attrs[CALLBACK_NAME].i))
-        infer_error(in, "attribute 'name': expected the name of a callback, found \"\"");
-    infer_told(in);
-}
-
-static const struct attr_spec callback_attrs[] = { [CALLBACK_NAME] = { "name", ATTR_STRING, true, NULL },
-                                                   [CALLBACK_LANES] = { "lanes", ATTR_INT, false, NULL },
-                                                   [CALLBACK_MASKED] = { "masked", ATTR_FLAG, false, NULL } };
-static const struct op_sample callback_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[2], %n: i64[]) -> (f32[2]) effects(io) {\n  callback {name = \"log\"} (%x, "
-      "%n)\n  return %x\n}\n",
-      NULL },
-    { "hop 1\nfn @sample[T](%x: f64[T, 2]) -> (f64[T, 2]) effects(io) {\n  callback {name = \"log\", lanes = "
-      "1} (%x)\n  return %x\n}\n",
-      NULL },
-    { "hop 1\nfn @sample(%p: bool[3], %x: f32[3]) -> (f32[3]) effects(io) {\n  callback {name = \"log\", "
-      "lanes = 1, masked} (%p, %x)\n  return %x\n}\n",
-      NULL },
-    { "hop 1\nfn @sample() -> () effects(io) {\n  callback {name = \"log\"} ()\n  return\n}\n", NULL },
-};
-const struct op_row row_callback = {
-    .name = "callback",
-    .meaning = "calls the host's function of that name with the values; with lanes once per index of the "
-               "leading dims, where the mask allows",
-    .sig = { 0, MANY, ROW_ATTRS(callback_attrs) },
-    .effect = EFFECT_IO,
-    .flags = OPF_NO_FOLD,
-    .infer = infer_callback,
-    .eval = eval_callback,
-    .vjp = vjp_effect,
-    .jvp = jvp_effect,
-    .batch = batch_told,
-    .lower = &lower_told,
-    .autocast = AUTOCAST_KEEP,
-    ROW_SAMPLES(callback_samples),
 };

@@ -549,16 +549,10 @@ static void eval_operator(struct eval *e)
     hop_cleanup_push(calling_free, &w);
     w.l = operator_layout_of(&w.arena, e->m, e->f, e->n);
     const struct operator_decl *d = w.l.decl;
-    const char *place = place_text(e->m, e->n->place);
-    w.place = arena_string(&w.arena, place, strlen(place)); /* the module's scratch is everybody's */
+    w.place = place_text_in(&w.arena, e->m, e->n->place);
     w.name = module_text(e->m, d->name);
     bool told = d->any && !d->n_results; /* a callback */
-    if (!told || !e->in->callback)
-        w.of = operator_expect(w.place, w.name, d->signature, d->effects, d->version);
-    if (w.of && w.of->callback) {
-        operator_drop(w.of);
-        w.of = NULL;
-    }
+    if (!told) w.of = operator_expect(w.place, w.name, d->signature, d->effects, d->version);
     find_eval_lanes(&w);
     find_sizes(&w);
     begin_results(&w);
@@ -829,3 +823,66 @@ const struct op_row row_call_operator = { .name = "call_operator",
                                           .operator_attr = OPERATOR_NAME + 1,
                                           .autocast = AUTOCAST_KEEP,
                                           ROW_SAMPLES(call_samples) };
+
+/* ---- callback ---- */
+
+/* Operators that take anything and give nothing; what is called need not be declared. */
+static void infer_callback(struct infer *in)
+{
+    uint32_t name = (uint32_t)in->attrs[CALLBACK_NAME].i;
+    const char *text = module_text(in->m, name);
+    if (!*text) infer_error(in, "attribute 'name': expected the name of a callback, found \"\"");
+    const struct operator_decl *d = module_operator(in->m, name);
+    if (d && (!d->any || d->n_results))
+        infer_error(in, "attribute 'name': expected an operator of any operands without results, found %s",
+                    d->signature);
+    if (!d) {
+        struct operator_decl options = { .effects = EFFECT_IO };
+        struct text signature = { .arena = &in->m->arena };
+        operator_any_signature(text, &signature);
+        operator_options_print(&options, &signature);
+        operator_declare(in->m, "signature", signature.data);
+    }
+    struct attr attrs[OPERATOR_ATTRS] = { in->attrs[CALLBACK_NAME], in->attrs[CALLBACK_LANES],
+                                          in->attrs[CALLBACK_MASKED] };
+    const struct attr *own = in->attrs;
+    in->attrs = attrs;
+    infer_operator(in);
+    in->attrs = own;
+}
+
+static void expand_callback(struct expand *e)
+{
+    _Static_assert((int)CALLBACK_NAME == (int)OPERATOR_NAME && (int)CALLBACK_LANES == (int)OPERATOR_LANES &&
+                       (int)CALLBACK_MASKED == (int)OPERATOR_MASKED,
+                   "they begin alike");
+    struct attr attrs[OPERATOR_ATTRS] = { e->attrs[CALLBACK_NAME], e->attrs[CALLBACK_LANES],
+                                          e->attrs[CALLBACK_MASKED] };
+    emit(e->b, OP_operator, e->operands, e->n_operands, attrs);
+}
+
+static const struct attr_spec callback_attrs[] = { [CALLBACK_NAME] = { "name", ATTR_STRING, true, NULL },
+                                                   [CALLBACK_LANES] = { "lanes", ATTR_INT, false, NULL },
+                                                   [CALLBACK_MASKED] = { "masked", ATTR_FLAG, false, NULL } };
+static const struct op_sample callback_samples[] = {
+    { "hop 1\nfn @sample(%x: f32[2], %n: i64[]) -> (f32[2]) effects(io) {\n  callback {name = \"log\"} (%x, "
+      "%n)\n  return %x\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f64[T, 2]) -> (f64[T, 2]) effects(io) {\n  callback {name = \"log\", lanes = "
+      "1} (%x)\n  return %x\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%p: bool[3], %x: f32[3]) -> (f32[3]) effects(io) {\n  callback {name = \"log\", "
+      "lanes = 1, masked} (%p, %x)\n  return %x\n}\n",
+      NULL },
+    { "hop 1\nfn @sample() -> () effects(io) {\n  callback {name = \"log\"} ()\n  return\n}\n", NULL },
+};
+const struct op_row row_callback = {
+    .name = "callback",
+    .meaning = "calls the host's function of that name with the values; with lanes once per index of the "
+               "leading dims, where the mask allows",
+    .sig = { 0, MANY, ROW_ATTRS(callback_attrs) },
+    .infer = infer_callback,
+    .expand = expand_callback,
+    .autocast = AUTOCAST_KEEP,
+    ROW_SAMPLES(callback_samples),
+};

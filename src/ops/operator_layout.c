@@ -162,6 +162,7 @@ static const char *add_any(struct making *w)
         };
         vec_push(w->a, &w->slots, s);
     }
+    w->l->counts[w->l->n_counts++] = (int32_t)w->slots.len;
     return w->given->kind == ATTR_ABSENT ? NULL : "attribute 'given': it has no parameters";
 }
 

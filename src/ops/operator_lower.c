@@ -361,7 +361,7 @@ static void add_call(struct writing *w)
                                         .counts = w->l.counts,
                                         .effects = d->effects,
                                         .version = d->version,
-                                        .declared = d->any ? NULL : d->signature });
+                                        .declared = d->any && !d->n_results ? NULL : d->signature });
 }
 
 /* ---- afterwards ---- */

@@ -390,6 +390,35 @@ static void call_registered(const struct registered *c, const char *place, struc
     handles_free(h);
 }
 
+/* An operator of any operands, which has no results. */
+static void run_registered(const struct registered *r, const char *place, struct tensor *const *args,
+                           uint32_t n)
+{
+    struct arena arena = { 0 };
+    char message[OPERATOR_MESSAGE_ROOM] = "";
+    int32_t count = (int32_t)n;
+    hop_cleanup_push(arena_free, &arena);
+    hop_operator_array *arrays = ARENA_ZNEW(&arena, hop_operator_array, n + 1);
+    void **data = ARENA_NEW(&arena, void *, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        arrays[i] = (hop_operator_array){
+            .data = args[i]->data, .dtype = args[i]->dtype, .rank = args[i]->rank, .dims = args[i]->dims
+        };
+        data[i] = args[i]->data;
+    }
+    hop_operator_call call = { .user = r->user,
+                               .message = message,
+                               .room = sizeof message,
+                               .arrays = arrays,
+                               .n_arrays = count,
+                               .counts = &count };
+    int status = r->run(&call, data, NULL);
+    message[sizeof message - 1] = 0;
+    if (status) operator_failed(place, r->name, status, message);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+}
+
 void callback_call(callback_taker *taker, void *ctx, const char *place, const char *name,
                    struct tensor *const *args, uint32_t n)
 {
@@ -397,20 +426,20 @@ void callback_call(callback_taker *taker, void *ctx, const char *place, const ch
         taker(ctx, name, args, n);
         return;
     }
-    struct registered *c = operator_hold(name);
-    if (c && !c->callback) {
-        operator_drop(c);
-        c = NULL;
-    }
-    if (!c)
+    struct registered *r = operator_hold(name);
+    if (!r)
         hop_throw(
             HOP_INVALID,
             "%scallback: there is no callback '%s': expected one that hop_callback_register has made known",
             place, name);
-    hop_cleanup_push(operator_drop, c);
-    call_registered(c, place, args, n);
-    hop_cleanup_pop(c);
-    operator_drop(c);
+    hop_cleanup_push(operator_drop, r);
+    if (!r->any || r->n_results)
+        hop_throw(HOP_INVALID, "%s%s: the program declares %s(...), registered is %s", place, name, name,
+                  r->signature);
+    if (r->callback) call_registered(r, place, args, n);
+    else run_registered(r, place, args, n);
+    hop_cleanup_pop(r);
+    operator_drop(r);
 }
 
 void callback_text(struct text *out, const char *name, struct tensor *const *args, uint32_t n)

@@ -356,7 +356,6 @@ static struct run *run_new(struct exe *e)
         .reserve = rt_reserve,
         .check = rt_check,
         .print = rt_print,
-        .callback = rt_callback,
         .call = rt_call,
         .parallel = rt_parallel,
         .drop = rt_drop,
