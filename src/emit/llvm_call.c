@@ -105,8 +105,9 @@ static void fill_operand(struct emitter *e, const struct lp_operand *o, LLVMValu
 
 static void tell_site(struct emitter *e, const struct lp_call *c)
 {
-    static const size_t offsets[] = { [CALL_CHECK] = offsetof(struct hop_rt, check),
-                                      [CALL_PRINT] = offsetof(struct hop_rt, print) };
+    static const size_t offsets[] = {
+        [CALL_CHECK] = offsetof(struct hop_rt, check), [CALL_PRINT] = offsetof(struct hop_rt, print)
+    };
     LLVMValueRef operands = stack_slot(e, e->i8, c->n_operands * (uint32_t)sizeof(struct hop_rt_operand), 8);
     for (uint32_t k = 0; k < c->n_operands; k++)
         fill_operand(e, &c->operands[k], field(e, operands, k * sizeof(struct hop_rt_operand)));
