@@ -449,6 +449,90 @@ line' 'a folder/x y' './-c' 'int' '9' 'é'; do
 done
 claim 'no source is left behind' is_none "$(find . -name '*.so.*' -o -name '*.o.*')"
 
+# ---- operators from outside: functions that are linked; one definition for hop and for emitted C ----
+cat >filtered.hop <<'END'
+hop 1
+operator @filter(x: f32[N, 3], mut state: f32[S]) -> f32[N]
+fn @main(%x: f32[N, 3], %state: mut f32[S]) -> (f32[N], new %state) {
+  %y, %s = filter(%x, %state)
+  %z, %t = filter(%x, %s)
+  %r = add(%y, %z)
+  return %r, %t
+}
+END
+cat >even.hop <<'END'
+hop 1
+operator @evens(x: i64[N]) -> i64[?k]
+fn @main(%x: i64[N]) -> (i64[?k]) {
+  %y: i64[?k] = evens(%x)
+  return %y
+}
+END
+cat >operators.c <<'END'
+#include <hop/hop.h>
+#include "filtered.h"
+#include "even.h"
+int filter(struct hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    const float *x = arrays[0];
+    float *state = arrays[1], *y = arrays[2];
+    (void)call;
+    for (int64_t i = 0; i < sizes[0]; i++) y[i] = x[3 * i] + state[0];
+    state[0] += 1;
+    return 0;
+}
+int evens(struct hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    const int64_t *x = arrays[0];
+    int64_t k = 0, n = 0;
+    for (int64_t i = 0; i < sizes[0]; i++) k += x[i] % 2 == 0;
+    int64_t *y = call->result(call, 0, &k);
+    if (!y) return 1;
+    for (int64_t i = 0; i < sizes[0]; i++)
+        if (x[i] % 2 == 0) y[n++] = x[i];
+    return k > 3 ? 7 : 0;
+}
+END
+cat >operators_main.c <<'END'
+#include "filtered.h"
+#include "even.h"
+#include <stdlib.h>
+#include <string.h>
+static int told;
+static void *resize(void *user, void *block, size_t bytes)
+{
+    (void)user;
+    if (bytes) return realloc(block, bytes);
+    free(block);
+    return NULL;
+}
+static void failed(void *user, const char *place, const char *message, int n, const struct hop_c_value *values)
+{
+    (void)user, (void)n, (void)values;
+    told = strstr(place, "even.hop:4:3") && !strcmp(message, "evens");
+}
+int main(void)
+{
+    float x[6] = { 1, 2, 3, 4, 5, 6 }, state[1] = { 10 }, r[2], work[64];
+    int64_t v[6] = { 1, 2, 4, 5, 6, 8 }, *out = NULL, k = 0;
+    struct hop_c_context c = { .resize = resize, .failed = failed };
+    if (filtered(2, 1, x, state, r, work, NULL) || r[0] != 23 || r[1] != 29 || state[0] != 12) return 1;
+    if (even(5, v, &out, &k, &c) || k != 3 || out[2] != 6) return 2;
+    free(out);
+    if (even(5, v, &out, &k, NULL) != HOP_C_NOMEM) return 3;
+    return even(6, v, &out, &k, &c) != HOP_C_OPERATOR || !told;
+}
+END
+claim 'operators: emitted' "$HOP" emit c filtered.hop -o filtered.c
+claim 'operators: sizes that are found' "$HOP" emit c even.hop -o even.c
+claim 'operators: the header declares them' grep -q '^extern int filter(struct hop_operator_call \*call' filtered.h
+claim 'operators: compile, beside hop.h as well' strict_c -I"$root/include" filtered.c even.c operators.c operators_main.c -o operators -lm
+claim 'operators: are called' ./operators
+claim 'operators: with fixed room' "$HOP" emit c even.hop --capacity 4 -o even4.c
+claim 'operators: compile with fixed room' strict_c -c even4.c -o even4.o
+claim 'operators: a library that leaves them open' "$HOP" emit so filtered.hop -o filtered.so
+claim 'operators: which it says' says 0 ' U filter' nm filtered.so
+
 # ---- objects, libraries, mistakes ----
 claim 'an object' "$HOP" emit obj told.hop -o object.o
 claim 'an object has the function' says 0 ' T told' nm object.o

@@ -268,6 +268,16 @@ static const struct program programs[] = {
       "fn @g(%x: f32[700], %b: f32[]) -> (f32[700]) {\n  %y = scale(%x, %b)\n  return %y\n}\n"
       "fn @f(%x: mut f32[700], %b: f32[]) -> (new %x) {\n"
       "  %y = invoke_subgraph @g(%x, %b)\n  return %y\n}\n" },
+    { "a value that is computed, in a call", 0, NULL,
+      "fn @g(%x: f32[700], %b: f32[]) -> (f32[700]) {\n  %y = scale(%x, %b)\n  return %y\n}\n"
+      "fn @f(%x: f32[700], %b: f32[]) -> (f32[700], f32[]) {\n  %e = exp(%x)\n"
+      "  %y = invoke_subgraph @g(%e, %b)\n  %z = invoke_subgraph @g(%y, %b)\n  %s = sum(%z)\n"
+      "  return %z, %s\n}\n" },
+    { "a call that reads it in another way, too", 1, NULL,
+      "fn @g(%x: f32[700], %v: f32[700], %b: f32[]) -> (f32[700], f32[700]) {\n  %y = scale(%x, %b)\n"
+      "  %r = reverse {dims = [0]} (%v)\n  return %y, %r\n}\n"
+      "fn @f(%x: f32[700], %b: f32[]) -> (f32[700], f32[700]) {\n  %e = exp(%x)\n  %n = neg(%e)\n"
+      "  %y, %r = invoke_subgraph @g(%e, %n, %b)\n  return %y, %r\n}\n" },
     { "in branches", 0, NULL,
       "fn @f(%p: bool[], %x: mut f32[700], %b: f32[]) -> (new %x) {\n"
       "  %y = switch(%p) [(%x, %b) {\n    %n = scale(%x, %b)\n    yield(%n)\n  }, (%x, %b) {\n"
@@ -450,6 +460,9 @@ static void check(void *ctx)
     hop_cleanup_push(module_free, m);
     uint32_t fn = module_find(m, "f");
     every_way(p, m, fn);
+    lower_procedures_everywhere(true);
+    every_way(p, m, fn);
+    lower_procedures_everywhere(false);
     struct lp *l = lower_and_plan(m, fn, &(struct pass_options){ .strict = true });
     hop_cleanup_push(lp_free, l);
     const char *note = l->copy_notes.len ? l->copy_notes.data[0] : "";

@@ -81,15 +81,45 @@ static bool is_sized_by_body(struct lower *L, const struct fn *f, const struct n
     return sized;
 }
 
+/* The parameter of the body that its result k is but for changes, HOP_NONE: none. */
+static uint32_t changed_param(struct module *m, const struct fn *body, uint32_t k)
+{
+    val v = body->results[k];
+    while (body->values[v].node != NODE_NONE) {
+        const struct node *n = fn_node(body, body->values[v].node);
+        const struct op_lower *row = node_row(n)->lower;
+        uint32_t i = row && row->changes ? row->changes(m, body, n, v - n->results) : HOP_NONE;
+        if (i == HOP_NONE) return HOP_NONE;
+        v = node_operands(body, n)[i];
+    }
+    return v;
+}
+
+/* A call leaves what its body changes where it lies. */
+static uint32_t call_changes(struct module *m, const struct fn *f, const struct node *n, uint32_t k)
+{
+    const struct fn *body = module_fn(m, node_region(f, n, 0)->fn);
+    uint32_t param = k < body->n_results ? changed_param(m, body, k) : HOP_NONE;
+    if (param == HOP_NONE || body->results[k] == param) return HOP_NONE;
+    uint32_t first = (uint32_t)(node_region_operands(f, n, 0) - node_operands(f, n));
+    bool same = value_type(f, node_operands(f, n)[first + param]) == value_type(f, n->results + k);
+    return same ? first + param : HOP_NONE;
+}
+
 void lower_call(struct lower *L, const struct fn *f, const struct node *n)
 {
     struct arena *arena = &lower_lp(L)->arena;
     struct sink *sinks = ARENA_ZNEW(arena, struct sink, n->n_results);
     uint32_t *over = ARENA_NEW(arena, uint32_t, n->n_results);       /* parameters of f … */
     uint32_t *overwrites = ARENA_NEW(arena, uint32_t, n->n_results); /* … and of the body */
+    uint32_t first = (uint32_t)(node_region_operands(f, n, 0) - node_operands(f, n));
     for (uint32_t k = 0; k < n->n_results; k++) {
         bool stored = !is_scalar(L, f, n->results + k) && lower_result_used(L, n, k);
-        over[k] = stored && !is_sized_by_body(L, f, n, k) ? shared_param(L, f, n, k) : HOP_NONE;
+        uint32_t taken = stored ? lower_taken(L, n, k) : HOP_NONE;
+        over[k] = HOP_NONE;
+        overwrites[k] = taken - first;
+        if (taken != HOP_NONE) continue;
+        if (stored && !is_sized_by_body(L, f, n, k)) over[k] = shared_param(L, f, n, k);
         overwrites[k] = param_in_body(f, n, 0, over[k]);
     }
     if (lower_as_procedure(L, f, n, overwrites)) return;
@@ -98,8 +128,9 @@ void lower_call(struct lower *L, const struct fn *f, const struct node *n)
                                   .overwrites = overwrites[k],
                                   .instead = { HOP_NONE, LPV_NONE },
                                   .unused = !lower_result_used(L, n, k) };
-        if (!sinks[k].scalar && !sinks[k].unused)
-            sinks[k].array = result_array(L, n, k, is_sized_by_body(L, f, n, k), over[k]);
+        if (sinks[k].scalar || sinks[k].unused) continue;
+        if (lower_taken(L, n, k) != HOP_NONE) sinks[k].array = lower_take(L, n, k);
+        else sinks[k].array = result_array(L, n, k, is_sized_by_body(L, f, n, k), over[k]);
     }
     feed_region(L, f, n, 0, sinks);
     for (uint32_t k = 0; k < n->n_results; k++) {
@@ -122,9 +153,9 @@ uint8_t lower_call_use(const struct fn *f, const struct node *n, uint32_t i)
     return USE_MANY;
 }
 
-const struct op_lower invoke_lower = { .kind = LOWER_BLOCK,
-                                       .block = lower_call,
-                                       .operand_use = lower_call_use };
+const struct op_lower invoke_lower = {
+    .kind = LOWER_BLOCK, .block = lower_call, .changes = call_changes, .operand_use = lower_call_use
+};
 
 /* ---- switch ---- */
 

@@ -511,17 +511,26 @@ static void put_before_change(struct lower *L, val old)
     }
 }
 
+uint32_t lower_taken(struct lower *L, const struct node *n, uint32_t k)
+{
+    val old = L->info[n->results + k].takes;
+    if (old == HOP_NONE || L->slots[old].kind != SLOT_ARRAY) return HOP_NONE;
+    return node_row(n)->lower->changes(L->S->m, L->f, n, k);
+}
+
+struct array lower_take(struct lower *L, const struct node *n, uint32_t k)
+{
+    val u = n->results + k, old = L->info[u].takes;
+    put_before_change(L, old);
+    L->slots[u] = L->slots[old];
+    return L->slots[u].array;
+}
+
 struct array lower_change(struct lower *L, const struct node *n, uint32_t k, const char *who)
 {
     struct lp *p = L->S->p;
-    val u = n->results + k;
     val old = node_operands(L->f, n)[node_row(n)->lower->changes(L->S->m, L->f, n, k)];
-    const struct slot *slot = &L->slots[old];
-    if (L->info[u].takes == old && slot->kind == SLOT_ARRAY) {
-        put_before_change(L, old);
-        L->slots[u] = *slot;
-        return slot->array;
-    }
+    if (lower_taken(L, n, k) != HOP_NONE) return lower_take(L, n, k);
     const char *why = "updates in place are switched off";
     if (choice_on(L->S->passes, CHOICE_inplace))
         why = arena_printf(&p->arena, "%s changes an array that %s", who, reader_behind(L, n, old));

@@ -124,6 +124,10 @@ struct array lower_result(struct lower *L, const struct node *n,
 uint32_t lower_may_overwrite(struct lower *L, const struct node *n, uint32_t k);
 bool lower_reads(struct lower *L, val operand, uint32_t param);
 struct array lower_overwrite(struct lower *L, const struct node *n, uint32_t k);
+/* The operand (`changes`) in whose memory result k is made, because nothing else needs its content any more;
+ * HOP_NONE: none. lower_take then gives the memory. */
+uint32_t lower_taken(struct lower *L, const struct node *n, uint32_t k);
+struct array lower_take(struct lower *L, const struct node *n, uint32_t k);
 /* Memory of result k, which is the new content of an operand (`changes`) and holds the old one here: the
  * operand's own, or a copy, which is noted. `who` is what explain calls the node. */
 struct array lower_change(struct lower *L, const struct node *n, uint32_t k, const char *who);

@@ -553,6 +553,10 @@ static bool ends_with(struct lower *L, val u, val old)
         for (uint32_t k = 0; k < n->n_results; k++) times -= old_of(L, n->results + k) == old;
         bool taken = L->info[old].given != HOP_NONE && L->info[old].given != u;
         if (times || taken) return false;
+        for (uint32_t k = 0; k < n->n_operands; k++) {
+            val o = node_operands(f, n)[k];
+            if (o != old && nest_operand_reads(L, o, old)) return false;
+        }
     }
     return nest_read_only_before(L, old, f->values[u].node);
 }

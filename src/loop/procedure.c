@@ -330,6 +330,7 @@ static struct lp_operand argument_of(struct lower *L, val v)
 static struct lp_operand result_of(struct lower *L, const struct node *n, uint32_t k, bool overwrites)
 {
     val v = n->results + k;
+    if (overwrites && lower_taken(L, n, k) != HOP_NONE) return whole_array(lower_take(L, n, k));
     if (overwrites) return whole_array(lower_overwrite(L, n, k));
     bool own = !is_scalar(L, v) && lower_result_used(L, n, k);
     if (own) return whole_array(lower_result(L, n, k));
