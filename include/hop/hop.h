@@ -783,7 +783,8 @@ enum hop_dtype {
     HOP_F16,
     HOP_BF16,
     HOP_F32,
-    HOP_F64
+    HOP_F64,
+    HOP_OBJECT = 14 /* no dtype of arrays: data is the object's pointer */
 };
 
 #ifndef HOP_OPERATOR_TYPES /* headers of emitted C have them, too */

@@ -129,6 +129,25 @@ void bind_symbols(struct module *m, const struct fn *f, const struct shape_view 
     }
 }
 
+void check_objects_differ(const struct module *m, const struct fn *f, struct tensor *const *args)
+{
+    if (!(f->effects & EFFECT_WRITES)) return;
+    for (uint32_t p = 0; p < HOP_MIN(f->n_params, EFFECT_PARAMS); p++) {
+        effect_set of_p = f->effects & (effect_reads(p) | effect_writes(p));
+        for (uint32_t q = 0; of_p && q < p; q++) {
+            effect_set of_q = f->effects & (effect_reads(q) | effect_writes(q));
+            if (!of_q || !((of_p | of_q) & EFFECT_WRITES) || args[p]->handle != args[q]->handle) continue;
+            struct arena arena;
+            struct text out = begin_error(&arena);
+            add_param(&out, m, f, q);
+            text_str(&out, " and ");
+            add_param(&out, m, f, p);
+            hop_throw(HOP_INVALID, "%s are one object, which the program writes: it can be given once",
+                      out.data);
+        }
+    }
+}
+
 void interp_region_symbols(const struct module *m, const struct region *r, const int64_t *symbols,
                            int64_t *out)
 {
@@ -297,6 +316,7 @@ void interp_run(struct interp *in, uint32_t fn, struct tensor *const *args, cons
     int64_t *symbols = ARENA_ZNEW(&arena, int64_t, f->n_outer_symbols);
     for (uint32_t p = 0; p < f->n_params; p++) views[p] = shape_of(args[p]);
     bind_symbols(in->m, f, views, dims, symbols);
+    check_objects_differ(in->m, f, args);
     interp_call(in, fn, symbols, args, results);
     hop_cleanup_pop(&arena);
     arena_free(&arena);

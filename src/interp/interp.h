@@ -37,6 +37,8 @@ static inline struct shape_view shape_of(const struct tensor *t)
 {
     return (struct shape_view){ t->dtype, t->rank, t->dims, t->kind };
 }
+/* Programs take their parameters for different objects: throws where one is given twice and written. */
+void check_objects_differ(const struct module *m, const struct fn *f, struct tensor *const *args);
 void bind_symbols(struct module *m, const struct fn *f, const struct shape_view *args, const int64_t *dims,
                   int64_t *symbols);
 

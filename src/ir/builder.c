@@ -533,6 +533,54 @@ static void bind_regions(struct builder *b, struct draft *d)
     }
 }
 
+static struct effects_in effects_in_of(const struct builder *b, const struct draft *d)
+{
+    return (struct effects_in){ .attrs = d->infer.attrs,
+                                .operands = d->operands,
+                                .n_operands = d->n_operands,
+                                .groups = d->in->groups,
+                                .regions = d->regions,
+                                .n_regions = d->in->n_regions,
+                                .n_params = b->n_params };
+}
+
+/* The same function, to which every object that it accesses may be any. What it gives back as it came is the
+ * parameter nevertheless: a carry that stays. */
+static uint32_t with_any_objects(struct module *m, uint32_t fn)
+{
+    static const uint64_t MEMO_ANY_OBJECTS = 0x616e796f;
+    const uint64_t key[4] = { MEMO_ANY_OBJECTS, fn };
+    union memo_value known;
+    if (memo_get(m, key, &known)) return known.fn;
+    const struct fn *f = module_fn(m, fn);
+    struct builder b;
+    struct copier c;
+    builder_begin(&b, m, f);
+    copier_begin(&c, &b, f);
+    copier_params(&c);
+    for (uint32_t p = 0; p < HOP_MIN(f->n_params, EFFECT_PARAMS); p++)
+        if (f->effects & (effect_reads(p) | effect_writes(p)))
+            c.values[p] = builder_node(&b, &(struct node_in){
+                                               .op = OP_any_object, .operands = &p, .n_operands = 1 });
+    val *results = ARENA_NEW(&b.arena, val, f->n_results + 1);
+    copier_body(&c, results);
+    for (uint32_t k = 0; k < f->n_results; k++)
+        if (f->results[k] < f->n_params) results[k] = f->results[k];
+    known.fn = builder_finish(&b, results, f->n_results);
+    memo_put(m, key, known);
+    return known.fn;
+}
+
+/* Bodies take their parameters for different objects. Where they may be one, accesses keep their order. */
+static void part_objects(struct builder *b, struct draft *d)
+{
+    if (!b->m->has_objects) return;
+    struct effects_in in = effects_in_of(b, d);
+    for (uint32_t r = 0; r < d->in->n_regions; r++)
+        if (effects_may_meet(b->m, d->row, &in, r))
+            d->regions[r].fn = with_any_objects(b->m, d->regions[r].fn);
+}
+
 /* What infer could not prove. May emit check nodes, which come before this one. */
 static void require_all(struct builder *b, const struct draft *d)
 {
@@ -618,6 +666,7 @@ static val make_node(struct builder *b, const struct node_in *in)
     d.infer.n_regions = in->n_regions;
     infer_no_objects(&d.infer, d.row);
     bind_regions(b, &d);
+    part_objects(b, &d);
     d.row->infer(&d.infer);
     require_all(b, &d);
     if (d.row->expand) return expand_node(b, d.row, &d.infer, d.operands);
@@ -625,13 +674,7 @@ static val make_node(struct builder *b, const struct node_in *in)
     const struct node *n = append_node(b, &d);
     note_check(b, n);
     b->m->has_once |= d.row->once != NULL;
-    struct effects_in effects = { .attrs = d.infer.attrs,
-                                  .operands = d.operands,
-                                  .n_operands = d.n_operands,
-                                  .groups = in->groups,
-                                  .regions = d.regions,
-                                  .n_regions = in->n_regions,
-                                  .n_params = b->n_params };
+    struct effects_in effects = effects_in_of(b, &d);
     b->effects |= effects_of_parts(b->m, d.row, &effects);
     b->n_last_results = n->n_results;
     return n->n_results ? n->results : VAL_NONE;

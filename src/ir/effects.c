@@ -88,6 +88,24 @@ effect_set effects_of_parts(const struct module *m, const struct op_row *row, co
     return effects;
 }
 
+bool effects_may_meet(const struct module *m, const struct op_row *row, const struct effects_in *in,
+                      uint32_t r)
+{
+    const struct fn *body = module_fn(m, in->regions[r].fn);
+    struct effects_of e = { m, row, in, r };
+    for (uint32_t p = 0; p < HOP_MIN(body->n_params, EFFECT_PARAMS); p++) {
+        effect_set of_p = body->effects & (effect_reads(p) | effect_writes(p));
+        for (uint32_t q = 0; of_p && q < p; q++) {
+            effect_set of_q = body->effects & (effect_reads(q) | effect_writes(q));
+            if (!of_q || !((of_p | of_q) & EFFECT_WRITES) || value_type(body, p) != value_type(body, q))
+                continue;
+            uint32_t x = param_around(p, &e), y = param_around(q, &e);
+            if (x == HOP_NONE || y == HOP_NONE || x == y) return true;
+        }
+    }
+    return false;
+}
+
 effect_set node_effects(const struct module *m, const struct fn *f, const struct node *n)
 {
     const struct op_row *row = node_row(n);

@@ -68,6 +68,10 @@ static const struct symbol *size_symbols(struct arena *a, const struct operator_
 static void put_type(const struct module *m, const struct operator_decl *d, const struct symbol *symbols,
                      const struct operator_type *t, struct text *out)
 {
+    if (t->kind) {
+        text_add(out, "object \"%s\"", module_text(m, t->kind));
+        return;
+    }
     text_str(out, t->dtype < DT_COUNT ? dtype_info[t->dtype].name
                                       : module_text(m, d->dtypes[t->dtype - DT_COUNT]));
     text_str(out, "[");
@@ -109,6 +113,7 @@ static void put_params(const struct module *m, const struct operator_decl *d, co
         if (i) text_str(out, ", ");
         if (p->flags & PARAM_MUT) text_str(out, "mut ");
         if (p->flags & PARAM_OUT) text_str(out, "out ");
+        if (p->flags & PARAM_READS) text_str(out, "reads ");
         put_name(m, p->name, out);
         text_str(out, ": ");
         put_type(m, d, symbols, &p->type, out);
@@ -292,9 +297,27 @@ static dim read_any_size(struct reading *r)
     return SIZE_ANY;
 }
 
+/* Behind the word `object`. */
+static struct operator_type read_object(struct reading *r, struct token at)
+{
+    size_t length;
+    if (r->in_result)
+        lexer_error(r->lx, at, "operators make no objects: a result is an array, and an object is no `out`");
+    if (r->lx->tok.kind != TOKEN_STRING) lexer_expected(r->lx, "the kind of the object, in quotes");
+    struct token kind_at = r->lx->tok;
+    const char *kind = lexer_string(r->lx, &r->m->arena, &length);
+    if (!object_kind_fits(kind, length))
+        lexer_error(r->lx, kind_at,
+                    "the kind of an object has 1 to 100 characters without quotes, backslashes and control "
+                    "characters");
+    return (struct operator_type){ .dtype = DT_OBJECT, .kind = module_string(r->m, kind, length) };
+}
+
 static struct operator_type read_type(struct reading *r)
 {
     struct lexer *lx = r->lx;
+    struct token front = lx->tok;
+    if (lexer_accept_word(lx, "object")) return read_object(r, front);
     struct operator_type t = { .dtype = read_dtype(r) };
     dim dims[MAX_RANK];
     lexer_expect(lx, '[', "'[' and sizes");
@@ -370,15 +393,45 @@ static void check_found(struct reading *r)
 static uint8_t read_manner(struct reading *r, uint8_t before)
 {
     struct token at = r->lx->tok;
-    uint8_t flag = token_is(&at, "mut") ? PARAM_MUT : token_is(&at, "out") ? PARAM_OUT : 0;
+    static const struct {
+        const char *word;
+        uint8_t flag;
+    } manners[] = { { "mut", PARAM_MUT }, { "out", PARAM_OUT }, { "reads", PARAM_READS } };
+    uint8_t flag = 0;
+    for (uint32_t i = 0; i < HOP_COUNT(manners); i++)
+        if (token_is(&at, manners[i].word)) flag = manners[i].flag;
     if (!flag) return before;
     struct lexer ahead = *r->lx;
     lexer_next(&ahead);
     if (ahead.tok.kind == ':') return before; /* a parameter of that name */
     if (before)
-        lexer_error(r->lx, at, "expected one of mut and out, found '%.*s' behind the other", 3, at.text);
+        lexer_error(r->lx, at, "expected one of mut, out and reads, found '%.*s' behind another", (int)at.len,
+                    at.text);
     lexer_next(r->lx);
     return flag;
+}
+
+/* Objects stand in front of what may be absent, so that their positions are known. */
+static void check_access(struct reading *r, const struct operator_param *p, struct token at,
+                         struct token suffix)
+{
+    const char *name = module_text(r->m, p->name);
+    if (!p->type.kind) {
+        if (p->flags & PARAM_READS)
+            lexer_error(r->lx, at, "'reads' is said of objects, and the parameter '%s' is an array", name);
+        return;
+    }
+    if (p->flags & PARAM_MUT)
+        lexer_error(r->lx, at, "an object is not `mut`: it is written unless 'reads' stands in front of it");
+    if (p->flags & (PARAM_MAYBE | PARAM_LIST))
+        lexer_error(r->lx, suffix, "an object is not absent and in no list, found '%.*s'", 1, suffix.text);
+    uint32_t operand = 0;
+    for (uint32_t i = 0; i < r->params.len; i++) {
+        if (r->params.data[i].flags & (PARAM_MAYBE | PARAM_LIST))
+            lexer_error(r->lx, at, "the object '%s' stands behind parameters that may be absent", name);
+        operand += !(r->params.data[i].flags & PARAM_OUT);
+    }
+    r->d.accesses |= p->flags & PARAM_READS ? effect_reads(operand) : effect_writes(operand);
 }
 
 static void read_param(struct reading *r)
@@ -402,6 +455,7 @@ static void read_param(struct reading *r)
     else if (lexer_accept(lx, '*')) p.flags |= PARAM_LIST;
     if (p.flags & PARAM_OUT && p.flags != PARAM_OUT)
         lexer_error(lx, suffix, "an `out` parameter is one array, found '%.*s'", 1, suffix.text);
+    check_access(r, &p, at, suffix);
     vec_push(&r->m->arena, &r->params, p);
 }
 

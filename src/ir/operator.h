@@ -9,8 +9,9 @@
 #define SIZE_ANY HOP_NONE
 
 struct operator_type {
-    uint8_t dtype; /* enum dtype, or DT_COUNT + k: dtype variable k */
+    uint8_t dtype; /* enum dtype, or DT_COUNT + k where there is no kind: dtype variable k */
     uint8_t rank;
+    uint32_t kind;   /* string id: an object of that kind (dtype DT_OBJECT); 0: an array */
     const dim *dims; /* symbol k is size variable k */
 };
 
@@ -18,7 +19,8 @@ enum operator_param_flags {
     PARAM_MUT = 1,   /* an operand whose new content is a result */
     PARAM_OUT = 2,   /* no operand: a result that the operator fills */
     PARAM_MAYBE = 4, /* may be absent */
-    PARAM_LIST = 8   /* any number of them, each of which may be absent */
+    PARAM_LIST = 8,  /* any number of them, each of which may be absent */
+    PARAM_READS = 16 /* an object that is read; others are written */
 };
 struct operator_param {
     uint32_t name; /* string id */
@@ -50,6 +52,7 @@ struct operator_decl {
     struct place place;
     bool any; /* (...): operands of any number and type; it has no parameters */
     effect_set effects;
+    effect_set accesses; /* of objects, which are numbered as the operands are, without a mask in front */
     uint32_t version;
     uint32_t n_params, n_results, n_sizes, n_dtypes;
     const struct operator_param *params;

@@ -403,6 +403,11 @@ struct effects_in {
     uint32_t n_params; /* of the function around */
 };
 effect_set effects_of_parts(const struct module *m, const struct op_row *row, const struct effects_in *in);
+/* May two objects that the body of region r accesses, one of them writing, be the same? To the body its
+ * parameters are different objects; here they may be fed by one, by values that are not known, or by a carry
+ * that changes. */
+bool effects_may_meet(const struct module *m, const struct op_row *row, const struct effects_in *in,
+                      uint32_t r);
 /* Can a node of it have effects, besides those of its bodies? */
 static inline bool row_may_have_effects(const struct op_row *row)
 {

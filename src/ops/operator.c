@@ -46,6 +46,7 @@ static void find_lanes(struct matching *w)
     for (uint32_t i = 0; i < in->n_operands; i++) {
         struct type t = infer_type(in, i);
         bool is_mask = w->l.masked && !i;
+        if (t.kind) continue; /* one for all lanes */
         if (is_mask && (t.dtype != DT_BOOL || t.rank != k))
             infer_error(in, "operand 0 (mask): expected bool with %u dims, found %s", k,
                         infer_text(in, in->operands[0]));
@@ -57,7 +58,7 @@ static void find_lanes(struct matching *w)
     }
     for (uint32_t i = 0; i < in->n_operands; i++) {
         struct type t = infer_type(in, i);
-        for (uint32_t d = 0; d < k; d++)
+        for (uint32_t d = 0; d < k && !t.kind; d++)
             if (t.dims[d] != 1)
                 infer_equal(in, w->lanes[d], t.dims[d],
                             arena_printf(&in->m->scratch, "operand %u: lane dim %u of %s", i, d,
@@ -95,8 +96,18 @@ static void match_operand(struct matching *w, uint32_t i)
     struct infer *in = w->in;
     const struct operator_slot *s = &w->l.slots[i];
     const struct operator_type *want = s->type;
-    if (!s->present || !want) return;
+    if (!s->present) return;
     struct type t = infer_type(in, s->operand);
+    if (!want && t.kind)
+        infer_error(in, "%s: operand %u is %s: an operator is given objects that its signature names",
+                    name_text(w), s->operand, infer_text(in, in->operands[s->operand]));
+    if (!want) return;
+    if (want->kind || t.kind) {
+        if (want->kind != t.kind)
+            infer_error(in, "%s: %s: expected %s, found %s", name_text(w), slot_text(w, i),
+                        declared_text(w, want), infer_text(in, in->operands[s->operand]));
+        return;
+    }
     uint32_t k = w->l.lanes, symbol;
     uint8_t dtype = want->dtype;
     if (dtype >= DT_COUNT) {
@@ -214,10 +225,18 @@ static void infer_operator(struct infer *in)
     for (uint32_t i = 0; i < w.l.n_results; i++) infer_result(in, types[i]);
 }
 
+static uint32_t behind_mask(uint32_t operand, const void *ctx)
+{
+    HOP_UNUSED(ctx);
+    return operand + 1;
+}
+
 static effect_set operator_effects(const struct module *m, const struct attr *attrs)
 {
     const struct operator_decl *d = module_operator(m, (uint32_t)attrs[OPERATOR_NAME].i);
-    return d ? d->effects : EFFECT_NONE;
+    bool masked = attrs[OPERATOR_MASKED].kind != ATTR_ABSENT && attrs[OPERATOR_MASKED].i;
+    if (!d) return EFFECT_NONE;
+    return d->effects | (masked ? effects_mapped(d->accesses, behind_mask, NULL) : d->accesses);
 }
 
 /* ---- eval ---- */
@@ -253,7 +272,7 @@ static void find_eval_lanes(struct calling *w)
     for (uint32_t d = 0; d < w->l.lanes; d++) {
         w->lanes[d] = 1;
         for (uint32_t i = 0; i < w->e->n->n_operands && w->lanes[d] == 1; i++)
-            w->lanes[d] = w->e->operands[i]->dims[d];
+            if (!tensor_is_object(w->e->operands[i])) w->lanes[d] = w->e->operands[i]->dims[d];
         w->n_lanes *= w->lanes[d];
     }
 }
@@ -433,7 +452,11 @@ static void set_array(struct calling *w, uint32_t i)
     hop_operator_array *a = &w->arrays[i];
     *a = (hop_operator_array){ .data = NULL };
     w->data[i] = NULL;
-    if (t && !s->found) {
+    if (t && tensor_is_object(t)) { /* one for all lanes, and given as what it is */
+        a->dtype = HOP_OBJECT;
+        a->data = (void *)(uintptr_t)(*(const uint64_t *)t->data);
+        w->data[i] = a->data;
+    } else if (t && !s->found) {
         a->dtype = t->dtype;
         a->rank = (int32_t)(t->rank - skip);
         a->dims = t->dims + skip;
@@ -592,8 +615,8 @@ static void jvp_operator(struct jvp *j)
 /* Operand i with a leading dim, which is 1 where it has no lanes. */
 static val lanes_of(struct batch *v, uint32_t i)
 {
-    if (v->batched[i]) return v->operands[i];
     struct type t = emit_type(v->b, v->operands[i]);
+    if (v->batched[i] || t.kind) return v->operands[i];
     dim dims[MAX_RANK + 1] = { 1 };
     if (t.rank) memcpy(dims + 1, t.dims, t.rank * sizeof *dims);
     return emit_reshape(v->b, v->operands[i], t.rank + 1u, dims);
@@ -798,7 +821,7 @@ const struct op_row row_operator = {
     .sig = { 0, MANY, ROW_ATTRS(operator_attrs) },
     .effects = operator_effects,
     .operator_attr = OPERATOR_NAME + 1,
-    .flags = OPF_NO_FOLD,
+    .flags = OPF_NO_FOLD | OPF_OBJECTS,
     .infer = infer_operator,
     .eval = eval_operator,
     .vjp = vjp_operator,
@@ -819,6 +842,7 @@ const struct op_row row_call_operator = { .name = "call_operator",
                                                      "operator's name stands for",
                                           .sig = { 0, MANY, ROW_ATTRS(operator_attrs) },
                                           .infer = infer_operator,
+                                          .flags = OPF_OBJECTS,
                                           .expand = expand_call,
                                           .operator_attr = OPERATOR_NAME + 1,
                                           .autocast = AUTOCAST_KEEP,

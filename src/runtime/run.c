@@ -673,6 +673,7 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
     hop_cleanup_push(run_return, r);
     args = all_arguments(r, args, call);
     size_run(r, args, dims);
+    check_objects_differ(e->m, e->header, args);
     place_temporaries(r, call);
     if (e->n_offloaded) place_offloaded(r);
     r->sized = !dims;
