@@ -219,7 +219,7 @@ static void fori_vjp_forward(struct vjp_forward *v)
     struct reversed_step *s = NULL;
     uint32_t snapshots = 0;
     if (schedule.snapshots) s = step_reverse(b->m, &b->arena, &l, active, v->result_wanted, false, recompute);
-    if (s && step_needs_snapshots(s)) snapshots = schedule.snapshots;
+    if (s && step_needs_snapshots(b->m, s)) snapshots = schedule.snapshots;
     else s = step_reverse(b->m, &b->arena, &l, active, v->result_wanted, true, recompute);
     if (!snapshots) l.schedule = NULL;
     l.tape = (!stacks || l.tape) && !snapshots; /* the pullback skips the rows of lanes that did not run */

@@ -294,8 +294,8 @@ struct snapshots {
     val trips; /* VAL_NONE: in->length says it and slices are rows (a scan) */
     val from;  /* of a counted loop: its first index, the one slice; VAL_NONE: no slices */
 };
-bool step_needs_snapshots(const struct reversed_step *s); /* of a step made with `recompute` and without mask:
-                                                    not all it reads is there anyway */
+bool step_needs_snapshots(struct module *m, const struct reversed_step *s); /* of a step made with `recompute`
+                                                    and without mask: not all it reads is there anyway */
 void step_emit_from_snapshots(struct builder *b, const struct step_backward *in, const struct snapshots *how,
                               val *out);
 

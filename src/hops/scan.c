@@ -215,7 +215,7 @@ static void scan_vjp_forward(struct vjp_forward *v)
     }
     struct reversed_step *s = step_reverse(b->m, &b->arena, &l, v->active, v->result_wanted, false,
                                            schedule.kind != SCHEDULE_NONE);
-    uint32_t snapshots = step_needs_snapshots(s) ? schedule.snapshots : 0;
+    uint32_t snapshots = step_needs_snapshots(b->m, s) ? schedule.snapshots : 0;
     if (!snapshots) l.schedule = NULL;
     step_emit_forward(b, s, &l, snapshots, v->n);
     for (uint32_t k = 0; k < v->n->n_results; k++) {

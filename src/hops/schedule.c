@@ -487,9 +487,12 @@ static struct region_in loop_back_body(struct builder *around, const struct way_
     return new_body_finish(&body, out.data, out.len, l->own.data, l->own.len);
 }
 
-bool step_needs_snapshots(const struct reversed_step *s)
+bool step_needs_snapshots(struct module *m, const struct reversed_step *s)
 {
     bool any = false;
+    bool *carries = ARENA_ZNEW(&m->arena, bool, s->loop.body->n_results);
+    for (uint32_t k = 0; k < s->loop.n_carry; k++) carries[k] = true;
+    if (!can_run_again(m, s->loop.body->id, carries)) return false;
     for (uint32_t i = 0; i < s->halves->n_residuals; i++) {
         const struct step_residual *r = &s->residuals[i];
         if (r->kind != FROM_STACK || r->index < s->loop.n_stack) continue;

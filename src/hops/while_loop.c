@@ -415,7 +415,7 @@ static void while_vjp_forward(struct vjp_forward *v)
     struct reversed_step *s = NULL;
     uint32_t snapshots = 0;
     if (schedule.snapshots) s = step_reverse(b->m, &b->arena, &run, active, wanted, false, true);
-    if (s && step_needs_snapshots(s)) snapshots = schedule.snapshots;
+    if (s && step_needs_snapshots(b->m, s)) snapshots = schedule.snapshots;
     else s = step_reverse(b->m, &b->arena, &run, active, wanted, true, recompute);
     if (snapshots) run.count = true;
     else if (!l.n_stack && !few_trips(b, &run))

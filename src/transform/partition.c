@@ -81,11 +81,27 @@ static void need_value(struct cut *c, val v)
     if (node != NODE_NONE && (node >= c->j->n_forward || c->inner[v])) c->needed[node] = true;
 }
 
+/* Does it do something that must not be done again, for results that backward would need it for? */
+static bool acts_once(const struct cut *c, const struct node *n)
+{
+    if (!(node_effects(c->m, c->joint, n) & ~EFFECT_CHECK)) return false;
+    if (row_effects(c->m, node_row(n), node_attr(c->joint, n, 0)) & ~EFFECT_CHECK) return true;
+    for (uint32_t r = 0; r < n->n_regions; r++)
+        if (!can_run_again(c->m, node_region(c->joint, n, r)->fn, NULL)) return true;
+    return false;
+}
+
 /* Node i runs in backward. Called from later nodes to earlier ones. */
 static void need_node(struct cut *c, uint32_t i)
 {
     const struct node *n = fn_node(c->joint, i);
     if (c->done[i]) return;
+    if (i < c->j->n_forward && acts_once(c, n))
+        hop_throw(
+            HOP_INVALID,
+            "%s%s: a gradient needs its result, whose size nothing else knows, so it would have to be run "
+            "again, and its effects would happen twice",
+            place_text(c->m, n->place), node_row(n)->name);
     c->needed[i] = true;
     c->done[i] = true;
     struct symbol_walk walk = { need_symbol, c };
@@ -161,6 +177,7 @@ static enum again run_again(const struct cut *c, uint32_t i)
     for (uint32_t k = 0; k < n->n_operands; k++)
         if (c->inner[node_operands(c->joint, n)[k]]) return AGAIN_NEVER;
     for (uint32_t k = 0; k < n->n_results; k++) asked |= c->tag[n->results + k] == TAG_RECOMPUTE + 1;
+    if (acts_once(c, n)) return AGAIN_NEVER;
     if (asked) return AGAIN_CHEAP;
     if (row_effects(c->m, row, node_attr(c->joint, n, 0)) || row->flags & OPF_NO_MERGE) return AGAIN_NEVER;
     bool pure = node_is_pure(c->m, c->joint, n) && !node_binds_symbols(c->joint, n);
@@ -246,6 +263,8 @@ static bool is_there_anyway(const struct cut *c, val v)
     if (is_alias(c, v)) return false; /* had from its operand */
     if (!c->j->ends && (c->tag[v] == TAG_KEEP + 1 || is_kept_whole(c, v))) return true;
     if (is_moved(c, v)) return true;
+    uint32_t node = c->joint->values[v].node;
+    if (node < c->j->n_forward && acts_once(c, fn_node(c->joint, node))) return true;
     if (v >= c->j->n_costly && v < c->j->n_x) return true;
     for (uint32_t k = c->j->n_costly; k < c->j->n_y; k++)
         if (c->joint->results[k] == v) return true;

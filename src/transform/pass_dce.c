@@ -511,6 +511,12 @@ uint32_t prune_function(struct module *m, uint32_t fn, const bool *keep)
 {
     return trim_function(m, fn, keep, false);
 }
+bool can_run_again(struct module *m, uint32_t fn, const bool *keep)
+{
+    if (!(module_fn(m, fn)->effects & ~EFFECT_CHECK)) return true;
+    return !(module_fn(m, strip_effects(m, fn, keep))->effects & ~EFFECT_CHECK);
+}
+
 uint32_t strip_effects(struct module *m, uint32_t fn, const bool *keep)
 {
     return keep || module_fn(m, fn)->effects ? trim_function(m, fn, keep, true) : fn;

@@ -189,6 +189,9 @@ void inline_function(struct builder *b, uint32_t fn, const dim *symbols, const v
 uint32_t prune_function(struct module *m, uint32_t fn, const bool *keep);
 /* The same without its effects: nothing stays that no kept result needs. */
 uint32_t strip_effects(struct module *m, uint32_t fn, const bool *keep);
+/* May a function that has run be run once more for these results? Not if what they are made of does something
+ * else besides: only a check does nothing the second time. */
+bool can_run_again(struct module *m, uint32_t fn, const bool *keep);
 
 /* Records of transforms already made, by (tag, function, mask): equal masks find the same record whatever
  * their length. */
