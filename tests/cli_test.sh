@@ -260,6 +260,28 @@ if "$HOP" explain square.hop >/dev/null 2>&1; then
     expect 0 '^  w +copied: updates in place are switched off' "$HOP" explain update.hop --without inplace
 fi
 
+# operators from outside
+library=$(dirname "$(realpath "$(command -v "$HOP")")")/tests/operators.so
+cat > outside.hop <<'END'
+hop 1
+operator @scaled(x: f32[N], factor: f32[]) -> f32[N]
+fn @main(%x: f32[N]) -> (f32[N]) {
+  %k = full {value = 3, dims = [], dtype = f32}
+  %y = scaled(%x, %k)
+  return %y
+}
+END
+sed 's/f32\[N\], factor/f32[N, 2], factor/; s/%x: f32\[N\]/%x: f32[N, 2]/' outside.hop > otherwise.hop
+if [ -e "$library" ]; then
+    expect 0 '^%y: f32\[2\] = \[3, 6\]' "$HOP" run outside.hop --operators "$library" --in 'x=[1, 2]'
+    expect 0 '^%y: f32\[2\] = \[3, 6\]' "$HOP" run outside.hop --operators "$library" --in 'x=[1, 2]' --interpret
+    expect 0 '^scaled +from outside scaled\(x: f32\[N\], factor: f32\[\]\) -> f32\[N\]' "$HOP" ops --operators "$library"
+    expect 0 'effects +check' "$HOP" ops ratio_sum --operators "$library"
+    expect 2 'the program declares scaled\(x: f32\[N, 2\], .* registered is scaled\(x: f32\[N\]' "$HOP" run otherwise.hop --operators "$library" --in 'x=[[1, 2]]'
+fi
+expect 2 "outside.hop:5:3: scaled: there is no operator 'scaled': expected one that hop_operator_register or --operators" "$HOP" run outside.hop --in 'x=[1, 2]'
+expect 2 '--operators: ./nowhere.so: ' "$HOP" run outside.hop --operators nowhere.so --in 'x=[1, 2]'
+
 # explain, ops
 if "$HOP" run square.hop --jit --in 'x=[1,2,3]' >/dev/null 2>&1; then
     expect 0 'code: [0-9]+ bytes' "$HOP" explain square.hop

@@ -1,6 +1,8 @@
 /* hop ops: the operator table as text or JSON. Everything printed is read from the table. */
 #include "cli/cli.h"
 
+#include "ops/operators.h"
+
 /* A cell is there, or says why it is not. A composite row has the cells of its expansion, and says why there
  * are no derivatives. */
 static const char *const column_names[] = { "infer", "eval", "vjp", "jvp", "batch", "lower", "samples" };
@@ -57,6 +59,33 @@ static void row_text(struct text *out, const struct op_row *row)
                  row->samples[s].text[strlen(row->samples[s].text) - 1] == '\n' ? "" : "\n");
 }
 
+/* Those that --operators has loaded; whether there was one. */
+static bool put_registered(struct options *o, struct text *out, const char *name, bool json, bool any)
+{
+    struct registered **all = operators_held(&o->bag.arena);
+    for (; *all; all++) {
+        const struct registered *r = *all;
+        const char *effects = effect_name(r->effects);
+        if (!name || !strcmp(r->name, name)) {
+            if (json) {
+                text_add(out, "%s  {\"name\": ", any ? ",\n" : "");
+                json_string(out, r->name);
+                text_str(out, ", \"kind\": \"from outside\", \"meaning\": ");
+                json_string(out, r->signature);
+                text_add(out, ", \"effects\": \"%s\", \"version\": %u}", effects, r->version);
+            } else if (name) {
+                text_add(out, "%s\n  from outside\n  effects  %s\n  version  %u\n", r->signature, effects,
+                         r->version);
+            } else {
+                text_add(out, "%-16s %-12s %s\n", r->name, "from outside", r->signature);
+            }
+            any = true;
+        }
+        operator_drop(*all);
+    }
+    return any;
+}
+
 int command_ops(struct options *o)
 {
     struct text out = { .arena = &o->bag.arena };
@@ -81,6 +110,7 @@ int command_ops(struct options *o)
         }
         any = true;
     }
+    any = put_registered(o, &out, name, json, any);
     if (name && !any) hop_throw(HOP_INVALID, "there is no operator '%s'; hop ops lists them", name);
     if (json) text_str(&out, "\n]\n");
     if (out.len) fwrite(out.data, 1, out.len, stdout);

@@ -53,6 +53,32 @@ struct registered *operator_hold(const char *name)
     return r;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp((*(struct registered *const *)a)->name, (*(struct registered *const *)b)->name);
+}
+
+struct registered **operators_held(struct arena *a)
+{
+    struct registered **all = NULL;
+    for (size_t room = 0, n = 1; n > room;) {
+        room = 2 * room + 16;
+        all = ARENA_NEW(a, struct registered *, room + 1);
+        pthread_mutex_lock(&table.lock);
+        n = table.n;
+        size_t at = 0;
+        for (size_t i = 0; n <= room && i < table.n_buckets; i++)
+            for (struct registered *r = table.buckets[i]; r; r = r->next) {
+                r->refs++;
+                all[at++] = r;
+            }
+        pthread_mutex_unlock(&table.lock);
+        all[at] = NULL;
+        if (at) qsort(all, at, sizeof *all, compare_names);
+    }
+    return all;
+}
+
 /* ---- registering ---- */
 
 static bool grow_table(void)

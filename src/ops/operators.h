@@ -32,6 +32,8 @@ struct registered {
 /* NULL: there is none. What was held is to be dropped. */
 struct registered *operator_hold(const char *name);
 void operator_drop(void *registered);
+/* All that are registered, by name, each held once more (NULL ends); throws. */
+struct registered **operators_held(struct arena *a);
 /* The same, but it must be there and be what the program declares: throws if it is not. `place` is what
  * place_text gives. */
 struct registered *operator_expect(const char *place, const char *name, const char *signature,
