@@ -266,6 +266,277 @@ static void are_one_for_all_lanes(void)
     hop_fn_free(f);
 }
 
+/* ---- operators that take objects ---- */
+
+/* Two logs that operators write into, and what they wrote. */
+struct journal {
+    char text[4096];
+    size_t length;
+    int lines;
+    char name;
+};
+
+static void clear_journal(struct journal *j) { *j = (struct journal){ .name = j->name }; }
+
+/* note(t, x): a line, and how many there are now times x */
+static int note(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    struct journal *j = arrays[0];
+    double x = *(const double *)arrays[1];
+    HOP_UNUSED(sizes);
+    if (call->arrays[0].dtype != HOP_OBJECT || call->arrays[0].rank || call->arrays[0].data != arrays[0])
+        return 1;
+    j->length += (size_t)snprintf(j->text + j->length, sizeof j->text - j->length, "%.3g;", x);
+    *(double *)arrays[2] = ++j->lines * x;
+    return 0;
+}
+
+/* lines(t): how many there are */
+static int lines(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    HOP_UNUSED(call);
+    HOP_UNUSED(sizes);
+    *(double *)arrays[1] = ((const struct journal *)arrays[0])->lines;
+    return 0;
+}
+
+/* note_slope(t, ct): a line about a gradient; the cotangent as it is */
+static int note_slope(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    struct journal *j = arrays[0];
+    HOP_UNUSED(call);
+    HOP_UNUSED(sizes);
+    double ct = *(const double *)arrays[1];
+    j->length += (size_t)snprintf(j->text + j->length, sizeof j->text - j->length, "d%.3g;", ct);
+    *(double *)arrays[2] = ct;
+    return 0;
+}
+
+static void register_operators(void)
+{
+    static const hop_operator_spec specs[] = {
+        { .signature = "note(t: object \"journal\", x: f64[]) -> f64[]", .run = note },
+        { .signature = "lines(reads t: object \"journal\") -> f64[]", .run = lines },
+        { .signature = "note_slope(t: object \"journal\", ct: f64[]) -> f64[]", .run = note_slope },
+    };
+    for (size_t i = 0; i < HOP_COUNT(specs); i++)
+        CLAIM(!hop_operator_register(&specs[i]), "%s", hop_message());
+}
+
+static void unregister_operators(void)
+{
+    CLAIM(!hop_operator_unregister("note"), "%s", hop_message());
+    CLAIM(!hop_operator_unregister("lines"), "%s", hop_message());
+    CLAIM(!hop_operator_unregister("note_slope"), "%s", hop_message());
+}
+
+#define DECLARED \
+    "hop 1\n" \
+    "operator @note(t: object \"journal\", x: f64[]) -> f64[]\n" \
+    "operator @lines(reads t: object \"journal\") -> f64[]\n" \
+    "operator @note_slope(t: object \"journal\", ct: f64[]) -> f64[]\n"
+#define MAIN "fn @main(%a: object \"journal\", %b: object \"journal\", %p: bool[], %x: f64[])"
+
+static const struct {
+    const char *name, *text;
+} programs[] = {
+    { "chosen, then both written",
+      DECLARED MAIN " -> (f64[], f64[], f64[]) {\n"
+                    "  %c = switch(%p) [(%a) { yield(%a) }, (%b) { yield(%b) }]\n"
+                    "  %0 = lines(%a)\n"
+                    "  %1 = note(%c, %x)\n"
+                    "  %2 = note(%a, %1)\n"
+                    "  %3 = note(%b, %2)\n"
+                    "  %4 = note(%c, %3)\n"
+                    "  %5 = lines(%a)\n"
+                    "  %6 = lines(%b)\n"
+                    "  %7 = sub(%5, %0)\n"
+                    "  return %4, %6, %7\n}\n" },
+    { "chosen and handed to a body with the others", DECLARED MAIN
+      " -> (f64[], f64[]) {\n"
+      "  %c = switch(%p) [(%a) { yield(%a) }, (%b) { yield(%b) }]\n"
+      "  %zero = full {value = 0, dims = [], dtype = i64}\n"
+      "  %n = full {value = 3, dims = [], dtype = i64}\n"
+      "  %y, %s = fori_loop carry(%y = %x, %s = %x) from(%i = %zero) to(%n) with(%c, %a, %b) {\n"
+      "    %before = lines(%a)\n"
+      "    %1 = note(%c, %y)\n"
+      "    %after = lines(%a)\n"
+      "    %2 = note(%b, %after)\n"
+      "    %d = sub(%after, %before)\n"
+      "    %t = add(%s, %d)\n"
+      "    next(%2, %t)\n  }\n"
+      "  return %y, %s\n}\n" },
+    { "one object as two parameters of a call", DECLARED
+      "fn @twice(%t: object \"journal\", %u: object \"journal\", %x: f64[]) -> (f64[]) {\n"
+      "  %0 = lines(%t)\n  %1 = note(%u, %x)\n  %2 = lines(%t)\n  %3 = sub(%2, %0)\n  return %3\n}\n" MAIN
+      " -> (f64[], f64[]) {\n"
+      "  %1 = invoke_subgraph @twice(%a, %a, %x)\n"
+      "  %2 = invoke_subgraph @twice(%a, %b, %x)\n"
+      "  return %1, %2\n}\n" },
+    { "carries that change places",
+      DECLARED MAIN " -> (object \"journal\", f64[]) {\n"
+                    "  %zero = full {value = 0, dims = [], dtype = i64}\n"
+                    "  %n = full {value = 5, dims = [], dtype = i64}\n"
+                    "  %o, %l, %y = fori_loop carry(%o = %a, %l = %b, %y = %x) from(%i = %zero) to(%n) {\n"
+                    "    %1 = note(%o, %y)\n    %2 = lines(%l)\n    %3 = note(%l, %2)\n    %4 = add(%1, %3)\n"
+                    "    next(%l, %o, %4)\n  }\n"
+                    "  return %o, %y\n}\n" },
+    { "results that nobody reads, reads that are equal", DECLARED MAIN
+      " -> (f64[], f64[]) {\n"
+      "  %1 = note(%a, %x)\n  %2 = lines(%b)\n  %3 = note(%a, %x)\n  %4 = lines(%b)\n  %5 = lines(%a)\n"
+      "  %6 = add(%2, %4)\n  return %6, %5\n}\n" },
+    { "a branch that writes",
+      DECLARED MAIN " -> (f64[], f64[]) {\n"
+                    "  %y = switch(%p) [(%a, %x) {\n    %1 = note(%a, %x)\n    yield(%1)\n  }, (%b, %x) {\n"
+                    "    %1 = note(%b, %x)\n    %2 = note(%b, %1)\n    yield(%2)\n  }]\n"
+                    "  %n = lines(%b)\n  return %y, %n\n}\n" },
+    { "a loop until a log is long",
+      DECLARED MAIN " -> (f64[], f64[]) {\n"
+                    "  %five = full {value = 5, dims = [], dtype = f64}\n"
+                    "  %first = lines(%a)\n"
+                    "  %y, %n = while_loop {max_trips = 20} carry(%y = %x, %n = %first) cond with(%five) {\n"
+                    "    %t = lt(%n, %five)\n    test(%t)\n  } body with(%a, %b) {\n"
+                    "    %1 = note(%a, %y)\n    %2 = note(%b, %1)\n    %3 = sin(%2)\n    %4 = lines(%a)\n    "
+                    "next(%3, %4)\n  }\n"
+                    "  %l = lines(%b)\n  return %y, %l\n}\n" },
+    { "with a gradient that writes", DECLARED
+      "fn @back(%t: object \"journal\", %x: f64[], %ct: f64[]) -> (f64[]) {\n"
+      "  %0 = note_slope(%t, %ct)\n  %1 = mul(%0, %x)\n  %2 = add(%1, %1)\n  return %2\n}\n"
+      "fn @square(%t: object \"journal\", %x: f64[]) -> (f64[]) {\n"
+      "  %y = custom {backward = @back} with(%t, %x) {\n    %0 = note(%t, %x)\n    %z = mul(%x, %x)\n"
+      "    yield(%z)\n  }\n  return %y\n}\n" MAIN " -> (f64[]) {\n"
+      "  %xs = full {value = 0.5, dims = [3], dtype = f64}\n"
+      "  %y = scan carry(%s = %x) over(%e in %xs) with(%a, %b, %p) {\n"
+      "    %c = switch(%p) [(%a) { yield(%a) }, (%b) { yield(%b) }]\n"
+      "    %q = invoke_subgraph @square(%c, %s)\n    %r = invoke_subgraph @square(%a, %q)\n"
+      "    %w = add(%r, %e)\n    next(%w)\n  }\n"
+      "  return %y\n}\n" },
+};
+
+enum { MOST_RESULTS = 4 };
+struct told { /* what a run came to */
+    hop_status status;
+    char message[512], logs[2][4096];
+    double numbers[MOST_RESULTS][4];
+    char objects[MOST_RESULTS];
+};
+
+static void run_told(enum way way, const char *without, hop_fn *f, int lanes, int n_out, struct told *out)
+{
+    static struct journal journals[2] = { { .name = 'a' }, { .name = 'b' } };
+    *out = (struct told){ .status = HOP_OK };
+    for (int p = 0; p < 2 && !out->status; p++) {
+        hop_tensor *in[5] = { NULL }, *results[MOST_RESULTS] = { NULL };
+        for (int k = 0; k < 2; k++) {
+            clear_journal(&journals[k]);
+            hop_object_new(&in[k], "journal", &journals[k], NULL, NULL);
+        }
+        hop_tensor_new(&in[2], "bool[]");
+        hop_tensor_new(&in[3], lanes ? "f64[3]" : "f64[]");
+        *(uint8_t *)hop_data(in[2]) = (uint8_t)p;
+        for (int64_t k = 0; k < hop_tensor_count(in[3]); k++)
+            ((double *)hop_data(in[3]))[k] = 0.5 + 0.25 * (double)k;
+        hop_exe *exe = NULL;
+        if (way == INTERPRETED) out->status = hop_interpret(f, in, 4, results, n_out);
+        else {
+            hop_compile_options options = { .portable = way == LOOPS, .strict = 1, .without = without };
+            out->status = hop_compile(&exe, f, &options);
+            if (!out->status) out->status = hop_run(exe, in, 4, results, n_out);
+        }
+        hop_exe_free(exe);
+        if (out->status) snprintf(out->message, sizeof out->message, "%s", hop_message());
+        for (int k = 0; k < n_out && !out->status; k++) {
+            const struct journal *given = hop_object_kind(results[k])
+                                              ? hop_object_pointer(results[k], "journal")
+                                              : NULL;
+            if (given) out->objects[k] = given->name;
+            else
+                memcpy(out->numbers[k], hop_data(results[k]),
+                       sizeof(double) * (size_t)hop_tensor_count(results[k]));
+        }
+        for (int k = 0; k < 2; k++) {
+            size_t n = strlen(out->logs[k]);
+            snprintf(out->logs[k] + n, sizeof out->logs[k] - n, "%s|", journals[k].text);
+        }
+        for (int k = 0; k < 4; k++) hop_tensor_free(in[k]);
+        for (int k = 0; k < n_out; k++) hop_tensor_free(results[k]);
+    }
+}
+
+static const char *const passes[] = { NULL,    "inline", "fold",       "forward", "ranges",
+                                      "trips", "cse",    "masks",      "dce",     "unroll",
+                                      "pack",  "split",  "accumulate", "hoist",   "join" };
+
+static void same_each_way(const char *name, const char *as, hop_fn *f, int lanes)
+{
+    struct told want, found;
+    int n_out = hop_fn_results(f);
+    run_told(INTERPRETED, NULL, f, lanes, n_out, &want);
+    CLAIM(!want.status, "%s, %s: %s", name, as, want.message);
+    CLAIM(strlen(want.logs[0]) + strlen(want.logs[1]) > 6, "%s, %s: nothing was written", name, as);
+    for (enum way way = LOOPS; way <= NATIVE; way++)
+        for (size_t p = 0; p < HOP_COUNT(passes); p++) {
+            run_told(way, passes[p], f, lanes, n_out, &found);
+            CLAIM(!found.status, "%s, %s, way %d without %s: %s", name, as, way,
+                  passes[p] ? passes[p] : "nothing", found.message);
+            CLAIM(!strcmp(found.logs[0], want.logs[0]) && !strcmp(found.logs[1], want.logs[1]),
+                  "%s, %s, way %d without %s: expected the logs\n  %s\n  %s\nfound\n  %s\n  %s", name, as,
+                  way, passes[p] ? passes[p] : "nothing", want.logs[0], want.logs[1], found.logs[0],
+                  found.logs[1]);
+            CLAIM(!memcmp(found.numbers, want.numbers, sizeof want.numbers) &&
+                      !memcmp(found.objects, want.objects, sizeof want.objects),
+                  "%s, %s, way %d without %s: other results", name, as, way,
+                  passes[p] ? passes[p] : "nothing");
+        }
+}
+
+/* Programs take their parameters for different objects. */
+static void are_given_once(void)
+{
+    struct journal journal = { .name = 'a' };
+    hop_fn *f = read_text(programs[0].text);
+    for (enum way way = 0; way < WAYS; way++) {
+        hop_tensor *in[4] = { NULL }, *out[3] = { NULL };
+        hop_object_new(&in[0], "journal", &journal, NULL, NULL);
+        hop_object_new(&in[1], "journal", &journal, NULL, NULL);
+        hop_tensor_new(&in[2], "bool[]");
+        hop_tensor_new(&in[3], "f64[]");
+        refused(run_way(way, f, in, 4, out, 3),
+                "argument %a and argument %b are one object, which the program writes: it can be given once");
+        CLAIM(!journal.lines, "nothing was written: %d", journal.lines);
+        for (int k = 0; k < 4; k++) hop_tensor_free(in[k]);
+    }
+    hop_fn_free(f);
+}
+
+static void accesses_keep_their_order(void)
+{
+    register_operators();
+    are_given_once();
+    for (size_t i = 0; i < HOP_COUNT(programs); i++) {
+        hop_fn *f = read_text(programs[i].text), *made = NULL;
+        if (!f) continue;
+        same_each_way(programs[i].name, "itself", f, 0);
+        hop_status status = hop_vmap(&made, f, "x", NULL);
+        bool refused_lanes = status && strstr(hop_message(), "objects");
+        CLAIM(!status || refused_lanes, "%s, over lanes: %s", programs[i].name, hop_message());
+        if (!status) same_each_way(programs[i].name, "over lanes", made, 1);
+        hop_fn_free(made);
+        made = NULL;
+        if (i == HOP_COUNT(programs) - 1) {
+            CLAIM(!hop_grad(&made, f, "x"), "%s", hop_message());
+            same_each_way(programs[i].name, "its gradient", made, 0);
+            hop_fn *lanes = NULL;
+            CLAIM(!hop_vmap(&lanes, made, "x", NULL), "%s", hop_message());
+            same_each_way(programs[i].name, "its gradient over lanes", lanes, 1);
+            hop_fn_free(lanes);
+            hop_fn_free(made);
+        }
+        hop_fn_free(f);
+    }
+    unregister_operators();
+}
+
 /* ---- allocations that fail ---- */
 
 static void nothing_leaks(void)
@@ -303,5 +574,6 @@ int main(void)
     are_captured();
     are_one_for_all_lanes();
     nothing_leaks();
+    accesses_keep_their_order();
     return tests_end();
 }

@@ -152,6 +152,9 @@ static void check_batch(struct walk *w, struct bag *bag, struct module *m, uint3
     };
     for (uint32_t subset = 1; subset < 1u << n; subset++) {
         if (__builtin_popcount(subset) > 3) continue;
+        bool object = false; /* which is one for all lanes */
+        for (uint32_t p = 0; p < n; p++) object |= subset >> p & 1 && type_is_object(m, value_type(f, p));
+        if (object) continue;
         bool *batched = ARENA_ZNEW(&bag->arena, bool, f->n_params);
         struct tensor **lanes[LANES];
         for (uint32_t p = 0; p < n; p++) batched[p] = subset >> p & 1;

@@ -240,6 +240,11 @@ static const char *batch(const struct claim *c, const bool *batched, int64_t lan
     for (uint32_t r = 0; r < f->n_results; r++)
         for (int64_t l = 0; l < lanes; l++) {
             const struct tensor *expected = alone[l].results[r], *whole = all.results[r];
+            if (tensor_is_object(expected)) { /* one for all lanes */
+                wrong = tensor_difference(a, whole, expected, f64);
+                if (wrong) return arena_printf(a, "batched result %u: %s", r, wrong);
+                continue;
+            }
             if (whole->rank != expected->rank + 1u || whole->dims[0] != lanes)
                 return arena_printf(a, "batched result %u does not have the lanes in front", r);
             struct tensor lane = *whole;

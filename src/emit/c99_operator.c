@@ -80,6 +80,7 @@ static void put_parts(struct c99 *e, const struct lp_call *c, uint32_t indent)
 static void put_data(struct c99 *e, const struct lp_operand *o, uint32_t k)
 {
     if (o->use == OPERAND_ABSENT || o->use == OPERAND_FOUND) text_str(e->out, "NULL");
+    else if (o->use == OPERAND_OBJECT) text_add(e->out, "(void *)(intptr_t)hop_x%u", k);
     else if (o->buffer == HOP_NONE) text_add(e->out, "&hop_x%u", k);
     else {
         text_str(e->out, "(void *)(");
@@ -98,7 +99,10 @@ static void put_arrays(struct c99 *e, const struct lp_call *c, bool finds, uint3
         put_indent(e, indent + 1);
         text_str(e->out, "{ ");
         put_data(e, o, k);
-        text_add(e->out, ", %s, %u, ", absent ? "-1" : dtype_code[operand_dtype(e, o)], o->rank);
+        const char *code = absent                     ? "-1"
+                           : o->use == OPERAND_OBJECT ? "HOP_C_OBJECT"
+                                                      : dtype_code[operand_dtype(e, o)];
+        text_add(e->out, ", %s, %u, ", code, o->rank);
         if (absent || !o->rank) text_str(e->out, "NULL, NULL },\n");
         else if (o->strides) text_add(e->out, "hop_d%u, hop_s%u },\n", k, k);
         else text_add(e->out, "hop_d%u, NULL },\n", k);

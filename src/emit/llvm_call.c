@@ -158,6 +158,7 @@ static LLVMValueRef operator_dims(struct emitter *e, const struct lp_operand *o)
 static LLVMValueRef operator_data(struct emitter *e, const struct lp_operand *o)
 {
     if (o->use == OPERAND_ABSENT || o->use == OPERAND_FOUND) return LLVMConstNull(e->ptr);
+    if (o->use == OPERAND_OBJECT) return LLVMBuildIntToPtr(e->builder, value_scalar(e, o->value), e->ptr, "");
     if (o->buffer != HOP_NONE) return buffer_address(e, o->buffer, index_or_zero(e, o->index));
     LLVMValueRef x = value_scalar(e, o->value), data = stack_slot(e, e->i64, 1, 8);
     if (dtype_of(e, o->value) == DT_BOOL) x = LLVMBuildZExt(e->builder, x, e->i8, "");
@@ -178,8 +179,9 @@ static void give_operand(struct emitter *e, const struct lp_operand *o, LLVMValu
     bool absent = o->use == OPERAND_ABSENT;
     LLVMValueRef dims = absent ? LLVMConstNull(e->ptr) : operator_dims(e, o);
     LLVMBuildStore(e->builder, operator_data(e, o), field(e, to, offsetof(struct hop_rt_operand, data)));
-    LLVMBuildStore(e->builder, int32(e, absent ? -1 : (int64_t)operand_dtype(e, o)),
-                   field(e, to, offsetof(struct hop_rt_operand, dtype)));
+    int64_t dtype = o->use == OPERAND_OBJECT ? DT_OBJECT : -1;
+    if (!absent && dtype < 0) dtype = (int64_t)operand_dtype(e, o);
+    LLVMBuildStore(e->builder, int32(e, dtype), field(e, to, offsetof(struct hop_rt_operand, dtype)));
     LLVMBuildStore(e->builder, int32(e, o->rank), field(e, to, offsetof(struct hop_rt_operand, rank)));
     LLVMBuildStore(e->builder, dims, field(e, to, offsetof(struct hop_rt_operand, dims)));
     LLVMBuildStore(e->builder, list_of(e, o->strides, o->rank),

@@ -102,7 +102,8 @@ enum lp_operand_use {
     OPERAND_WRITTEN, /* all of it, before it reads any */
     OPERAND_CHANGED, /* read and written */
     OPERAND_FOUND,   /* a BUF_DYN that it asks room for: it finds how large */
-    OPERAND_ABSENT   /* nothing is given */
+    OPERAND_ABSENT,  /* nothing is given */
+    OPERAND_OBJECT   /* the i64 `value` is an object: the pointer itself is given */
 };
 struct lp_operand {   /* an array shown by check and print, given to a callback or an operator */
     uint32_t buffer;  /* HOP_NONE: the scalar `value`, or nothing */

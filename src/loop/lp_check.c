@@ -253,6 +253,11 @@ static void check_operator(const struct checker *c, const struct lp_call *call)
         const struct lp_operand *o = &call->operands[k];
         bool given = o->use != OPERAND_ABSENT, writes = given && o->use != OPERAND_READ;
         if (!given) continue;
+        if (o->use == OPERAND_OBJECT) {
+            if (o->buffer != HOP_NONE || o->rank) fail(c, "operand %u is an object in memory", k);
+            want(c, o->value, DT_I64, "an object");
+            continue;
+        }
         if (o->buffer == HOP_NONE && (writes || o->rank)) fail(c, "operand %u has no memory", k);
         if (o->use == OPERAND_FOUND && (buffers[o->buffer].kind != BUF_DYN || !o->found))
             fail(c, "finds how large operand %u is, which does not grow", k);

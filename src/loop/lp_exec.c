@@ -397,6 +397,9 @@ static int64_t *values_of(struct executor *e, const lpv *list, uint32_t n, struc
 static struct hop_rt_operand give_operand(struct executor *e, const struct lp_operand *o, struct arena *arena)
 {
     if (o->use == OPERAND_ABSENT) return (struct hop_rt_operand){ .dtype = -1 };
+    if (o->use == OPERAND_OBJECT)
+        return (struct hop_rt_operand){ .data = (void *)(uintptr_t)value_of(e, o->value).i64,
+                                        .dtype = DT_OBJECT };
     if (o->buffer == HOP_NONE) return show_operand(e, o, arena);
     struct hop_rt_operand given = { .rank = (int32_t)o->rank };
     given.dims = ARENA_NEW(arena, int64_t, 2 * (size_t)o->rank + 1);

@@ -193,11 +193,10 @@ static void put_shown(struct printer *w, const struct lp_call *c)
 
 static void put_given(struct printer *w, const struct lp_call *c)
 {
-    static const char *const words[] = { [OPERAND_READ] = "",
-                                         [OPERAND_WRITTEN] = "out ",
-                                         [OPERAND_CHANGED] = "mut ",
-                                         [OPERAND_FOUND] = "found ",
-                                         [OPERAND_ABSENT] = "none" };
+    static const char *const words[] = {
+        [OPERAND_READ] = "",        [OPERAND_WRITTEN] = "out ", [OPERAND_CHANGED] = "mut ",
+        [OPERAND_FOUND] = "found ", [OPERAND_ABSENT] = "none",  [OPERAND_OBJECT] = "object "
+    };
     text_add(w->out, "%s(", module_text(w->p->m, c->text));
     for (uint32_t k = 0; k < c->n_operands; k++) {
         const struct lp_operand *o = &c->operands[k];

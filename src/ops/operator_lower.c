@@ -224,7 +224,7 @@ static lpv lane_count(const struct writing *w, uint32_t d)
 {
     for (uint32_t i = 0; i < w->n->n_operands; i++) {
         struct type t = type_of(w, operand_value(w, i));
-        if (t.dims[d] != 1) return lower_dim(w->L, t.dims[d]);
+        if (!t.kind && t.dims[d] != 1) return lower_dim(w->L, t.dims[d]);
     }
     return lp_index(w->p, 1);
 }
@@ -316,6 +316,7 @@ static struct lp_operand give(struct writing *w, const struct operator_slot *s)
     struct type t = type_of(w, v);
     o.use = !written ? OPERAND_READ : s->operand == HOP_NONE ? OPERAND_WRITTEN : OPERAND_CHANGED;
     if (!t.rank && !written) {
+        if (t.kind) o.use = OPERAND_OBJECT;
         o.value = lower_scalar(w->L, v);
         return o;
     }

@@ -108,6 +108,11 @@ OPERATOR(lengths)
     return 0;
 }
 
+/* objects.c */
+OPERATOR(count_up);
+OPERATOR(counted);
+OPERATOR(count_from);
+
 int hop_register_operators(hop_status (*add)(const hop_operator_spec *spec))
 {
     static const hop_operator_spec all[] = {
@@ -119,6 +124,10 @@ int hop_register_operators(hop_status (*add)(const hop_operator_spec *spec))
         { .signature = "mixed(first: f32[N]*, weight: f32[]?, rest: f32[N]*) -> f32[N]", .run = mixed },
         { .signature = "filled(x: f32[N]) -> f32[M]", .run = filled },
         { .signature = "lengths(x: f64[N, 2]) -> f64[N]", .run = lengths, .version = 2 },
+        { .signature = "count_up(t: object \"counter\", by: f64[]) -> f64[]", .run = count_up },
+        { .signature = "counted(reads t: object \"counter\") -> f64[]", .run = counted },
+        { .signature = "count_from(x: f64[N], reads t: object \"counter\", u: object \"counter\") -> f64[N]",
+          .run = count_from },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (add(&all[i])) return 1;
