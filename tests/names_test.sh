@@ -11,6 +11,7 @@ allowed='
 * invoke_subgraph: engines that split functions make calls of the parts
 ir/builder.c dim_value eq check: a requirement on sizes that cannot be proved becomes a check of them
 ir/builder.c reshape: results of an expansion get exactly the type that was inferred
+ir/builder.c any_object: a body that is given one object under two names is told so
 transform/vjp.c add: cotangents that meet are added
 transform/vjp.c barrier: what a gradient computes again is kept apart from the first time
 transform/pass_accumulate.c add sub sum: what left the loop is summed over time and added to the carry

@@ -38,7 +38,7 @@ static void test_broken_signatures(void)
         { "f(x: f32[N] y: f32[N])", "1:13: expected ',' or ')', found 'y'" },
         { "f(x: f32[], x: f32[])", "1:13: the parameter 'x' is declared twice" },
         { "f(mut out x: f32[])", "1:11: expected ':' and the parameter's type, found 'x'" },
-        { "f(mut x: out f32[])", "1:10: expected one of mut and out" },
+        { "f(mut x: out f32[])", "1:10: expected one of mut, out and reads" },
         { "f(out x: f32[]*)", "1:15: an `out` parameter is one array, found '*'" },
         { "f(x: f32[]?*)", "1:12: expected ',' or ')', found '*'" },
         { "f(...", "1:6: expected ')' behind '...'" },
