@@ -96,7 +96,7 @@ def of_c(folder):
 
 def main():
     for name, fun in FUNCTIONS.items():
-        for n in (1, 100, 10_000, 1_000_000):
+        for n in (10, 1000, 100_000, 1_000_000):
             print(json.dumps(of_python(name, fun, n)), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         print(json.dumps(of_c(folder)), flush=True)

@@ -343,6 +343,7 @@ class Operator(Ruled):
 
     def __init__(self, text, name, fun, *, infer, effect, version, strided, lanes, address=0, user=0):
         self._signature = s = Signature(text)
+        self._operands, self._n_given = s.operands, s.n_given
         self._function, self._infer = fun, infer
         self._effect, self._version, self._is_c = effect, version, address != 0
         with _lock:
@@ -419,7 +420,10 @@ class Operator(Ruled):
 
     def _bound(self, args, named):
         """An argument for each operand of the signature: an array, None, or a list of these."""
-        params, what = self._signature.operands, f"operator {self.name!r}"
+        params = self._operands
+        if len(args) == len(params) and not named:
+            return [self._argument(p, x) if p.is_list else self._array(p, x) for p, x in zip(params, args)]
+        what = f"operator {self.name!r}"
         if len(args) > len(params):
             names = ", ".join(p.name for p in params)
             raise InvalidError(f"{place()}{what}: takes {len(params)} arguments ({names}), given {len(args)}")
@@ -448,16 +452,16 @@ class Operator(Ruled):
 
     def _array(self, p, x):
         """An argument as an array, numbers with the dtype of the signature."""
-        what = f"operator {self.name!r}: {p.name}"
-        if x is None:
-            if p.optional or p.is_list:
-                return None
-            raise _arguments.wrong(what, "an array", x)
         dtype = _BY_TEXT.get(p.dtype)
         if isinstance(x, _core.ArrayBase):
             if dtype is not None and x._weak and x.dtype is not dtype and p.kind == "r":
                 return astype(x, dtype)
             return x
+        what = f"operator {self.name!r}: {p.name}"
+        if x is None:
+            if p.optional or p.is_list:
+                return None
+            raise _arguments.wrong(what, "an array", x)
         if isinstance(x, _core.Size):
             x = x._value
         if p.kind == "m":
@@ -496,8 +500,8 @@ class Operator(Ruled):
 
     def _emit(self, given):
         """The node."""
-        flat, counts, n = [], [], self._signature.n_given
-        for p, x in zip(self._signature.operands, given):
+        flat, counts, n = [], [], self._n_given
+        for p, x in zip(self._operands, given):
             values = x if p.is_list else [x]
             flat += values
             counts.append(len(values))
@@ -505,28 +509,33 @@ class Operator(Ruled):
         return recorded(lambda: self._fun._record(flat, counts, n))
 
     def _run(self, given):
-        """The same, computed now."""
-        arrays = [_own(x) for x in tree.leaves(given)]
-        key = tuple([_key(x) for x in given])
+        """The same, computed now: by a program for these types, which is compiled once it is used often."""
+        arrays, key = [], []
+        for x in given:
+            if isinstance(x, list):
+                key.append(len(x))
+            for element in x if isinstance(x, list) else (x,):
+                if element is None:
+                    key.append(None)
+                    continue
+                array = asarray(element.array) if type(element) is _Foreign else element
+                arrays.append(array)
+                key.append(array._type)
+        key = tuple(key)
         program = self._programs.get(key)
         if program is None:
-            treedef = tree.structure(given)
-            names = [f"x{i}" for i in range(len(arrays))]
-
-            def call(*values):
-                return self._emit(tree.unflatten(treedef, values))
-
-            program, hidden, _ = _core.capture(call, self.name, names, list(arrays))
             if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.clear()
-            self._programs[key] = program
-        return program.interpret(arrays)
+            program = self._programs[key] = _Program(self, given, arrays)
+        return program.run(arrays)
 
     def _given(self, given, results, out):
         """What a call gives, and `mut` arguments updated."""
-        n = self._signature.n_given
+        n = self._n_given
+        if out is None and len(results) == n:
+            return None if n == 0 else results[0] if n == 1 else tuple(results)
         contents = iter(results[n:])
-        for p, x in zip(self._signature.operands, given):
+        for p, x in zip(self._operands, given):
             if p.kind == "m":
                 for target in x if p.is_list else [x]:
                     if target is not None:
@@ -548,7 +557,7 @@ class Operator(Ruled):
         return results[0] if n == 1 else tuple(results)
 
 
-_MOST_PROGRAMS = 64
+_MOST_PROGRAMS, _MOST_INTERPRETED = 64, 50  # of an operator; calls of a program before it is compiled
 _BY_TEXT = {dtype.text: dtype for dtype in _dtypes.ALL}
 
 
@@ -565,14 +574,28 @@ def _is_ndarray(x):
     return type(x).__module__ == "numpy" and hasattr(x, "flags")
 
 
-def _own(x):
-    return asarray(x.array) if isinstance(x, _Foreign) else x
+class _Program:
+    """A call of an operator for operands of these types, outside of captures."""
 
+    __slots__ = ("_function", "_left", "_run")
 
-def _key(x):
-    if isinstance(x, list):
-        return tuple([_key(e) for e in x])
-    return None if x is None else _own(x)._type
+    def __init__(self, op, given, arrays):
+        treedef = tree.structure(given)
+        names = [f"x{i}" for i in range(len(arrays))]
+
+        def call(*values):
+            return op._emit(tree.unflatten(treedef, values))
+
+        self._function = _core.capture(call, op.name, names, list(arrays))[0]
+        self._left, self._run = _MOST_INTERPRETED, None
+
+    def run(self, arrays):
+        if self._run is not None:
+            return self._run(arrays)
+        self._left -= 1
+        if self._left == 0:
+            self._run = self._function.compile().run
+        return self._function.interpret(arrays)
 
 
 def _update(target, x):

@@ -162,7 +162,7 @@ static PyObject *of_number(PyObject *o, int dtype)
 int elements_read(PyObject *o, const hop_operator_array *wanted, struct elements *out, char *message,
                   size_t room)
 {
-    *out = (struct elements){ 0 };
+    out->kept = NULL;
     if (o == Py_None || PyUnicode_Check(o)) return elements_wrong(o, wanted, message, room);
     PyObject *a = PyObject_TypeCheck(o, numpy.type) ? Py_NewRef(o) : of_number(o, wanted->dtype);
     if (!a && !PyErr_Occurred()) a = PyObject_CallFunctionObjArgs(numpy.asarray, o, NULL);
