@@ -7,7 +7,7 @@ from ._arguments import place
 from ._check import check_grads
 from ._errors import GradientError, OperatorError
 from ._jit import jit
-from ._operator import Operator
+from ._operator import Operator, values_of
 from ._ops import asarray, stack
 from ._transforms import vmap
 
@@ -116,7 +116,7 @@ def _numbers(x):
 class _Check:
     def __init__(self, op, args, atol, rtol):
         self.op, self.atol, self.rtol = op, atol, rtol
-        given = op._bound(args, {})
+        given = values_of(op._bound(args, {}))
         leaves, self.treedef = tree.flatten(given)
         self.leaves = [asarray(x, copy=True) for x in leaves]
         self.first = None

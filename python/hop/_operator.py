@@ -16,6 +16,8 @@ from . import _arguments, _core, _dtypes, _effects, tree
 from ._arguments import place
 from ._custom import record
 from ._errors import InvalidError, UnavailableError
+from ._index import IndexUpdate
+from ._object import Object
 from ._objects import Ruled
 from ._ops import asarray, astype
 from ._trace import recorded
@@ -25,15 +27,16 @@ from ._trace import recorded
 
 
 class Parameter:
-    """One of a signature. kind: "r" (read), "m" (mut), "o" (out)."""
+    """One of a signature. kind: "r" (read), "m" (mut), "o" (out); object: the kind of object that it is,
+    None: an array."""
 
-    __slots__ = ("name", "kind", "dtype", "sizes", "is_list", "optional")
+    __slots__ = ("name", "kind", "dtype", "sizes", "is_list", "optional", "object")
 
     def __init__(self, text):
         head, _, rest = text.partition(":")
         words, rest = head.split(), rest.strip()
         self.kind = "r"
-        if len(words) == 2 and words[0] in ("mut", "out"):
+        if len(words) == 2 and words[0] in ("mut", "out", "reads"):
             self.kind, words = words[0][0], words[1:]
         word, _, after = rest.partition(" ")
         if word in ("mut", "out"):
@@ -41,6 +44,8 @@ class Parameter:
         self.name = words[-1] if words else ""
         self.is_list, self.optional = rest.endswith("*"), rest.endswith("?")
         self.dtype, self.sizes = _type(rest.rstrip("*? "))
+        kind = re.fullmatch(r'object\s*"(.*)"', self.dtype)
+        self.object = kind and kind[1]
 
     @property
     def letter(self):
@@ -178,7 +183,11 @@ def register(site, signature, fun, version, effect, strided, lanes, infer, array
     with _lock:
         kinds = "".join(p.letter for p in signature.params)
         counts = len(signature.results), len(signature.known), len(signature.found)
-        how = version, effect, strided, LANES.index(lanes), fun, infer, kinds, counts, arrays, address, user
+        objects = tuple([p.object for p in signature.params])
+        how = (
+            version, effect, strided, LANES.index(lanes), fun, infer, kinds, objects, counts, arrays, address,
+            user,
+        )  # fmt: skip
         before = _sites.get(site.name)
         if before is not None:
             other = free_name(site.name)
@@ -344,6 +353,7 @@ class Operator(Ruled):
     def __init__(self, text, name, fun, *, infer, effect, version, strided, lanes, address=0, user=0):
         self._signature = s = Signature(text)
         self._operands, self._n_given = s.operands, s.n_given
+        self._updates = any(p.kind == "m" for p in s.params)
         self._function, self._infer = fun, infer
         self._effect, self._version, self._is_c = effect, version, address != 0
         with _lock:
@@ -412,10 +422,8 @@ class Operator(Ruled):
 
     def __call__(self, *args, out=None, **named):
         given = self._bound(args, named)
-        if _core.tracing():
-            results = self._recorded(given)
-        else:
-            results = self._run(given)
+        values = values_of(given) if self._updates else given
+        results = self._recorded(values) if _core.tracing() else self._run(values)
         return self._given(given, results, out)
 
     def _bound(self, args, named):
@@ -458,6 +466,8 @@ class Operator(Ruled):
                 return astype(x, dtype)
             return x
         what = f"operator {self.name!r}: {p.name}"
+        if p.object is not None and not (x is None and (p.optional or p.is_list)):
+            return Object(x, kind=p.object)
         if x is None:
             if p.optional or p.is_list:
                 return None
@@ -465,9 +475,11 @@ class Operator(Ruled):
         if isinstance(x, _core.Size):
             x = x._value
         if p.kind == "m":
+            if isinstance(x, IndexUpdate):
+                return x
             if _is_ndarray(x) and x.flags.writeable and not _core.tracing():
                 return _Foreign(x)
-            raise _arguments.wrong(what, "an array of hop, which the call updates", x)
+            raise _arguments.wrong(what, "an array of hop, or a part x.at[…], which the call updates", x)
         try:
             return asarray(x) if dtype is None or hasattr(x, "dtype") else asarray(x, dtype=dtype)
         except (TypeError, ValueError, OverflowError) as error:
@@ -518,9 +530,8 @@ class Operator(Ruled):
                 if element is None:
                     key.append(None)
                     continue
-                array = asarray(element.array) if type(element) is _Foreign else element
-                arrays.append(array)
-                key.append(array._type)
+                arrays.append(element)
+                key.append(element._type)
         key = tuple(key)
         program = self._programs.get(key)
         if program is None:
@@ -598,7 +609,22 @@ class _Program:
         return self._function.interpret(arrays)
 
 
+def values_of(given):
+    """What the arguments of a call hold before it."""
+    return [[_value(e) for e in x] if isinstance(x, list) else _value(x) for x in given]
+
+
+def _value(x):
+    """What an argument that is updated holds before."""
+    if isinstance(x, IndexUpdate):
+        return x.get()
+    return asarray(x.array) if isinstance(x, _Foreign) else x
+
+
 def _update(target, x):
+    if isinstance(target, IndexUpdate):
+        target.array[target.key] = x
+        return
     if isinstance(target, _Foreign):
         target = target.array
     if isinstance(target, _core.ArrayBase):

@@ -12,7 +12,7 @@ struct link {
     struct operator_object *owner; /* borrowed; NULL: gone */
 };
 /* How a parameter of the signature is passed. */
-enum { READ = 'r', MUT = 'm', OUT = 'o', READ_LIST = 'R', MUT_LIST = 'M', OUT_LIST = 'O' };
+enum { READ = 'r', MUT = 'm', OUT = 'o', READ_LIST = 'R', MUT_LIST = 'M' };
 typedef struct operator_object {
     PyObject_HEAD struct link *link; /* NULL: not registered, or a function of C's */
     bool registered;
@@ -20,6 +20,7 @@ typedef struct operator_object {
     PyObject *fun;        /* what is called, or what keeps the function of C's alive */
     PyObject *infer;      /* infer(sizes that are known) -> those that are not; NULL: there is none */
     char *params;         /* a letter for each parameter, as above */
+    int *kinds;           /* of each parameter that is an object: its dtype; else -1 */
     int n_results;        /* behind the arrow of the signature */
     int n_known, n_found; /* sizes that operands tell, and those that they do not */
     bool arrays; /* fun(tuple of hop's arrays, shapes of the results, lanes) gives a list of arrays */
@@ -77,11 +78,17 @@ struct arguments {
     int n_written;
 };
 
-static PyObject *one_argument(struct arguments *x, const hop_operator_array *a, char kind)
+static PyObject *one_argument(struct arguments *x, const hop_operator_array *a, char kind, int object)
 {
+    if (object >= 0 && !a->data) Py_RETURN_NONE;
+    if (object >= 0 && a->dtype == HOP_OBJECT) return object_of_pointer(object, a->data);
+    if (object >= 0 || a->dtype == HOP_OBJECT) {
+        PyErr_SetString(PyExc_RuntimeError, "expected an object, found an array");
+        return NULL;
+    }
     const bool writes = kind != READ && kind != READ_LIST;
     void *memory;
-    PyObject *shown = shown_array(a, writes, kind != OUT && kind != OUT_LIST, &memory);
+    PyObject *shown = shown_array(a, writes, kind != OUT, &memory);
     if (shown && writes && memory) x->written[x->n_written++] = (struct written){ a, memory };
     return shown;
 }
@@ -92,7 +99,7 @@ static int make_arguments(const operator_object *o, const hop_operator_call *cal
     const int n_params = (int)strlen(o->params);
     int n_read = 0, at = 0, given = 0;
     for (int i = 0, k = 0; i < n_params; i++)
-        if (o->params[i] != OUT && o->params[i] != OUT_LIST) n_read += call->counts ? call->counts[k++] : 1;
+        if (o->params[i] != OUT) n_read += call->counts ? call->counts[k++] : 1;
     int out = n_read + o->n_results;
     x->written = PyMem_Calloc((size_t)call->n_arrays + 1, sizeof *x->written);
     x->tuple = x->written ? PyTuple_New(n_params) : PyErr_NoMemory();
@@ -103,13 +110,13 @@ static int make_arguments(const operator_object *o, const hop_operator_call *cal
             const int n = call->counts[given];
             a = PyList_New(n);
             for (int j = 0; a && j < n; j++) {
-                PyObject *element = one_argument(x, &call->arrays[at + j], kind);
+                PyObject *element = one_argument(x, &call->arrays[at + j], kind, o->kinds[i]);
                 if (!element || PyList_SetItem(a, j, element)) Py_CLEAR(a);
             }
         } else if (kind == OUT) {
-            a = one_argument(x, &call->arrays[out++], kind);
+            a = one_argument(x, &call->arrays[out++], kind, -1);
         } else {
-            a = one_argument(x, &call->arrays[at], kind);
+            a = one_argument(x, &call->arrays[at], kind, o->kinds[i]);
         }
         if (kind != OUT) at += call->counts ? call->counts[given] : 1;
         given += kind != OUT;
@@ -313,22 +320,40 @@ static int describe(operator_object *o, const char *name, const char *params, Py
     return -1;
 }
 
-/* _register(name, signature, version, effect, strided, lanes, fun, infer, params, (results, known sizes,
- * sizes to infer), arrays, address of a function of C's or 0, what that gets as user) */
+/* The dtypes of parameters that are objects, from a tuple with a kind or None for each. */
+static int read_kinds(operator_object *o, PyObject *kinds)
+{
+    const Py_ssize_t n = PyTuple_Size(kinds);
+    free(o->kinds);
+    o->kinds = malloc(((size_t)n + 1) * sizeof *o->kinds);
+    if (!o->kinds) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        const char *kind = text_or_null(PyTuple_GetItem(kinds, i));
+        if (PyErr_Occurred()) return -1;
+        o->kinds[i] = kind ? dtype_of_kind(kind) : -1;
+    }
+    return 0;
+}
+
+/* _register(name, signature, version, effect, strided, lanes, fun, infer, params, kinds, (results, known
+ * sizes, sizes to infer), arrays, address of a function of C's or 0, what that gets as user) */
 static PyObject *operator_register(PyObject *self, PyObject *args)
 {
     operator_object *o = (operator_object *)self;
     hop_operator_spec s = { 0 };
     const char *name, *params;
-    PyObject *fun, *infers;
+    PyObject *fun, *infers, *kinds;
     int arrays, status;
     unsigned long long address, user;
-    if (!PyArg_ParseTuple(args, "ssizpiOOs(iii)pKK", &name, &s.signature, &s.version, &s.effect, &s.strided,
-                          &s.together, &fun, &infers, &params, &o->n_results, &o->n_known, &o->n_found,
-                          &arrays, &address, &user))
+    if (!PyArg_ParseTuple(args, "ssizpiOOsO!(iii)pKK", &name, &s.signature, &s.version, &s.effect, &s.strided,
+                          &s.together, &fun, &infers, &params, &PyTuple_Type, &kinds, &o->n_results,
+                          &o->n_known, &o->n_found, &arrays, &address, &user))
         return NULL;
     unregister(o);
-    if (describe(o, name, params, fun, infers)) return NULL;
+    if (describe(o, name, params, fun, infers) || read_kinds(o, kinds)) return NULL;
     o->arrays = arrays;
     s.infer = o->infer ? infer : NULL;
     const uintptr_t function = (uintptr_t)address;
@@ -418,6 +443,7 @@ static void operator_dealloc(PyObject *self)
     operator_clear(self);
     free(o->name);
     free(o->params);
+    free(o->kinds);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }

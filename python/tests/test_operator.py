@@ -403,14 +403,32 @@ class Mutation(unittest.TestCase):
 
     def test_wrong_targets(self):
         for s in (1.0, [1.0], (1.0,), "a"):
-            with self.assertRaisesRegex(
-                hop.InvalidError, "s: expected an array of hop, which the call updates"
-            ):
+            with self.assertRaisesRegex(hop.InvalidError, "s: expected an array of hop, or a part"):
                 filtered(hop.ones(2), s)
         fixed = np.zeros(1, np.float32)
         fixed.flags.writeable = False
         with self.assertRaisesRegex(hop.InvalidError, "s: expected an array of hop"):
             filtered(hop.ones(2), fixed)
+
+    def test_parts(self):
+        @hop.operator("(mut a: f32[N], mut b: f32[N])", name="exchanges")
+        def exchanges(a, b):
+            a[:], b[:] = b.copy(), a + 1
+
+        def f(x):
+            x = x + 0
+            exchanges(x.at[0:2], x.at[2:4])
+            exchanges(x.at[0, None], x.at[1, None])
+            return x
+
+        for call in (f, hop.jit(f)):
+            self.assertEqual(call(hop.asarray([1.0, 2.0, 3.0, 4.0])).tolist(), [4.0, 4.0, 2.0, 3.0])
+        rows = hop.zeros((3, 2))
+        for i in range(3):
+            exchanges(rows.at[i], rows.at[(i + 1) % 3])
+        self.assertEqual(rows.tolist(), [[3.0, 3.0], [0.0, 0.0], [0.0, 0.0]])
+        loop = hop.jit(lambda x: hop.fori_loop(0, 3, lambda i, c: (exchanges(c.at[i], c.at[i + 1]), c)[1], x))
+        self.assertEqual(loop(hop.zeros((4, 1)))[:, 0].tolist(), [0.0, 0.0, 0.0, 3.0])
 
     def test_absent_ones(self):
         @hop.operator("(x: f32[N], w: f32[N]?, mut s: f32[]?) -> f32[]", name="weighs")
