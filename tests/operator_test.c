@@ -133,6 +133,18 @@ static void claim_results(const char *params, hop_body body, hop_tensor **in, in
               shown(out[i]));
         hop_tensor_free(out[i]), out[i] = NULL;
     }
+    for (int portable = 0; portable < 2; portable++) {
+        hop_exe *exe = NULL;
+        status = hop_compile(&exe, f, &(hop_compile_options){ .strict = 1, .portable = portable });
+        if (!status) status = hop_run(exe, in, n_in, out, n_out);
+        CLAIM(!status, "%s: %s", portable ? "loop program" : "compiled", hop_message());
+        for (int i = 0; i < n_out; i++) {
+            CLAIM(!strcmp(shown(out[i]), expected[i]), "%s, result %d: expected %s, found %s",
+                  portable ? "loop program" : "compiled", i, expected[i], shown(out[i]));
+            hop_tensor_free(out[i]), out[i] = NULL;
+        }
+        hop_exe_free(exe);
+    }
     status = hop_eager(params, body, NULL, in, n_in, out, n_out);
     CLAIM(!status, "eager: %s", hop_message());
     for (int i = 0; i < n_out; i++) {
@@ -547,6 +559,148 @@ static void test_lists(void)
     for (int i = 0; i < 2; i++) hop_tensor_free(in[i]);
 }
 
+/* ---- views ---- */
+
+/* mut a: f32[_, _], mut b: f32[_]: a gets 10 times b's sum, then b gets a's sum at its first place */
+OPERATOR(run_views)
+{
+    const hop_operator_array *a = &call->arrays[0], *b = &call->arrays[1];
+    float *x = arrays[0], *y = arrays[1], sum = 0;
+    int64_t rows = a->strides ? a->strides[0] : a->dims[1], columns = a->strides ? a->strides[1] : 1;
+    int64_t step = b->strides ? b->strides[0] : 1;
+    (void)sizes;
+    for (int64_t i = 0; i < b->dims[0]; i++) sum += y[i * step];
+    for (int64_t i = 0; i < a->dims[0]; i++)
+        for (int64_t k = 0; k < a->dims[1]; k++) x[i * rows + k * columns] += 10 * sum;
+    sum = 0;
+    for (int64_t i = 0; i < a->dims[0]; i++)
+        for (int64_t k = 0; k < a->dims[1]; k++) sum += x[i * rows + k * columns];
+    if (b->dims[0]) y[0] = sum;
+    return 0;
+}
+static const char *views_of[2];
+BODY(changes_views)
+{
+    hop_val v = hop_variable(in[0]), a = hop_view(v, views_of[0]), b = hop_view(v, views_of[1]);
+    (void)env;
+    if (hop_operator(NULL, 0, "views", (hop_val[]){ a, b }, 2)) return hop_failed();
+    return out[0] = hop_add(v, hop_scalar(0)), 0;
+}
+BODY(changes_transposed)
+{
+    hop_val v = hop_variable(in[0]), w = hop_variable(in[0]);
+    (void)env;
+    if (hop_operator(NULL, 0, "views", (hop_val[]){ hop_view_transpose(v), hop_view_reshape(w, "6") }, 2))
+        return hop_failed();
+    return out[0] = hop_sub(v, w), 0;
+}
+static void test_views(void)
+{
+    /* of [[0, 1, 2], [3, 4, 5]] */
+    static const struct {
+        const char *a, *b, *expected;
+    } cases[] = {
+        { "0:1", "1, :", "[[120, 121, 122], [363, 4, 5]]" },   /* two rows: 12; 363 */
+        { ":, 0:1", "0, 1:", "[[30, 63, 2], [33, 4, 5]]" },    /* a column, the rest of a row */
+        { ":, :", "0, :", "[[195, 31, 32], [33, 34, 35]]" },   /* overlapping */
+        { ":, ::2", "1, ::2", "[[80, 1, 82], [330, 4, 85]]" }, /* every other column, overlapping */
+    };
+    hop_tensor *in[1] = { floats("f32[2, 3]", 0) };
+    for (int strided = 0; strided < 2; strided++) {
+        CLAIM(!hop_operator_register(
+                  &(hop_operator_spec){ .signature = "views(mut a: f32[_, _], mut b: f32[_])",
+                                        .run = run_views,
+                                        .strided = strided }),
+              "%s", hop_message());
+        for (size_t i = 0; i < HOP_COUNT(cases); i++) {
+            views_of[0] = cases[i].a;
+            views_of[1] = cases[i].b;
+            /* copies of overlapping parts are put back one after the other */
+            const char *copied = "[[80, 1, 82], [330, 4, 5]]";
+            const char *expected = strided || i != 3 ? cases[i].expected : copied;
+            claim_results("x: f32[2, 3]", changes_views, in, 1, 1, &expected);
+            claim_results("x: f32[2, N]", changes_views, in, 1, 1, &expected);
+        }
+        /* v += 150; w's first is the sum of v, 15 + 6·150 = 915 */
+        claim_results("x: f32[2, 3]", changes_transposed, in, 1, 1,
+                      (const char *const[]){ "[[-765, 150, 150], [150, 150, 150]]" });
+        hop_fn *f = NULL;
+        views_of[0] = ":, 0:1";
+        views_of[1] = "0, 1:";
+        CLAIM(!hop_capture(&f, "x: f32[2, 3]", 1, changes_views, NULL) && !strstr(hop_fn_text(f), "slice") &&
+                  strstr(hop_fn_text(f), "views {views = [0, 0, 2, 2, 3, 1, 1, 0, 1, 1, 2, 1]} (%x)"),
+              "%s", f ? hop_fn_text(f) : hop_message());
+        hop_fn_free(f);
+    }
+    CLAIM(!hop_operator_unregister("views"), "%s", hop_message());
+    hop_tensor_free(in[0]);
+}
+
+/* mut a: f32[N], mut b: f32[N]: swaps them */
+OPERATOR(run_swap)
+{
+    float *a = arrays[0], *b = arrays[1];
+    (void)call;
+    for (int64_t i = 0; i < sizes[0]; i++) {
+        float was = a[i];
+        a[i] = b[i];
+        b[i] = was;
+    }
+    return 0;
+}
+/* (a, b, new a, new b, cotangents) */
+BODY(swap_backward) { return (void)env, out[0] = in[5], out[1] = in[4], 0; }
+BODY(swaps)
+{
+    hop_val v = hop_variable(in[0]), a = hop_view(v, views_of[0]), b = hop_view(v, views_of[1]);
+    (void)env;
+    if (hop_operator(NULL, 0, "swap", (hop_val[]){ a, b }, 2)) return hop_failed();
+    return out[0] = hop_sum(hop_mul(v, hop_iota("f32[4]", 0)), "all"), 0;
+}
+BODY(swap_step)
+{
+    hop_val *v = env;
+    (void)in, (void)out;
+    return hop_operator(NULL, 0, "swap", (hop_val[]){ v[1], v[2] }, 2);
+}
+BODY(swaps_often)
+{
+    hop_val v[3] = { hop_variable(in[0]) };
+    (void)env;
+    v[1] = hop_view(v[0], ":2");
+    v[2] = hop_view(v[0], "2:");
+    if (hop_fori(NULL, 0,
+                 &(hop_fori_spec){ .from = hop_int(0), .to = hop_int(3), .body = swap_step, .env = v }))
+        return hop_failed();
+    return out[0] = hop_add(v[0], hop_scalar(0)), 0;
+}
+static void test_views_and_rules(void)
+{
+    hop_tensor *in[1] = { floats("f32[4]", 1) }, *out = NULL;
+    hop_fn *f = NULL, *g = NULL;
+    hop_operator_spec spec = { .signature = "swap(mut a: f32[N], mut b: f32[N])", .run = run_swap };
+    CLAIM(!hop_operator_register(&spec), "%s", hop_message());
+    claim_results("x: f32[4]", swaps_often, in, 1, 1, (const char *const[]){ "[3, 4, 1, 2]" });
+    spec.backward_body = (hop_operator_rule){ swap_backward, NULL, 0 };
+    CLAIM(!hop_operator_register(&spec), "%s", hop_message());
+    views_of[0] = "::2";
+    views_of[1] = "1::2";
+    claim_results("x: f32[4]", swaps_often, in, 1, 1, (const char *const[]){ "[3, 4, 1, 2]" });
+    CLAIM(!hop_capture(&f, "x: f32[4]", 1, swaps, NULL) && !hop_grad(&g, f, "x") &&
+              !hop_interpret(g, in, 1, &out, 1) && !strcmp(shown(out), "[1, 0, 3, 2]"),
+          "the gradient of a swap: %s %s", shown(out), hop_message());
+    hop_tensor_free(out);
+    hop_fn_free(g);
+    hop_fn_free(f), f = NULL;
+    views_of[0] = ":2";
+    views_of[1] = "1:3";
+    CLAIM(hop_capture(&f, "x: f32[4]", 1, swaps, NULL) == HOP_INVALID &&
+              strstr(hop_message(), "two of its `mut` arguments may overlap, views 0 and 1 of one array"),
+          "%s", hop_message());
+    CLAIM(!hop_operator_unregister("swap"), "%s", hop_message());
+    hop_tensor_free(in[0]);
+}
+
 /* ---- runs that fail ---- */
 
 static struct {
@@ -734,6 +888,8 @@ int main(void)
     test_sizes();
     test_found_sizes();
     test_lists();
+    test_views();
+    test_views_and_rules();
     test_failures();
     test_removal();
     test_no_memory();

@@ -15,7 +15,18 @@ struct arguments {
     uint32_t *params;                   /* of which parameter each present argument is */
     bool some;                          /* it has parameters that may be absent, or are lists */
     bool bare;                          /* without rules */
-    hop_fn *rules[OPERATOR_RULES];      /* captured for this call; NULL: none */
+    /* Where `mut` arguments are views: the operands are the others and behind them the arrays that they are
+     * views of; new contents are those arrays' (ops/operator_layout.h). NULL: no views. */
+    const struct lying *views; /* per `mut` argument */
+    uint32_t n_others, n_bases;
+    hop_fn *rules[OPERATOR_RULES]; /* captured for this call; NULL: none */
+};
+
+/* Where a `mut` argument lies. */
+struct lying {
+    uint32_t param, base; /* its parameter; the number of the array that it is a view of */
+    bool known;           /* `at` says where; otherwise it is all of its base */
+    struct strided at;
 };
 
 /* The operators whose rules are being captured on this thread: calls of them inside are bare. */
@@ -96,6 +107,134 @@ static const char *take_all(struct arguments *a, const hop_val *in, int n_in, co
     return "the number of arguments is not that of its parameters";
 }
 
+/* ---- views ---- */
+
+static bool has_rules(const struct arguments *a)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < OPERATOR_RULES; i++) any |= a->of->rules[i] || a->of->bodies[i].body;
+    return any && !a->bare;
+}
+
+/* How many elements an array may have for its views to be compared element by element. */
+enum { COMPARED = 1 << 20 };
+
+static void mark(const struct module *m, const struct strided *at, uint32_t d, int64_t where, uint8_t *seen,
+                 bool *twice)
+{
+    if (d == at->rank) {
+        *twice |= where < 0 || where >= COMPARED || seen[where]++;
+        return;
+    }
+    int64_t n = dim_const_value(m, at->sizes[d]), step = dim_const_value(m, at->strides[d]);
+    for (int64_t i = 0; i < n && !*twice; i++) mark(m, at, d + 1, where + i * step, seen, twice);
+}
+
+static bool is_number(const struct module *m, const struct strided *at)
+{
+    bool numbers = dim_is_const(m, at->offset);
+    for (uint32_t d = 0; d < at->rank; d++)
+        numbers &= dim_is_const(m, at->sizes[d]) && dim_is_const(m, at->strides[d]);
+    return numbers;
+}
+
+/* Do two views of one array never meet, as far as numbers tell? */
+static bool are_apart(struct capture *c, const struct strided *x, const struct strided *y)
+{
+    if (!is_number(c->m, x) || !is_number(c->m, y)) return false;
+    bool twice = false;
+    uint8_t *seen = hop_calloc(COMPARED, 1);
+    mark(c->m, x, 0, dim_const_value(c->m, x->offset), seen, &twice);
+    mark(c->m, y, 0, dim_const_value(c->m, y->offset), seen, &twice);
+    hop_free(seen);
+    return !twice;
+}
+
+/* With rules each view is an operand of its own, which is cut and put back: that must mean the same. */
+static void expect_apart(struct capture *c, const struct lying *all, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (all[i].known && all[k].known && all[i].at.root == all[k].at.root &&
+                !are_apart(c, &all[k].at, &all[i].at))
+                capture_throw(
+                    "two of its `mut` arguments may overlap, views %u and %u of one array, which its "
+                    "rules cannot tell: give it copies, or an operator without rules",
+                    k, i);
+}
+
+/* The bases behind the other arguments. */
+static void put_bases(struct capture *c, struct arguments *a, struct lying *all)
+{
+    uint32_t n = 0, *first = ARENA_NEW(&c->arena, uint32_t, a->n_muts + 1);
+    for (uint32_t i = 0; i < a->n; i++) {
+        if (a->of->flags[a->params[i]] & PARAM_MUT) continue;
+        a->in[n] = a->in[i];
+        a->params[n++] = a->params[i];
+    }
+    a->n_others = n;
+    for (uint32_t i = 0; i < a->n_muts; i++) {
+        uint32_t base = 0;
+        while (base < a->n_bases &&
+               !(all[i].known && all[first[base]].known && all[first[base]].at.root == all[i].at.root))
+            base++;
+        all[i].base = base;
+        if (base < a->n_bases) continue;
+        uint32_t root = all[i].at.root;
+        hop_val array = a->muts[i];
+        if (all[i].known) array = (hop_val){ c->variables.data[root].scope, VARIABLE_BIT | root };
+        first[a->n_bases++] = i;
+        a->in[n] = array;
+        a->params[n++] = all[i].param;
+    }
+    a->n_all = a->n_all - a->n_muts + a->n_bases;
+    a->n = n;
+    a->views = all;
+}
+
+/* `mut` arguments that are parts of arrays, or of one array, are handed on as views of them. */
+static void plan_views(struct capture *c, void *args)
+{
+    struct arguments *a = args;
+    struct lying *all = ARENA_ZNEW(&c->arena, struct lying, a->n_muts + 1);
+    bool parts = false;
+    for (uint32_t i = 0, k = 0; i < a->n; i++) {
+        if (!(a->of->flags[a->params[i]] & PARAM_MUT)) continue;
+        all[k].param = a->params[i];
+        hop_val v = a->muts[k];
+        if (is_variable(v)) all[k].known = variable_strided(c, variable_index(c, v), &all[k].at);
+        parts |= all[k].known && !all[k].at.whole;
+        for (uint32_t j = 0; j < k; j++)
+            parts |= all[k].known && all[j].known && all[j].at.root == all[k].at.root;
+        k++;
+    }
+    if (!parts) return;
+    if (has_rules(a)) expect_apart(c, all, a->n_muts);
+    else put_bases(c, a, all);
+}
+
+/* The attribute: per view its base, offset, rank, then size and stride of each dim. */
+static struct attr views_attr(struct emission *e, const struct arguments *a, const val *operands)
+{
+    vec(dim) list = { 0 };
+    struct module *m = e->b->m;
+    for (uint32_t i = 0; i < a->n_muts; i++) {
+        const struct lying *v = &a->views[i];
+        struct type t = emit_type(e->b, operands[a->n_others + v->base]);
+        uint32_t rank = v->known ? v->at.rank : t.rank;
+        vec_push(&e->b->arena, &list, v->base);
+        vec_push(&e->b->arena, &list, v->known ? v->at.offset : 0);
+        vec_push(&e->b->arena, &list, rank);
+        for (uint32_t d = 0; d < rank; d++) {
+            dim step = 1;
+            for (uint32_t k = d + 1; k < rank; k++) step = dim_mul(m, step, t.dims[HOP_MIN(k, t.rank - 1u)]);
+            vec_push(&e->b->arena, &list, v->known ? v->at.sizes[d] : t.dims[d]);
+            vec_push(&e->b->arena, &list, v->known ? v->at.strides[d] : step);
+        }
+    }
+    return A_DIMS(list.data, list.len);
+}
+
 /* ---- emitting ---- */
 
 /* Numbers take the dtype of their parameter; of a variable, that of the first array that has it. */
@@ -124,9 +263,12 @@ static dim *bound_sizes(struct emission *e, const struct arguments *a, const str
     dim *sizes = ARENA_NEW(&e->b->arena, dim, d->n_sizes + 1);
     uint32_t s;
     memset(sizes, 0xff, (d->n_sizes + 1) * sizeof *sizes);
-    for (uint32_t i = 0; i < e->n && !d->any; i++) {
-        const struct operator_type *want = &d->params[a->params[i]].type;
-        struct type t = emit_type(e->b, operands[i]);
+    for (uint32_t i = 0; i < e->n + a->n_muts && !d->any; i++) {
+        const struct lying *view = a->views && i >= e->n ? &a->views[i - e->n] : NULL;
+        if (i >= e->n ? !view || !view->known : a->views && i >= a->n_others) continue;
+        const struct operator_type *want = &d->params[view ? view->param : a->params[i]].type;
+        struct type t = view ? (struct type){ .rank = (uint8_t)view->at.rank, .dims = view->at.sizes }
+                             : emit_type(e->b, operands[i]);
         for (uint32_t k = 0; t.rank == want->rank && k < t.rank; k++)
             if (want->dims[k] != SIZE_ANY && dim_is_symbol(e->b->m, want->dims[k], &s) &&
                 sizes[s] == HOP_NONE)
@@ -175,6 +317,7 @@ static void rule_operator(struct emission *e)
                                           [OPERATOR_ALONE] = A_FLAG(r->alone) };
     if (a->some) attrs[OPERATOR_GIVEN] = A_INTS(a->given, a->n_given);
     attrs[OPERATOR_SIZES] = asked_sizes(e, a, d, operands);
+    if (a->views) attrs[OPERATOR_VIEWS] = views_attr(e, a, operands);
     static const char *const names[OPERATOR_RULES] = { "its forward", "its backward", "its jvp",
                                                        "its batch" };
     struct called_fn given[OPERATOR_RULES];
@@ -361,11 +504,13 @@ static int rules_of_call(hop_place at, struct arguments *a)
 /* What the node gave, as the caller sees it: assigned, or among the results. */
 static int give(hop_place at, const struct arguments *a, hop_val *results)
 {
+    const hop_val *changed = a->views ? a->in + a->n_others : a->muts;
+    uint32_t n_changed = a->views ? a->n_bases : a->n_muts;
     int n = 0, status = 0;
-    for (uint32_t i = 0; i < a->n_all - a->n_muts; i++) results[n++] = a->all[i];
-    for (uint32_t i = 0; i < a->n_muts && !status; i++) {
-        hop_val now = a->all[a->n_all - a->n_muts + i];
-        if (is_variable(a->muts[i])) status = hop_assign_at(at, a->muts[i], now);
+    for (uint32_t i = 0; i < a->n_all - n_changed; i++) results[n++] = a->all[i];
+    for (uint32_t i = 0; i < n_changed && !status; i++) {
+        hop_val now = a->all[a->n_all - n_changed + i];
+        if (is_variable(changed[i])) status = hop_assign_at(at, changed[i], now);
         else results[n++] = now;
     }
     return status;
@@ -392,7 +537,9 @@ static int call_with(hop_place at, struct arguments *a, hop_val *results, int n_
         return fail(at, r, text);
     }
     a->bare = is_within(r->name);
-    int status = rules_of_call(at, a);
+    bool assigns = visible < a->n_all;
+    int status = assigns ? capture_edge(at, r->name, plan_views, a) : 0;
+    if (!status) status = rules_of_call(at, a);
     if (!status) status = capture_emit(at, r->name, rule_operator, a, a->in, a->n, a->all, a->n_all);
     for (uint32_t i = 0; i < OPERATOR_RULES; i++)
         if (a->rules[i]) hop_fn_free(a->rules[i]);

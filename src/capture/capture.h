@@ -423,6 +423,18 @@ val emit_slices_update(struct scope *s, struct builder *b, val whole, const char
 val emit_index(struct builder *b, val v, val index, uint32_t axis);
 val emit_index_update(struct builder *b, val whole, val index, uint32_t axis, val part);
 
+/* Where a view lies in the array that it is a view of, through all views between (mutate.c): element (i, j,
+ * …) is element offset + i·strides[0] + j·strides[1] + …, row by row. */
+struct strided {
+    uint32_t root; /* the variable that is no view */
+    bool whole;
+    dim offset;
+    uint32_t rank;
+    dim sizes[MAX_RANK], strides[MAX_RANK];
+};
+/* False: that is not known when the program is made, or strides are negative. */
+bool variable_strided(struct capture *c, uint32_t variable, struct strided *out);
+
 /* Views that keep every element (shape.c): what is seen of v, and v with that replaced by part, which has its
  * type. */
 val emit_shape_view(struct scope *s, struct builder *b, val v, enum view_kind kind, const char *text,

@@ -107,6 +107,140 @@ static val update_view(struct scope *s, struct builder *b, const struct variable
     }
 }
 
+/* ---- where views lie ---- */
+
+static void row_major_strides(struct module *m, struct strided *at)
+{
+    dim step = 1;
+    for (uint32_t d = at->rank; d-- > 0;) {
+        at->strides[d] = step;
+        step = dim_mul(m, step, at->sizes[d]);
+    }
+}
+
+static bool is_row_major(struct module *m, const struct strided *at)
+{
+    struct strided plain = *at;
+    row_major_strides(m, &plain);
+    for (uint32_t d = 0; d < at->rank; d++)
+        if (at->sizes[d] != 1 && at->strides[d] != plain.strides[d]) return false;
+    return true;
+}
+
+/* The same elements in other dims: those of size 1 come and go, others only where all lies row by row. */
+static bool reshape_strided(struct module *m, struct strided *at, struct type to)
+{
+    struct strided now = { .root = at->root, .offset = at->offset, .rank = to.rank };
+    uint32_t from = 0;
+    bool same = true;
+    for (uint32_t d = 0; d < to.rank; d++) now.sizes[d] = to.dims[d];
+    for (uint32_t d = 0; d < to.rank && same; d++) {
+        now.strides[d] = 0;
+        if (to.dims[d] == 1) continue;
+        while (from < at->rank && at->sizes[from] == 1) from++;
+        same = from < at->rank && at->sizes[from] == to.dims[d];
+        if (same) now.strides[d] = at->strides[from++];
+    }
+    for (; from < at->rank; from++) same &= at->sizes[from] == 1;
+    if (!same) {
+        if (!is_row_major(m, at)) return false;
+        row_major_strides(m, &now);
+    }
+    *at = now;
+    return true;
+}
+
+/* What a node of a view does to it. */
+static bool follow_view(struct builder *b, const struct node *n, struct strided *at)
+{
+    struct module *m = b->m;
+    const struct attr *a = b->attrs.data + n->attrs;
+    struct type to = type_get(m, builder_type(b, n->results));
+    struct strided was = *at;
+    switch (n->op) {
+    case OP_slice:
+        for (uint32_t d = 0; d < at->rank; d++) {
+            at->offset = dim_add(m, at->offset, dim_mul(m, a[0].list[d], at->strides[d]));
+            if (a[2].kind != ATTR_ABSENT)
+                at->strides[d] = dim_mul(m, at->strides[d], dim_const(m, a[2].list[d]));
+            at->sizes[d] = to.dims[d];
+        }
+        return true;
+    case OP_permute:
+        for (uint32_t d = 0; d < at->rank; d++) {
+            at->sizes[d] = was.sizes[a[0].list[d]];
+            at->strides[d] = was.strides[a[0].list[d]];
+        }
+        return true;
+    case OP_reshape: return reshape_strided(m, at, to);
+    default: return false;
+    }
+}
+
+/* The nodes that cut the view say where it lies. */
+static bool follow_cut(struct scope *s, struct builder *b, const struct variable *v, val *seen,
+                       struct strided *at)
+{
+    uint32_t first = b->nodes.len;
+    val before = *seen;
+    if (v->view == VIEW_INDEX || v->view == VIEW_BROADCAST) return false;
+    *seen = cut_view(s, b, v, *seen, VAL_NONE);
+    for (uint32_t i = first; i < b->nodes.len; i++)
+        if (!follow_view(b, &b->nodes.data[i], at)) return false;
+    at->whole &= *seen == before;
+    return true;
+}
+
+static bool follow_chain(struct capture *c, struct builder *b, uint32_t variable, val *seen,
+                         struct strided *at)
+{
+    struct variable v = c->variables.data[variable];
+    if (v.base != HOP_NONE)
+        return follow_chain(c, b, v.base, seen, at) && follow_cut(c->innermost, b, &v, seen, at);
+    dim dims[MAX_RANK];
+    if (c->eager) {
+        for (uint32_t d = 0; d < v.now->rank; d++) dims[d] = dim_const(c->m, v.now->dims[d]);
+        *seen = builder_param(b, type_intern(c->m, (enum dtype)v.now->dtype, v.now->rank, dims), 0);
+    } else {
+        *seen = variable_read(c->innermost, variable);
+    }
+    struct type t = emit_type(b, *seen);
+    *at = (struct strided){ .root = variable, .whole = true, .rank = t.rank };
+    if (t.rank) memcpy(at->sizes, t.dims, t.rank * sizeof *t.dims);
+    row_major_strides(c->m, at);
+    return true;
+}
+
+bool variable_strided(struct capture *c, uint32_t variable, struct strided *out)
+{
+    val seen;
+    if (c->eager) {
+        struct builder own;
+        builder_begin(&own, c->m, NULL);
+        bool known = follow_chain(c, &own, variable, &seen, out);
+        builder_abandon(&own);
+        return known;
+    }
+    /* In the builder of the scope, whose symbols texts may speak of; taken back unless they brought some. */
+    struct builder *b = &c->innermost->b;
+    uint32_t root = variable;
+    while (c->variables.data[root].base != HOP_NONE) root = c->variables.data[root].base;
+    variable_read(c->innermost, root);
+    const struct node_hooks *hooks = b->hooks;
+    uint32_t nodes = b->nodes.len, values = b->values.len, pool = b->pool.len, attrs = b->attrs.len;
+    uint32_t symbols = b->symbols.len, params = b->n_params;
+    b->hooks = NULL;
+    bool known = follow_chain(c, b, variable, &seen, out);
+    b->hooks = hooks;
+    if (b->symbols.len == symbols && b->n_params == params) {
+        b->nodes.len = nodes;
+        b->values.len = values;
+        b->pool.len = pool;
+        b->attrs.len = attrs;
+    }
+    return known;
+}
+
 /* ---- capturing ---- */
 
 static val view_index(struct scope *s, const struct variable *v)
