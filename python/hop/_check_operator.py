@@ -5,7 +5,7 @@ __all__ = ["OperatorReport", "check_operator"]
 from . import _arguments, tree
 from ._arguments import place
 from ._check import check_grads
-from ._errors import GradientError, OperatorError
+from ._errors import GradientError, InvalidError, OperatorError
 from ._jit import jit
 from ._operator import Operator, values_of
 from ._ops import asarray, stack
@@ -71,6 +71,11 @@ def check_operator(op, args, *, tests=_TESTS, atol=None, rtol=None, raise_except
         raise _arguments.wrong("check_operator: op", "an operator, as hop.operator makes them", op)
     if not isinstance(args, (tuple, list)):
         raise _arguments.wrong("check_operator: args", "a tuple of arguments", args)
+    if any(p.object is not None for p in op._signature.params):
+        raise InvalidError(
+            f"{place()}check_operator: {op.name} takes an object, and each call would find it as the one "
+            "before has left it"
+        )
     tests = (tests,) if isinstance(tests, str) else tests
     if not isinstance(tests, (tuple, list)) or any(t not in _TESTS for t in tests):
         raise _arguments.wrong("check_operator: tests", f"some of {', '.join(_TESTS)}", tests)

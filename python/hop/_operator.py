@@ -467,6 +467,9 @@ class Operator(Ruled):
             return x
         what = f"operator {self.name!r}: {p.name}"
         if p.object is not None and not (x is None and (p.optional or p.is_list)):
+            if _core.tracing():  # nobody would see when it is another one
+                expected = f"a hop.Object of the kind {p.object!r}, made outside of the captured function"
+                raise _arguments.wrong(what, expected, x)
             return Object(x, kind=p.object)
         if x is None:
             if p.optional or p.is_list:

@@ -205,6 +205,116 @@ class Refused(unittest.TestCase):
             hop.Object(hop.ones(3))
 
 
+class Log(list):
+    pass
+
+
+class Operators(unittest.TestCase):
+    def setUp(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("NumPy is not installed")
+
+        @hop.operator('(t: object "log", x: f32[]) -> f32[]')
+        def note(t, x):
+            if not isinstance(t, Log):
+                raise TypeError("expected a log")
+            t.append(float(x))
+            return numpy.float32(len(t) * x)
+
+        @hop.operator('(reads t: object "log") -> i64[]')
+        def count(t):
+            return numpy.int64(len(t))
+
+        self.note, self.count = note, count
+        self.a, self.b = hop.Object(Log(), kind="log"), hop.Object(Log(), kind="log")
+
+    def test_at_once(self):
+        self.assertEqual(self.note(self.a, 2.0).item(), 2.0)
+        self.assertEqual(self.count(self.a).item(), 1)
+        plain = Log()
+        self.note(plain, 3.0)  # wrapped by the kind of the parameter
+        self.assertEqual(plain, [3.0])
+
+    def test_chosen_then_both_written(self):
+        note, count = self.note, self.count
+
+        def f(p, a, b, x):
+            c = hop.cond(p, lambda: a, lambda: b)
+            before = count(a)
+            x = note(b, note(a, note(c, x)))
+            return before, count(a), count(b), count(c), x
+
+        g = hop.jit(f)
+        for p, logs, found in (
+            (True, ([1.0, 1.0], [2.0]), [0, 2, 1, 2, 2.0]),
+            (False, ([1.0], [1.0, 1.0]), [0, 1, 2, 2, 2.0]),
+        ):
+            a, b = hop.Object(Log(), kind="log"), hop.Object(Log(), kind="log")
+            self.assertEqual([x.item() for x in g(p, a, b, 1.0)], found)
+            self.assertEqual((a.value, b.value), logs)
+
+    def test_loops_and_lanes(self):
+        note, count = self.note, self.count
+
+        @hop.jit
+        def f(t, xs):
+            return hop.scan(lambda c, x: ((c[0], c[1] + note(c[0], x)), count(c[0])), (t, 0.0), xs)
+
+        (t, total), counts = f(self.a, hop.arange(4.0))
+        self.assertEqual((t, total.item(), counts.tolist()), (self.a, 20.0, [1, 2, 3, 4]))
+        self.assertEqual(self.a.value, [0.0, 1.0, 2.0, 3.0])
+        self.assertEqual(hop.vmap(lambda x: note(self.b, x))(hop.arange(3.0)).tolist(), [0.0, 2.0, 6.0])
+        self.assertEqual(self.b.value, [0.0, 1.0, 2.0])
+
+    def test_gradients(self):
+        self.note.defvjp(None, lambda needs, ct: (None, ct * 2))
+        self.assertEqual(hop.grad(lambda x: self.note(self.a, x) * 3)(2.0).item(), 6.0)
+        self.assertEqual(hop.jit(hop.grad(lambda x, t: self.note(t, x) * 3))(2.0, self.a).item(), 6.0)
+        self.assertEqual(self.a.value, [2.0, 2.0])
+
+    def test_wrong_ones(self):
+        with self.assertRaisesRegex(hop.InvalidError, r'\(t\): expected object "log", found object "other"'):
+            self.note(hop.Object(1, kind="other"), 1.0)
+        with self.assertRaisesRegex(hop.InvalidError, r'\(t\): expected object "log", found i64'):
+            self.note(hop.asarray(1), 1.0)
+        with self.assertRaisesRegex(hop.InvalidError, "x: expected"):
+            self.note(self.a, "text")
+        with self.assertRaisesRegex(hop.InvalidError, "made outside of the captured function"):
+            hop.jit(lambda x: self.note(Log(), x))(1.0)
+        with self.assertRaisesRegex(hop.InvalidError, "are one object, which the program writes"):
+            hop.jit(lambda a, b, x: self.note(a, x) + self.note(b, x))(self.a, self.a, 1.0)
+        with self.assertRaisesRegex(TypeError, "expected a log"):
+            hop.jit(lambda t, x: self.note(t, x))(hop.Object("text", kind="log"), 1.0)
+        with self.assertRaisesRegex(hop.InvalidError, "check_operator: .* takes an object"):
+            hop.check_operator(self.note, (self.a, 1.0))
+        for signature in ('(x: f32[]) -> object "log"', '(mut t: object "log")', '(t: object "log"?)'):
+            with self.assertRaises(hop.InvalidError):
+                hop.operator(signature)(lambda *xs: None)
+
+    def test_functions_of_c(self):
+        import ctypes
+
+        run = ctypes.CFUNCTYPE(
+            ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_int64)
+        )
+
+        @run
+        def add(call, arrays, sizes):
+            counter = ctypes.c_double.from_address(arrays[0])
+            counter.value += ctypes.c_double.from_address(arrays[1]).value
+            ctypes.c_double.from_address(arrays[2]).value = counter.value
+            return 0
+
+        count_up = hop.operator('(t: object "c counter", x: f64[]) -> f64[]', name="test_count_up", c=add)
+        counter = ctypes.c_double(1.5)
+        t = hop.Object(ctypes.addressof(counter), kind="c counter", address=True)
+        f = hop.jit(lambda t, x: count_up(t, x) + count_up(t, x))
+        self.assertEqual(f(t, hop.asarray(2.0, dtype=hop.float64)).item(), 3.5 + 5.5)
+        self.assertEqual(counter.value, 5.5)
+
+
 class Lifetimes(unittest.TestCase):
     def test_nothing_is_kept(self):
         f = hop.jit(lambda t, x: (t, x))
