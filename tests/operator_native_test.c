@@ -1,7 +1,8 @@
-/* Operators from outside in compiled programs: every program is run by the interpreter, as a loop program, as
- * machine code, as emitted C, and with updates in place switched off, which must all give the same bits; and
- * the copies that compiled code makes for arrays that operators change are counted, with the reason that
- * explain gives. */
+/* Operators from outside in compiled programs: every program, written here or random (NAME MOST FIRST: those
+ * with the name in theirs, then random ones from number FIRST to MOST), is run by the interpreter, as a loop
+ * program, as machine code, as emitted C, and with updates in place switched off, which must all give the
+ * same bits; and the copies that compiled code makes for arrays that operators change are counted, with the
+ * reason that explain gives. */
 #include "check.h"
 #include "check/check.h"
 #include "check/test_c.h"
@@ -400,7 +401,7 @@ static void compare(const struct program *p, struct bag *bag, const char *how, c
     CLAIM(!d, "%s, %s: %s", p->name, how, d);
 }
 
-static void every_way(const struct program *p, struct module *m, uint32_t fn)
+static void every_way(const struct program *p, struct module *m, uint32_t fn, bool emitted)
 {
     static const struct {
         const char *name;
@@ -436,19 +437,131 @@ static void every_way(const struct program *p, struct module *m, uint32_t fn)
         calls = 0;
         run_on(bag, m, fn, &way, args, NULL, &have);
         compare(p, bag, ways[i].name, &have, &want);
-        CLAIM(calls == expected, "%s, %s: expected %d calls, found %d", p->name, ways[i].name, expected,
-              calls);
+        CLAIM(!p->text || calls == expected, "%s, %s: expected %d calls, found %d", p->name, ways[i].name,
+              expected, calls);
     }
-    struct c_programs *c = c_programs_new(NULL);
+    struct c_programs *c = emitted ? c_programs_new(NULL) : NULL;
     hop_cleanup_push(c_programs_free, c);
-    uint32_t number = c_programs_add(c, m, fn, &(struct pass_options){ .strict = true });
-    c_programs_build(c, false);
-    c_programs_run(c, number, bag, m, fn, args, NULL, &have);
-    compare(p, bag, "emitted C", &have, &want);
+    if (emitted) {
+        uint32_t number = c_programs_add(c, m, fn, &(struct pass_options){ .strict = true });
+        c_programs_build(c, false);
+        c_programs_run(c, number, bag, m, fn, args, NULL, &have);
+        compare(p, bag, "emitted C", &have, &want);
+    }
     hop_cleanup_pop(c);
     c_programs_free(c);
     hop_cleanup_pop(bag);
     bag_free(bag);
+}
+
+/* ---- random programs ---- */
+
+static uint64_t dice_state;
+static uint32_t dice(uint32_t n)
+{
+    dice_state = dice_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(dice_state >> 33) % n;
+}
+
+struct writing {
+    char text[8192];
+    size_t n;
+    int size, arrays, numbers; /* %a0 … are arrays of `size` elements, %n0 … numbers */
+};
+static void put(struct writing *w, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    w->n += (size_t)vsnprintf(w->text + w->n, sizeof w->text - w->n, format, args);
+    va_end(args);
+}
+/* Rather a late one. */
+static int some_array(const struct writing *w)
+{
+    int a = (int)dice((uint32_t)w->arrays), b = (int)dice((uint32_t)w->arrays);
+    return a > b ? a : b;
+}
+static int some_number(const struct writing *w) { return (int)dice((uint32_t)w->numbers); }
+
+static void put_node(struct writing *w)
+{
+    int a = some_array(w), b = some_array(w), s = some_number(w), out = w->arrays, half = w->size / 2;
+    int at = (int)dice((uint32_t)half), other = (int)dice((uint32_t)half);
+    switch (dice(13)) {
+    case 0: put(w, "  %%a%d = tanh(%%a%d)\n", out, a); break;
+    case 1: put(w, "  %%a%d = sub(%%a%d, %%a%d)\n", out, a, b); break;
+    case 2: put(w, "  %%a%d = reverse {dims = [0]} (%%a%d)\n", out, a); break;
+    case 3:
+    case 4: put(w, "  %%a%d = scale(%%a%d, %%n%d)\n", out, a, s); break;
+    case 5: put(w, "  %%a%d = shift(%%a%d)\n", out, a); break;
+    case 6:
+        put(w, "  %%n%d, %%a%d, %%a%d = both(%%a%d, %%a%d)\n", w->numbers++, out, out + 1, a, b);
+        w->arrays++;
+        break;
+    case 7:
+        put(w, "  %%a%d = ramp {views = [0, %d, 1, %d, 1, 0, %d, 1, %d, 1]} (%%a%d)\n", out, at, half, other,
+            half, a);
+        break;
+    case 8:
+        put(w, "  %%p%d = slice {start = [%d], limit = [%d]} (%%a%d)\n", out, half, w->size, a);
+        put(w, "  %%q%d = slice {start = [0], limit = [%d]} (%%a%d)\n", out, half, b);
+        put(w, "  %%a%d = concat {dim = 0} (%%p%d, %%q%d)\n", out, out, out);
+        break;
+    case 9:
+        put(w, "  %%a%d = scan carry(%%c = %%a%d) over(%%b in %%bs) with(%%o = %%a%d) {\n", out, a, b);
+        if (dice(2)) put(w, "    %%t = sub(%%c, %%o)\n    %%n = scale(%%t, %%b)\n");
+        else put(w, "    %%t = scale(%%c, %%b)\n    %%n = scale(%%t, %%b)\n");
+        put(w, "    next(%%n)\n  }\n");
+        break;
+    case 10:
+        put(w, "  %%a%d = switch(%%p) [(%%x = %%a%d, %%s = %%n%d) {\n    %%y = neg(%%x)\n    yield(%%y)\n",
+            out, a, s);
+        put(w, "  }, (%%x = %%a%d, %%s = %%n%d) {\n    %%y = scale(%%x, %%s)\n    yield(%%y)\n  }]\n", a, s);
+        break;
+    case 11:
+        put(w, "  %%u%d = slice {start = [%d], limit = [%d]} (%%a%d)\n", out, at, at + 3, b);
+        put(w, "  %%a%d = dynamic_update(%%a%d, %%u%d, %%i)\n", out, a, out);
+        break;
+    default: put(w, "  %%a%d = invoke_subgraph @g(%%a%d, %%n%d)\n", out, a, s); break;
+    }
+    w->arrays++;
+}
+
+static void put_program(struct writing *w, uint32_t number)
+{
+    *w = (struct writing){ .size = number % 2 ? 40 : 700, .arrays = 2, .numbers = 1 };
+    dice_state = number * 7919u + 1;
+    bool updated = dice(2);
+    int n = 2 + (int)dice(9), k = 1 + (int)dice(3);
+    put(w, DECLARED "fn @g(%%x: f32[%d], %%b: f32[]) -> (f32[%d]) {\n", w->size, w->size);
+    put(w, "  %%y = scale(%%x, %%b)\n  %%z = tanh(%%y)\n  %%w = scale(%%z, %%b)\n  return %%w\n}\n");
+    put(w, "fn @f(%%a0: %sf32[%d], %%a1: f32[%d], %%n0: f32[], %%bs: f32[3], %%p: bool[], %%i: i64[]) -> (",
+        updated ? "mut " : "", w->size, w->size);
+    for (int r = 0; r < k; r++) put(w, "%sf32[%d]", r ? ", " : "", w->size);
+    put(w, "%s) {\n", updated ? ", new %a0" : "");
+    for (int i = 0; i < n; i++) put_node(w);
+    put(w, "  return ");
+    for (int r = 0; r < k; r++) put(w, "%s%%a%d", r ? ", " : "", some_array(w));
+    put(w, updated ? ", %%a%d\n}\n" : "\n}\n", w->arrays - 1 - (int)dice(2));
+}
+
+static void check_random(void *ctx)
+{
+    struct writing w;
+    uint32_t number = *(const uint32_t *)ctx;
+    put_program(&w, number);
+    struct module *m = text_read("random", w.text, w.n);
+    hop_cleanup_push(module_free, m);
+    char name[64];
+    snprintf(name, sizeof name, "random program %u", number);
+    int before = tests_failed;
+    every_way(&(struct program){ .name = name }, m, module_find(m, "f"), number % 16 == 0);
+    lower_procedures_everywhere(number % 4 == 1);
+    if (number % 4 == 1) every_way(&(struct program){ .name = name }, m, module_find(m, "f"), false);
+    lower_procedures_everywhere(false);
+    if (tests_failed > before) printf("%s\n", w.text);
+    hop_cleanup_pop(m);
+    module_free(m);
 }
 
 static void check(void *ctx)
@@ -459,9 +572,9 @@ static void check(void *ctx)
     struct module *m = text_read(p->name, text, (size_t)n);
     hop_cleanup_push(module_free, m);
     uint32_t fn = module_find(m, "f");
-    every_way(p, m, fn);
+    every_way(p, m, fn, true);
     lower_procedures_everywhere(true);
-    every_way(p, m, fn);
+    every_way(p, m, fn, false);
     lower_procedures_everywhere(false);
     struct lp *l = lower_and_plan(m, fn, &(struct pass_options){ .strict = true });
     hop_cleanup_push(lp_free, l);
@@ -484,6 +597,12 @@ int main(int argc, char **argv)
         if (argc > 1 && !strstr(programs[i].name, argv[1])) continue;
         hop_status s = attempt(check, (void *)&programs[i]);
         CLAIM(s == HOP_OK, "%s: %s", programs[i].name, hop_message());
+    }
+    uint32_t most = argc > 2 ? (uint32_t)atoi(argv[2]) : 120;
+    for (uint32_t i = argc > 3 ? (uint32_t)atoi(argv[3]) : 0; i < most; i++) {
+        if (argc == 2 && atoi(argv[1]) != (int)i) continue;
+        hop_status status = attempt(check_random, &i);
+        CLAIM(status == HOP_OK, "random program %u: %s", i, hop_message());
     }
     for (uint32_t i = 0; i < HOP_COUNT(operators); i++) {
         char name[32];

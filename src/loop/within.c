@@ -124,7 +124,8 @@ static struct part find_part(struct lower *L, const struct node *n, uint32_t k)
     }
     /* A run of a stored value: that one is made around the part, if there is room on both sides. */
     dim spare = dim_sub(m, elements_of(L, u), elements_of(L, o));
-    bool free_standing = !nest_is_result(L, n->results) && L->info[n->results].within == HOP_NONE;
+    const struct value_info *whole = &L->info[n->results];
+    bool free_standing = !nest_is_result(L, n->results) && whole->within == HOP_NONE && !is_shared(whole);
     bool behind = free_standing && k + 1u == n->n_operands;
     bool in_front = free_standing && !k;
     bool has_room_in_front = !part.skip || in_front;
