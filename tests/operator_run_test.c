@@ -87,7 +87,7 @@ static int find(hop_operator_call *call, void *const *arrays, const int64_t *siz
     case GOES_ON: first[0] = -1; break;
     case DIFFERENT: second[0]++; break;
     case KNOWN: second[1] = 3; break;
-    case HUGE: first[0] = second[0] = (int64_t)1 << 58; break;
+    case HUGE: first[0] = second[0] = (int64_t)1 << 61; break;
     case UNSAID: return HOP_CANCELLED;
     case ODD: return 12345;
     case LONG: memset(call->message, 'x', call->room); return HOP_INVALID;
