@@ -1,4 +1,4 @@
-"""hop.Object: what programs give back is what they were given; kinds; what refuses them; transforms; lifetimes."""
+"""hop.Object: what programs give back is what they were given; kinds; refusals; transforms; lifetimes."""
 
 import copy
 import gc
@@ -46,7 +46,8 @@ class HandedOn(unittest.TestCase):
         a, b = self.a, self.b
         f = hop.jit(lambda a, b, n: hop.fori_loop(0, n, lambda i, c: (c[1], c[0]), (a, b)))
         self.assertEqual(f(a, b, 3), (b, a))
-        g = hop.jit(lambda a, b, n: hop.while_loop(lambda c: c[2] < n, lambda c: (c[1], c[0], c[2] + 1), (a, b, 0)))
+        step = lambda c: (c[1], c[0], c[2] + 1)  # noqa: E731
+        g = hop.jit(lambda a, b, n: hop.while_loop(lambda c: c[2] < n, step, (a, b, 0)))
         self.assertEqual(g(a, b, 2)[:2], (a, b))
         h = lambda a, xs: hop.scan(lambda c, x: ((c[0], c[1] + x), x), (a, 0.0), xs)  # noqa: E731
         for run in (h, hop.jit(h)):
@@ -79,7 +80,11 @@ class HandedOn(unittest.TestCase):
         self.assertEqual(outer(ts, -1.0)[0], self.b)
 
     def test_texts(self):
-        f = hop.read('fn @main(%t: object "thing", %x: f32[]) -> (object "thing", f32[]) {\n  return %t, %x\n}\n')
+        f = hop.read(
+            'fn @main(%t: object "thing", %x: f32[]) -> (object "thing", f32[]) {\n'
+            "  return %t, %x\n"
+            "}\n"
+        )
         value = Thing()
         self.assertIs(f(value, 1.0)[0].value, value)  # wrapped by the kind of the parameter
         self.assertEqual(f(self.a, 1.0)[0], self.a)
@@ -184,9 +189,9 @@ class Refused(unittest.TestCase):
 
     def test_elements(self):
         t = thing()
-        for f in (lambda: t.tolist(), lambda: t.item(), lambda: bool(t), lambda: float(t), lambda: memoryview(t)):
+        for f in (lambda t: t.tolist(), lambda t: t.item(), bool, float, memoryview):
             with self.assertRaisesRegex(hop.InvalidError, 'found object "thing"'):
-                f()
+                f(t)
         for f in (lambda: t[0], lambda: list(t), lambda: pickle.dumps(t), lambda: hop.save("x.npy", t)):
             with self.assertRaises((hop.InvalidError, TypeError, IndexError)):
                 f()
