@@ -651,6 +651,7 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_print_at, (AT, TEXT, VALUES, COUNT)) \
     CALL(STATUS, hop_print_backward_at, (AT, RESULTS, TEXT, VALUES, COUNT)) \
     CALL(STATUS, hop_callback_at, (AT, TEXT, VALUES, COUNT)) \
+    CALL(STATUS, hop_callback_together_at, (AT, TEXT, VALUES, COUNT)) \
     CALL(STATUS, hop_callback_register, \
          (registered(TEXT), CHOOSE((const hop_callback_fn[]){ NULL, heard }), NULL, NULL)) \
     CALL(STATUS, hop_callback_unregister, (TEXT)) \

@@ -743,6 +743,10 @@ int hop_barrier_at(hop_place at, hop_val *out, const hop_val *in, int n);
  * themselves; under vmap it is called for each lane that runs, in ascending order. */
 int hop_callback_at(hop_place at, const char *name, const hop_val *values, int n);
 #define hop_callback(...) hop_callback_at(HOP_HERE, __VA_ARGS__)
+/* The same, but under vmap it is called once for all lanes, if any of them runs: the values have the lanes as
+ * leading dims, of size 1 where all lanes share one. */
+int hop_callback_together_at(hop_place at, const char *name, const hop_val *values, int n);
+#define hop_callback_together(...) hop_callback_together_at(HOP_HERE, __VA_ARGS__)
 
 /* A function of the host's. args are views of the program's memory: valid during the call, to be read only;
  * hop_tensor_copy keeps one. Returns 0; anything else ends the run, which returns it (hop_fail("…") gives a

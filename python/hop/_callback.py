@@ -68,19 +68,24 @@ class Callback(_core.CallbackBase):
             give(self.base, self.number)
 
 
-def debug_callback(callback, *args, **kwargs):
+def debug_callback(callback, *args, lanes="each", **kwargs):
     """Calls callback(*args, **kwargs) when the program runs, with arrays in place of traced values;
     outside of captures at once. What it gives is dropped.
 
     Arguments are trees of arrays and numbers; other leaves are passed on as they are. It is called as
     often and in the order in which the program says, also in loops; a gradient calls it once, with the
-    values themselves; under vmap it is called for each lane that runs, in ascending order. The arrays may
-    be kept. An exception that it raises ends the run and comes out of the call that started it.
+    values themselves. The arrays may be kept. An exception that it raises ends the run and comes out of the
+    call that started it.
+
+    lanes: what vmap does. "each": a call for each lane that runs, in ascending order; "together": one call
+    for all if any runs, with arrays that have the lanes as an axis in front, of size 1 where they share one.
 
     >>> hop.jit(lambda x: hop.debug_callback(lambda v: print("saw", v.item()), x) or x * 2)(3.0)
     saw 3.0
     Array(6., dtype=float32)
     """
+    if lanes not in ("each", "together"):
+        raise _arguments.wrong("debug_callback: lanes", '"each" or "together"', lanes)
     if not callable(callback):
         raise TypeError(f"debug_callback takes a function, found {type(callback).__name__}")
     leaves, treedef = tree.flatten((args, kwargs))
@@ -93,7 +98,7 @@ def debug_callback(callback, *args, **kwargs):
     found = _known.get(key)
     if found is None:
         found = _known[key] = Callback(callback, treedef, static)
-    found._record(arrays)
+    found._record(arrays, lanes == "together")
 
 
 def _apart(leaves):

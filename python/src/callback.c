@@ -89,10 +89,13 @@ static PyObject *callback_unregister(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* _record(values): a call of it in the program being captured */
-static PyObject *callback_record(PyObject *self, PyObject *values)
+/* _record(values, together): a call of it in the program being captured */
+static PyObject *callback_record(PyObject *self, PyObject *args)
 {
     callback_object *c = (callback_object *)self;
+    PyObject *values;
+    int together;
+    if (!PyArg_ParseTuple(args, "Op", &values, &together)) return NULL;
     struct frame *f = frame_top();
     PyObject *list = PySequence_List(values);
     Py_ssize_t n = list ? PyList_Size(list) : 0;
@@ -107,7 +110,8 @@ static PyObject *callback_record(PyObject *self, PyObject *values)
     }
     for (Py_ssize_t i = 0; i < n && !failed; i++) failed = value_of(PyList_GetItem(list, i), at, &in[i]);
     if (!failed && (failed = frame_keep(f, self)) == 0) {
-        int status = hop_callback_at(at, c->name, in, (int)n);
+        int status = together ? hop_callback_together_at(at, c->name, in, (int)n)
+                              : hop_callback_at(at, c->name, in, (int)n);
         if (status) {
             raise_status(status);
             failed = -1;
@@ -139,7 +143,8 @@ static PyMethodDef callback_methods[] = {
     { "_register", callback_register, METH_VARARGS,
       "_register(name): makes self._call known under the name" },
     { "_unregister", callback_unregister, METH_NOARGS, "_unregister()" },
-    { "_record", callback_record, METH_O, "_record(values): a call in the program being captured" },
+    { "_record", callback_record, METH_VARARGS,
+      "_record(values, together): a call in the program being captured" },
     { NULL, NULL, 0, NULL },
 };
 static PyType_Slot callback_slots[] = { { Py_tp_dealloc, callback_dealloc },

@@ -134,6 +134,42 @@ class Calls(unittest.TestCase):
         hop.vmap(lambda x: (hop.debug_callback(self.note), x)[1])(hop.asarray([1.0, 2.0, 3.0]))
         self.assertEqual(self.seen, [(), (), ()])
 
+    def test_vmap_calls_once_for_all_lanes(self):
+        def f(x, y):
+            hop.debug_callback(self.note, x, y, lanes="together")
+            return x + y
+
+        x = hop.asarray([1.0, 2.0])
+        hop.jit(hop.vmap(f, in_axes=(0, None)))(x, 5.0)
+        self.assertEqual(self.seen, [([1.0, 2.0], [5.0])])
+        self.seen.clear()
+        f(1.0, 2.0)
+        hop.jit(f)(1.0, 2.0)
+        hop.jit(hop.grad(f))(1.0, 2.0)
+        self.assertEqual(self.seen, [(1.0, 2.0)] * 3)
+        self.seen.clear()
+        hop.jit(hop.vmap(hop.vmap(f)))(hop.ones((2, 3)), hop.zeros((2, 3)))
+        self.assertEqual(self.seen, [([[1.0] * 3] * 2, [[0.0] * 3] * 2)])
+        self.seen.clear()
+        hop.jit(hop.grad(lambda v: hop.sum(hop.vmap(hop.checkpoint(lambda a: f(a, a) ** 2))(v))))(x)
+        self.assertEqual(self.seen, [([1.0, 2.0], [1.0, 2.0])])
+        self.seen.clear()
+
+        def count(n):
+            def step(i):
+                hop.debug_callback(self.note, i, lanes="together")
+                return i - 1
+
+            return hop.while_loop(lambda i: i > 0, step, n)
+
+        hop.jit(hop.vmap(count))(hop.asarray([2, 0, 3]))
+        self.assertEqual(len(self.seen), 3)
+        self.assertEqual([lanes[0][2] for lanes in self.seen], [3, 2, 1])
+        hop.jit(hop.vmap(count))(hop.asarray([0, 0]))
+        self.assertEqual(len(self.seen), 3)
+        with self.assertRaisesRegex(ValueError, 'debug_callback: lanes: expected "each" or "together"'):
+            hop.debug_callback(self.note, x, lanes="all")
+
     def test_only_the_branch_taken(self):
         @hop.jit
         def f(p, x):

@@ -486,9 +486,17 @@ static void rule_print_backward(struct emission *e)
     for (uint32_t i = 0; i < e->n; i++) e->out[i] = first + i;
 }
 
+struct callback_args {
+    const char *name;
+    bool together;
+};
+
 static void rule_callback(struct emission *e)
 {
-    struct attr a[3] = { A_STRING(module_string(e->b->m, e->args, strlen(e->args))), A_NONE, A_NONE };
+    const struct callback_args *args = e->args;
+    uint32_t name = module_string(e->b->m, args->name, strlen(args->name));
+    struct attr a[CALLBACK_ATTRS] = { [CALLBACK_NAME] = A_STRING(name) };
+    if (args->together) a[CALLBACK_TOGETHER] = A_FLAG(true);
     val *in = ARENA_NEW(&e->b->arena, val, e->n);
     for (uint32_t i = 0; i < e->n; i++) in[i] = operand_value(e->b, &e->in[i]);
     emit(e->b, OP_callback, in, e->n, a);
@@ -521,10 +529,19 @@ int hop_print_backward_at(hop_place at, hop_val *out, const char *format, const 
                         out, (uint32_t)n);
 }
 
+static int emit_callback(hop_place at, const char *name, const hop_val *values, int n, bool together)
+{
+    struct callback_args args = { name ? name : "", together };
+    if (n < 0) return hop_fail_at(at, "callback: a count is negative");
+    return capture_emit(at, "callback", rule_callback, &args, values, (uint32_t)n, NULL, 0);
+}
 int hop_callback_at(hop_place at, const char *name, const hop_val *values, int n)
 {
-    if (n < 0) return hop_fail_at(at, "callback: a count is negative");
-    return capture_emit(at, "callback", rule_callback, name ? name : "", values, (uint32_t)n, NULL, 0);
+    return emit_callback(at, name, values, n, false);
+}
+int hop_callback_together_at(hop_place at, const char *name, const hop_val *values, int n)
+{
+    return emit_callback(at, name, values, n, true);
 }
 
 static void rule_barrier(struct emission *e)

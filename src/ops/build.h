@@ -77,7 +77,8 @@ enum { PERMUTATION_SIZE };   /* i64[…, size] */
 enum { CHECK_MESSAGE };      /* operands pred (bool, any shape: all must hold), values… */
 /* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
 enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };
-enum { CALLBACK_NAME, CALLBACK_LANES, CALLBACK_MASKED }; /* as for print */
+/* as for print; together: all lanes in one call */
+enum { CALLBACK_NAME, CALLBACK_LANES, CALLBACK_MASKED, CALLBACK_TOGETHER, CALLBACK_ATTRS };
 /* lanes k, masked as for print; together: all lanes in one call; alone: over no lanes; sizes: those that
  * neither operands nor runs tell; given: per parameter that may be absent or is a list its count, then 1 or 0
  * for each element; views: ops/operator_layout.h */

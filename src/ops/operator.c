@@ -867,8 +867,8 @@ static void infer_callback(struct infer *in)
         operator_options_print(&options, &signature);
         operator_declare(in->m, "signature", signature.data);
     }
-    struct attr attrs[OPERATOR_ATTRS] = { in->attrs[CALLBACK_NAME], in->attrs[CALLBACK_LANES],
-                                          in->attrs[CALLBACK_MASKED] };
+    struct attr attrs[OPERATOR_ATTRS] = { A_NONE };
+    memcpy(attrs, in->attrs, CALLBACK_ATTRS * sizeof *attrs);
     const struct attr *own = in->attrs;
     in->attrs = attrs;
     infer_operator(in);
@@ -878,16 +878,20 @@ static void infer_callback(struct infer *in)
 static void expand_callback(struct expand *e)
 {
     _Static_assert((int)CALLBACK_NAME == (int)OPERATOR_NAME && (int)CALLBACK_LANES == (int)OPERATOR_LANES &&
-                       (int)CALLBACK_MASKED == (int)OPERATOR_MASKED,
+                       (int)CALLBACK_MASKED == (int)OPERATOR_MASKED &&
+                       (int)CALLBACK_TOGETHER == (int)OPERATOR_TOGETHER,
                    "they begin alike");
-    struct attr attrs[OPERATOR_ATTRS] = { e->attrs[CALLBACK_NAME], e->attrs[CALLBACK_LANES],
-                                          e->attrs[CALLBACK_MASKED] };
+    struct attr attrs[OPERATOR_ATTRS] = { A_NONE };
+    memcpy(attrs, e->attrs, CALLBACK_ATTRS * sizeof *attrs);
     emit(e->b, OP_operator, e->operands, e->n_operands, attrs);
 }
 
-static const struct attr_spec callback_attrs[] = { [CALLBACK_NAME] = { "name", ATTR_STRING, true, NULL },
-                                                   [CALLBACK_LANES] = { "lanes", ATTR_INT, false, NULL },
-                                                   [CALLBACK_MASKED] = { "masked", ATTR_FLAG, false, NULL } };
+static const struct attr_spec callback_attrs[CALLBACK_ATTRS] = {
+    [CALLBACK_NAME] = { "name", ATTR_STRING, true, NULL },
+    [CALLBACK_LANES] = { "lanes", ATTR_INT, false, NULL },
+    [CALLBACK_MASKED] = { "masked", ATTR_FLAG, false, NULL },
+    [CALLBACK_TOGETHER] = { "together", ATTR_FLAG, false, NULL }
+};
 static const struct op_sample callback_samples[] = {
     { "hop 1\nfn @sample(%x: f32[2], %n: i64[]) -> (f32[2]) effects(io) {\n  callback {name = \"log\"} (%x, "
       "%n)\n  return %x\n}\n",
@@ -899,11 +903,15 @@ static const struct op_sample callback_samples[] = {
       "lanes = 1, masked} (%p, %x)\n  return %x\n}\n",
       NULL },
     { "hop 1\nfn @sample() -> () effects(io) {\n  callback {name = \"log\"} ()\n  return\n}\n", NULL },
+    { "hop 1\nfn @sample(%p: bool[3], %x: f32[3, 2], %y: f32[1]) -> (f32[3, 2]) effects(io) {\n  callback "
+      "{name = "
+      "\"log\", lanes = 1, masked, together} (%p, %x, %y)\n  return %x\n}\n",
+      NULL },
 };
 const struct op_row row_callback = {
     .name = "callback",
     .meaning = "calls the host's function of that name with the values; with lanes once per index of the "
-               "leading dims, where the mask allows",
+               "leading dims, where the mask allows, or once for all of them, together",
     .sig = { 0, MANY, ROW_ATTRS(callback_attrs) },
     .infer = infer_callback,
     .expand = expand_callback,
