@@ -903,10 +903,6 @@ static const struct op_sample callback_samples[] = {
       "lanes = 1, masked} (%p, %x)\n  return %x\n}\n",
       NULL },
     { "hop 1\nfn @sample() -> () effects(io) {\n  callback {name = \"log\"} ()\n  return\n}\n", NULL },
-    { "hop 1\nfn @sample(%p: bool[3], %x: f32[3, 2], %y: f32[1]) -> (f32[3, 2]) effects(io) {\n  callback "
-      "{name = "
-      "\"log\", lanes = 1, masked, together} (%p, %x, %y)\n  return %x\n}\n",
-      NULL },
 };
 const struct op_row row_callback = {
     .name = "callback",
