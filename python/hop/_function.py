@@ -44,7 +44,9 @@ def read(text, name=None):
             f"hop.read(pathlib.Path({text!r})) reads a file"
         )
     try:
-        return Function(_core.read(text, _arguments.text("read: name", name)))
+        from ._operator import declared  # which takes what is built on this module
+
+        return Function(_core.read(text, _arguments.text("read: name", name), declared(text)))
     except InvalidError as error:
         said = str(error)
         if said.startswith(place()):

@@ -118,11 +118,11 @@ _lock = threading.RLock()
 class Site(_core.OperatorBase):
     """An operator as the library knows it. Programs that call it keep it alive."""
 
-    __slots__ = ("name", "fun", "origin", "__weakref__")
+    __slots__ = ("name", "fun", "origin", "replaced", "__weakref__")
     __module__ = "hop"
 
     def __init__(self, name, fun, origin):
-        self.name, self.fun, self.origin = name, fun, origin
+        self.name, self.fun, self.origin, self.replaced = name, fun, origin, False
 
     def __repr__(self):
         return f"<operator {self.name!r}>"
@@ -171,6 +171,13 @@ def _named_site(name, fun, origin):
     return Site(name, fun, origin)
 
 
+def declared(text):
+    """The sites of the operators that the text of a program declares."""
+    found = re.findall(r'^\s*operator\s+(?:@(\w+)|@?"((?:[^"\\]|\\.)*)")', text, re.MULTILINE)
+    sites = [_sites.get(word or quoted) for word, quoted in found]
+    return [site for site in sites if site is not None]
+
+
 def _shown(site):
     module, name = site.origin or (None, None)
     if module is None:
@@ -193,6 +200,7 @@ def register(site, signature, fun, version, effect, strided, lanes, infer, array
             other = free_name(site.name)
             site._register(other, other + signature.text, *how)  # an error leaves the one before as it was
             before._unregister()
+            before.replaced = True
         site._register(site.name, site.name + signature.text, *how)
         _sites[site.name] = site
 
@@ -266,7 +274,7 @@ def _address(c):
 
 # ---- operators ----
 
-_EFFECTS = (None, "none", "check", "io")
+_EFFECTS = (None, "none", "check", "io", "unordered")
 # What vmap does with a call, as the library numbers it: one for each lane, one for all, an error.
 LANES = ("each", "together", "refused")
 
@@ -286,7 +294,7 @@ def operator(
     The function gets an array of NumPy's for each parameter, which it may keep, and which it may write to
     where that is `mut` or `out`; it gives an array, or a tuple with one for each result. What it raises comes
     out of the call that ran the program. It must give the same for the same, unless effect is "io": then
-    every call is made, in order. effect "check" says that it may raise.
+    every call is made, in order ("unordered": in any). effect "check" says that it may raise.
 
     Rules: op.defvjp(fwd, bwd), op.defjvp(rule), op.def_vmap(rule), as those of hop.custom_vjp,
     hop.custom_jvp, hop.custom_vmap. Without a rule for derivatives to ask for one is an error. Without one
@@ -311,7 +319,7 @@ def operator(
     if infer is not None:
         _arguments.function("operator: infer", infer)
     if effect not in _EFFECTS:
-        raise _arguments.wrong("operator: effect", 'None, "check" or "io"', effect)
+        raise _arguments.wrong("operator: effect", 'None, "check", "io" or "unordered"', effect)
     if lanes not in LANES[:2]:
         raise _arguments.wrong("operator: lanes", '"each" or "together"', lanes)
     _arguments.integer("operator: version", version, 0, 2**31 - 1)
@@ -423,6 +431,10 @@ class Operator(Ruled):
     def __call__(self, *args, out=None, **named):
         given = self._bound(args, named)
         values = values_of(given) if self._updates else given
+        if self._fun.replaced:
+            raise InvalidError(
+                f"{place()}operator {self.name!r}: it is not known any more: another was defined with its name"
+            )
         results = self._recorded(values) if _core.tracing() else self._run(values)
         return self._given(given, results, out)
 

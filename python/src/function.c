@@ -349,10 +349,11 @@ static PyObject *read_function(PyObject *self, PyObject *args)
 {
     const char *text, *name = NULL;
     hop_fn *fn = NULL;
+    PyObject *called = NULL; /* list: what it keeps alive */
     (void)self;
-    if (!PyArg_ParseTuple(args, "s|z", &text, &name)) return NULL;
+    if (!PyArg_ParseTuple(args, "s|zO!", &text, &name, &PyList_Type, &called)) return NULL;
     int status = hop_fn_read(&fn, text, name);
-    return status ? raise_status(status) : function_new(fn, NULL);
+    return status ? raise_status(status) : function_new(fn, called && PyList_Size(called) ? called : NULL);
 }
 
 /* What follows waits for a run of the same program where that has no native code, and the run may wait for

@@ -711,8 +711,9 @@ class Definitions(unittest.TestCase):
         self.assertEqual(second.name, first.name)
         self.assertEqual(second(1.0).item(), 3.0)
         self.assertEqual(hop.jit(lambda x: second(x))(1.0).item(), 3.0)
-        with self.assertRaisesRegex(hop.InvalidError, "another was defined with its name"):
-            hop.jit(lambda x: first(x))(1.0)
+        for call in (first, hop.jit(lambda x: first(x))):
+            with self.assertRaisesRegex(hop.InvalidError, "another was defined with its name"):
+                call(1.0)
 
         def other(x):
             return hop.asarray(x)
@@ -760,7 +761,13 @@ class Definitions(unittest.TestCase):
         gc.collect()
         with self.assertRaisesRegex(hop.Error, "for_texts_gone"):
             hop.read(text.format("for_texts_gone", "for_texts_gone"))(hop.ones(2))
-        del kept
+        f = hop.jit(hop.read(text.format("for_texts", "for_texts")).vmap())
+        del kept  # the program keeps it
+        gc.collect()
+        self.assertEqual(f(hop.ones((3, 2))).tolist(), [[2.0, 2.0]] * 3)
+        del f
+        gc.collect()
+        self.assertNotIn("for_texts", _operator._sites)
 
 
 class Lifetimes(unittest.TestCase):
