@@ -63,6 +63,15 @@ void builder_mut(struct builder *b, uint32_t param, uint32_t result)
 
 /* ---- infer's services ---- */
 
+/* What messages call a node: by the operator from outside that it calls, else by its row. */
+static const char *infer_name(const struct infer *in)
+{
+    const struct op_row *row = op_table[in->within ? in->within - 1 : in->op];
+    uint8_t attr = op_table[in->op]->operator_attr;
+    bool named = attr && in->attrs && in->attrs[attr - 1].kind == ATTR_STRING && in->attrs[attr - 1].i;
+    return named ? module_text(in->m, (uint32_t)in->attrs[attr - 1].i) : row->name;
+}
+
 void infer_error(const struct infer *in, const char *format, ...)
 {
     char text[2048];
@@ -70,8 +79,8 @@ void infer_error(const struct infer *in, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    hop_throw(HOP_INVALID, "%s%s: %s%s", place_text(in->m, in->place),
-              op_table[in->within ? in->within - 1 : in->op]->name, text, place_stack(in->m, in->place));
+    hop_throw(HOP_INVALID, "%s%s: %s%s", place_text(in->m, in->place), infer_name(in), text,
+              place_stack(in->m, in->place));
 }
 
 void infer_result(struct infer *in, type_id type)

@@ -35,7 +35,6 @@ static const char *declared_text(const struct matching *w, const struct operator
     return out.data;
 }
 
-static const char *name_text(const struct matching *w) { return module_text(w->in->m, w->l.decl->name); }
 
 /* The size of each lane dim: that of the first operand that is not 1 there. */
 static void find_lanes(struct matching *w)
@@ -99,13 +98,13 @@ static void match_operand(struct matching *w, uint32_t i)
     if (!s->present) return;
     struct type t = infer_type(in, s->operand);
     if (!want && t.kind)
-        infer_error(in, "%s: operand %u is %s: an operator is given objects that its signature names",
-                    name_text(w), s->operand, infer_text(in, in->operands[s->operand]));
+        infer_error(in, "operand %u is %s: an operator is given objects that its signature names", s->operand,
+                    infer_text(in, in->operands[s->operand]));
     if (!want) return;
     if (want->kind || t.kind) {
         if (want->kind != t.kind)
-            infer_error(in, "%s: %s: expected %s, found %s", name_text(w), slot_text(w, i),
-                        declared_text(w, want), infer_text(in, in->operands[s->operand]));
+            infer_error(in, "%s: expected %s, found %s", slot_text(w, i), declared_text(w, want),
+                        infer_text(in, in->operands[s->operand]));
         return;
     }
     uint32_t k = w->l.lanes, symbol;
@@ -116,8 +115,8 @@ static void match_operand(struct matching *w, uint32_t i)
         dtype = *is;
     }
     if (t.dtype != dtype || slot_rank(&w->l, s, t) != want->rank)
-        infer_error(in, "%s: %s: expected %s%s, found %s%s", name_text(w), slot_text(w, i),
-                    declared_text(w, want), k ? arena_printf(&in->m->scratch, " behind %u lane dims", k) : "",
+        infer_error(in, "%s: expected %s%s, found %s%s", slot_text(w, i), declared_text(w, want),
+                    k ? arena_printf(&in->m->scratch, " behind %u lane dims", k) : "",
                     s->view ? arena_printf(&in->m->scratch, "a view of %u dims of ", s->view->rank) : "",
                     infer_text(in, in->operands[s->operand]));
     for (uint32_t d = 0; d < want->rank; d++)
@@ -149,8 +148,8 @@ static void match_sizes(struct matching *w, uint32_t i)
     for (uint32_t d = 0; d < s->type->rank; d++)
         if (s->type->dims[d] != SIZE_ANY)
             infer_equal(in, size_here(w, s->type, d, slot_text(w, i)), slot_dim(&w->l, s, t, d),
-                        arena_printf(&in->m->scratch, "%s: %s: dim %u of %s", name_text(w), slot_text(w, i),
-                                     d, declared_text(w, s->type)));
+                        arena_printf(&in->m->scratch, "%s: dim %u of %s", slot_text(w, i), d,
+                                     declared_text(w, s->type)));
 }
 
 /* A view lies in its base: the last element it reaches is one of it. */
@@ -160,7 +159,7 @@ static void check_view(struct matching *w, uint32_t i)
     const struct operator_slot *s = &w->l.slots[i];
     if (!s->view) return;
     struct type t = infer_type(in, s->operand);
-    const char *of = arena_printf(&in->m->scratch, "%s: %s: the view", name_text(w), slot_text(w, i));
+    const char *of = arena_printf(&in->m->scratch, "%s: the view", slot_text(w, i));
     dim room = 1, last = s->view->offset;
     bool empty = false;
     infer_not_negative(in, s->view->offset, of);
@@ -190,7 +189,7 @@ static type_id result_type(struct matching *w, const struct operator_slot *s)
         memcpy(dims + k, t.dims + k, (t.rank - k) * sizeof *dims);
         return type_intern(in->m, (enum dtype)t.dtype, t.rank, dims);
     }
-    const char *of = arena_printf(&in->m->scratch, "%s: result %u", name_text(w), s->result);
+    const char *of = arena_printf(&in->m->scratch, "result %u", s->result);
     uint8_t dtype = s->type->dtype < DT_COUNT ? s->type->dtype : w->dtypes[s->type->dtype - DT_COUNT];
     if (dtype == DT_COUNT)
         infer_error(in, "%s: the dtype of %s is told by no operand: those that have it are absent", of,
