@@ -527,8 +527,9 @@ static void tell(struct calling *w, int64_t lane)
 
 static bool lane_runs(const struct calling *w, int64_t lane)
 {
+    if (!w->l.masked) return true;
     const struct tensor *mask = w->e->operands[0];
-    return !w->l.masked || ((const uint8_t *)mask->data)[lane_part(w, mask, lane)];
+    return ((const uint8_t *)mask->data)[lane_part(w, mask, lane)];
 }
 
 static void make_calls(struct calling *w)
