@@ -433,7 +433,8 @@ class Operator(Ruled):
         values = values_of(given) if self._updates else given
         if self._fun.replaced:
             raise InvalidError(
-                f"{place()}operator {self.name!r}: it is not known any more: another was defined with its name"
+                f"{place()}operator {self.name!r}: it is not known any more: "
+                "another was defined with its name"
             )
         results = self._recorded(values) if _core.tracing() else self._run(values)
         return self._given(given, results, out)

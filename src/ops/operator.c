@@ -35,7 +35,6 @@ static const char *declared_text(const struct matching *w, const struct operator
     return out.data;
 }
 
-
 /* The size of each lane dim: that of the first operand that is not 1 there. */
 static void find_lanes(struct matching *w)
 {
