@@ -11,6 +11,7 @@ import builtins
 import dis
 import itertools
 import linecache
+import numbers
 import operator
 import sys
 import threading
@@ -277,6 +278,87 @@ def getitem(x, key):
             return _read(x, _integer(key, x.shape[0], 0), (), True, True)
         return _read(x, _slice_text(key, x.shape[0]), (), True, True)
     return _read(x, *_plan(x, _items(x, key)))
+
+
+class Part:
+    """Where a part x[key] lies that is known when the program is made. text: its slices, "" for all of x;
+    axes: for each axis of x the positions, a range, slice(None) for all of an axis whose size is no number,
+    else None; strided: whether it is a view of x, which parts are not that go backwards; row_major: whether
+    it surely lies in x row by row."""
+
+    __slots__ = ("text", "axes", "strided", "row_major")
+
+    def __init__(self, x, key):
+        items = _items(x, key)
+        text, _, changed, _ = _plan(x, items)
+        kept = [k for k in items if k is not None]
+        self.text = text if changed else ""
+        self.axes = [_range(k, n) for k, n in zip(kept, x.shape)]
+        steps = [1 if not isinstance(k, slice) or k.step is None else k.step for k in kept]
+        self.strided = all(step > 0 for step in steps)
+        self.row_major = _is_row_major(self.axes, steps, x.shape)
+
+    def meets(self, other):
+        """Whether they have an element in common; None: that is not known."""
+        known = [_meet(a, b) for a, b in zip(self.axes, other.axes)]
+        return False if False in known else None if None in known else True
+
+
+def _is_row_major(axes, steps, shape):
+    """Whether there is one position alone of each axis before one of which there is a part."""
+    begun = False
+    for axis, step, size in zip(axes, steps, shape):
+        known = isinstance(axis, range)
+        if begun and not (len(axis) == size if known else axis is not None):
+            return False
+        if not known or len(axis) > 1:
+            if step != 1:
+                return False
+            begun = True
+    return True
+
+
+def part_of(x, key):
+    """The part x[key], None where indices are arrays or bounds are traced."""
+    for k in key if isinstance(key, tuple) else (key,):
+        if isinstance(k, slice):
+            if not all(b is None or _is_plain(b) for b in (k.start, k.stop, k.step)):
+                return None
+        elif k is not None and k is not Ellipsis and not _is_plain(k):
+            return None
+    return Part(x, key)
+
+
+def _is_plain(k):
+    return isinstance(k, (numbers.Integral, _shapes.Size)) and not isinstance(k, builtins.bool)
+
+
+def _range(k, size):
+    """The positions that a slice or an integer takes of an axis, in ascending order."""
+    if isinstance(k, slice):
+        if k == slice(None) and isinstance(size, _shapes.Size):
+            return slice(None)
+        if _shapes.is_symbolic(size, k.start, k.stop):
+            return None
+        found = range(*k.indices(size))
+        return found if found.step > 0 else found[::-1]
+    if _shapes.is_symbolic(k, size):
+        return None
+    return range(k % size, k % size + 1)
+
+
+def _meet(a, b):
+    """Whether two ascending ranges have a position in common; None: that is not known."""
+    if a is None or b is None:
+        return None
+    if isinstance(a, slice) or isinstance(b, slice):
+        return True if isinstance(a, slice) and isinstance(b, slice) else None
+    if not a or not b:
+        return False
+    first, last = builtins.max(a[0], b[0]), builtins.min(a[-1], b[-1])
+    a, b = (a, b) if a.step >= b.step else (b, a)
+    begin = first + (a[0] - first) % a.step  # of a, whose positions repeat in b after b.step of them
+    return any(p in b for p in range(begin, builtins.min(last, begin + a.step * (b.step - 1)) + 1, a.step))
 
 
 def _read(x, text, gathered, changed, together):

@@ -8,6 +8,7 @@ __all__ = ["operator"]
 
 import builtins
 import functools
+import itertools
 import re
 import threading
 import weakref
@@ -16,7 +17,7 @@ from . import _arguments, _core, _dtypes, _effects, tree
 from ._arguments import place
 from ._custom import record
 from ._errors import InvalidError, UnavailableError
-from ._index import IndexUpdate
+from ._index import IndexUpdate, part_of
 from ._object import Object
 from ._objects import Ruled
 from ._ops import asarray, astype
@@ -304,7 +305,7 @@ def operator(
     infer(N=…): sizes of results that operands do not tell, a number or a tuple. version: change it with what
     the function does where compiled programs are kept on a disk. c: a function of C's instead of one of
     Python's, which is called from compiled code without Python (docs/python/operators.md); user: what it gets
-    as call->user.
+    as call->user; strided: it takes `mut` parts x.at[…] with strides, which come as copies otherwise.
 
     >>> import numpy as np
     >>> @hop.operator("(x: f32[N]) -> f32[N]")
@@ -364,6 +365,7 @@ class Operator(Ruled):
         self._updates = any(p.kind == "m" for p in s.params)
         self._function, self._infer = fun, infer
         self._effect, self._version, self._is_c = effect, version, address != 0
+        strided = self._strided = strided or not self._is_c  # NumPy's functions take strides
         with _lock:
             site = _named_site(name, fun, (None, text) if address else _origin(fun))
             register(
@@ -430,14 +432,85 @@ class Operator(Ruled):
 
     def __call__(self, *args, out=None, **named):
         given = self._bound(args, named)
-        values = values_of(given) if self._updates else given
         if self._fun.replaced:
             raise InvalidError(
                 f"{place()}operator {self.name!r}: it is not known any more: "
                 "another was defined with its name"
             )
-        results = self._recorded(values) if _core.tracing() else self._run(values)
-        return self._given(given, results, out)
+        tracing = _core.tracing()
+        views = self._views(given, tracing) if self._updates else None
+        values = values_of(given, views) if self._updates else given
+        results = self._recorded(values, views) if tracing else self._run(values, views)
+        return self._given(given, results, out, views)
+
+    def _views(self, given, tracing):
+        """Which arguments are handed on as parts of their array, so that parts that overlap mean what they
+        mean to the function: for each one the slices as a text, "" for all of it, None for a value of its
+        own, as of a part that is cut out and put back. None: there are none."""
+        foreign, n = [], 0
+        muts = []  # (its number among all, its name, the array, the key, None: all of it)
+        for p, x in zip(self._operands, given):
+            for target in x if p.is_list else (x,):
+                if p.kind == "m" and isinstance(target, IndexUpdate):
+                    muts.append((n, p.name, target.array, target.key))
+                elif p.kind == "m" and isinstance(target, _core.ArrayBase):
+                    muts.append((n, p.name, target, None))
+                elif isinstance(target, _Foreign):
+                    foreign.append((p.name, target.array))
+                n += 1
+        if len(foreign) > 1:
+            self._expect_apart(foreign)
+        views = [None] * n
+        for array in {id(m[2]): m[2] for m in muts}.values():
+            self._view(array, [m for m in muts if m[2] is array], tracing, views)
+        return tuple(views) if any(v is not None for v in views) else None
+
+    def _view(self, array, muts, tracing, views):
+        """The same of arguments that are, or are parts of, one array."""
+        if len(muts) == 1 and (not tracing or self._rules or muts[0][3] is None):
+            return
+        parts = [part_of(array, ... if m[3] is None else m[3]) for m in muts]
+        if None in parts:  # where indices are arrays
+            return
+        pairs = [(i, k) for k in range(len(parts)) for i in range(k)]
+        met = [(i, k, parts[i].meets(parts[k])) for i, k in pairs]
+        met = [m for m in met if m[2] is not False]
+        strided = all(part.strided for part in parts)
+        for i, k, surely in met:
+            if self._rules:
+                why = "its rules see values"
+            elif not strided:
+                why = "those of an array of which one goes backwards are cut out and put back"
+            elif not self._strided and not (parts[i].row_major and parts[k].row_major):
+                why = "it gets copies of those that do not lie row by row (strided=True: as they lie)"
+            else:
+                continue
+            names = " and ".join(f"{muts[j][1]}, {_key_text(muts[j][3])}," for j in (i, k))
+            overlap = "overlap" if surely else "may overlap"
+            raise InvalidError(
+                f"{place()}operator {self.name!r}: {names} {overlap}: they are parts of one array, and "
+                f"{why}: give it parts that do not, or copies"
+            )
+        # outside of programs one that cuts them out does for parts anywhere
+        if strided and not self._rules and (tracing or met):
+            for m, part in zip(muts, parts):
+                views[m[0]] = part.text
+
+    def _expect_apart(self, foreign):
+        """An error where arrays of NumPy's overlap: they are copied and put back."""
+        import numpy
+
+        for k, (name, array) in enumerate(foreign):
+            for before, other in foreign[:k]:
+                try:
+                    meet = numpy.shares_memory(other, array, max_work=10000)
+                except RuntimeError:  # that would take too long
+                    meet = True
+                if meet:
+                    raise InvalidError(
+                        f"{place()}operator {self.name!r}: {before} and {name} overlap: arrays of NumPy's "
+                        "are copied and put back: give it parts x.at[…] of one array of hop's, or copies"
+                    )
 
     def _bound(self, args, named):
         """An argument for each operand of the signature: an array, None, or a list of these."""
@@ -502,10 +575,11 @@ class Operator(Ruled):
             said = str(error).removeprefix(_core.call_place())
             raise InvalidError(f"{place()}{what}: {said}") from None
 
-    def _recorded(self, given):
-        """All results of a call in the capture at work: those of the signature, `out`s, new contents."""
+    def _recorded(self, given, views):
+        """All results of a call in the capture at work: those of the signature, `out`s, new contents of
+        values, new contents of arrays with parts."""
         if not self._rules:
-            return self._emit(given)
+            return self._emit(given, views)
         rules = self._rules
         how = {}
         if "vjp" in rules:
@@ -526,7 +600,7 @@ class Operator(Ruled):
         out = record("operator", call, tuple(given), owner=self, **how)
         return list(out) if isinstance(out, tuple) else [out]
 
-    def _emit(self, given):
+    def _emit(self, given, views=None):
         """The node."""
         flat, counts, n = [], [], self._n_given
         for p, x in zip(self._operands, given):
@@ -534,9 +608,12 @@ class Operator(Ruled):
             flat += values
             counts.append(len(values))
             n += builtins.sum(v is not None for v in values) if p.kind == "m" else 0
-        return recorded(lambda: self._fun._record(flat, counts, n))
+        if views is not None:
+            whole = [id(x) for x, view in zip(flat, views) if view is not None]
+            n -= len(whole) - len(set(whole))
+        return recorded(lambda: self._fun._record(flat, counts, n, views))
 
-    def _run(self, given):
+    def _run(self, given, views):
         """The same, computed now: by a program for these types, which is compiled once it is used often."""
         arrays, key = [], []
         for x in given:
@@ -548,25 +625,36 @@ class Operator(Ruled):
                     continue
                 arrays.append(element)
                 key.append(element._type)
+        same = None
+        if views is not None:  # of which array each is: parts of one are of one operand
+            first = {}
+            same = [first.setdefault(id(x), i) for i, x in enumerate(arrays)]
+            key += [views, *same]
         key = tuple(key)
         program = self._programs.get(key)
         if program is None:
             if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.clear()
-            program = self._programs[key] = _Program(self, given, arrays)
+            program = self._programs[key] = _Program(self, given, arrays, views, same)
         return program.run(arrays)
 
-    def _given(self, given, results, out):
+    def _given(self, given, results, out, views):
         """What a call gives, and `mut` arguments updated."""
         n = self._n_given
         if out is None and len(results) == n:
             return None if n == 0 else results[0] if n == 1 else tuple(results)
-        contents = iter(results[n:])
+        contents, wholes, at = iter(results[n:]), {}, 0
         for p, x in zip(self._operands, given):
-            if p.kind == "m":
-                for target in x if p.is_list else [x]:
-                    if target is not None:
+            for target in x if p.is_list else [x]:
+                if p.kind == "m" and target is not None:
+                    if views is None or views[at] is None:
                         _update(target, next(contents))
+                    else:
+                        whole = target.array if isinstance(target, IndexUpdate) else target
+                        wholes[id(whole)] = whole
+                at += 1
+        for whole in wholes.values():
+            _update(whole, next(contents))
         results = results[:n]
         if out is not None:
             targets = out if isinstance(out, (tuple, list)) else (out,)
@@ -606,12 +694,14 @@ class _Program:
 
     __slots__ = ("_function", "_left", "_run")
 
-    def __init__(self, op, given, arrays):
+    def __init__(self, op, given, arrays, views, same):
         treedef = tree.structure(given)
         names = [f"x{i}" for i in range(len(arrays))]
 
         def call(*values):
-            return op._emit(tree.unflatten(treedef, values))
+            if same is not None:
+                values = [values[i] for i in same]
+            return op._emit(tree.unflatten(treedef, values), views)
 
         self._function = _core.capture(call, op.name, names, list(arrays))[0]
         self._left, self._run = _MOST_INTERPRETED, None
@@ -625,9 +715,34 @@ class _Program:
         return self._function.interpret(arrays)
 
 
-def values_of(given):
-    """What the arguments of a call hold before it."""
-    return [[_value(e) for e in x] if isinstance(x, list) else _value(x) for x in given]
+def _key_text(key):
+    """A key as it is written, for a message."""
+    if key is None:
+        return "all of the array"
+    shown = [_item_text(k) for k in (key if isinstance(key, tuple) else (key,))]
+    return f".at[{', '.join(shown)}]"
+
+
+def _item_text(k):
+    if k is Ellipsis:
+        return "..."
+    if not isinstance(k, slice):
+        return str(k)
+    bounds = ["" if b is None else str(b) for b in (k.start, k.stop, k.step)]
+    return ":".join(bounds if k.step is not None else bounds[:2])
+
+
+def values_of(given, views=None):
+    """What the arguments of a call hold before it; of those that are handed on as parts, the whole array."""
+    number = itertools.count()
+
+    def value(x):
+        at = next(number)
+        if views is None or views[at] is None:
+            return _value(x)
+        return x.array if isinstance(x, IndexUpdate) else x
+
+    return [[value(e) for e in x] if isinstance(x, list) else value(x) for x in given]
 
 
 def _value(x):

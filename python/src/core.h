@@ -252,6 +252,9 @@ int operator_init(PyObject *module);
 /* A new one with these elements (data NULL: with any); memory, unless NULL, is set to where they lie. */
 PyObject *ndarray_new(int dtype, int rank, const int64_t *dims, const void *data, bool writable,
                       void **memory);
+/* One whose elements lie in the memory of another, from data on; strides in elements, NULL: row-major. */
+PyObject *ndarray_within(PyObject *owner, int dtype, int rank, const int64_t *dims, const int64_t *strides,
+                         void *data);
 struct elements {
     PyObject *kept;   /* whose they are */
     const void *data; /* row-major */

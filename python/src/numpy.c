@@ -107,6 +107,23 @@ PyObject *ndarray_new(int dtype, int rank, const int64_t *dims, const void *data
     return made;
 }
 
+PyObject *ndarray_within(PyObject *owner, int dtype, int rank, const int64_t *dims, const int64_t *strides,
+                         void *data)
+{
+    const Py_ssize_t size = (Py_ssize_t)dtype_rows[dtype].size;
+    Py_ssize_t sizes[MAX_RANK], steps[MAX_RANK], step = size;
+    for (int i = rank - 1; i >= 0; i--) {
+        sizes[i] = (Py_ssize_t)dims[i];
+        steps[i] = strides ? (Py_ssize_t)strides[i] * size : step;
+        step *= sizes[i];
+    }
+    if (!numpy.dtypes[dtype]) return ndarray_new(dtype, rank, dims, NULL, true, NULL); /* which says so */
+    const int number = numpy.numbers[dtype];
+    PyObject *made = numpy.make(numpy.type, rank, sizes, number, steps, data, 0, WRITABLE, NULL);
+    if (made) ((numpy_array *)made)->base = Py_NewRef(owner);
+    return made;
+}
+
 /* What something is, for a message. */
 static void describe(PyObject *o, char *text, size_t room)
 {

@@ -58,13 +58,36 @@ static size_t array_bytes(const hop_operator_array *a)
     return n;
 }
 
+/* The elements of an array from one axis on, into memory where they lie row by row, or back from there. */
+static void move_axis(const hop_operator_array *a, int axis, char *at, char **packed, bool back)
+{
+    const size_t size = dtype_rows[a->dtype].size;
+    if (axis == a->rank) {
+        memcpy(back ? at : *packed, back ? *packed : at, size);
+        *packed += size;
+        return;
+    }
+    const int64_t step = a->strides[axis] * (int64_t)size;
+    for (int64_t i = 0; i < a->dims[axis]; i++) move_axis(a, axis + 1, at + i * step, packed, back);
+}
+static void move_elements(const hop_operator_array *a, char *packed, bool back)
+{
+    const size_t bytes = array_bytes(a);
+    if (!bytes) return;
+    if (a->strides) move_axis(a, 0, a->data, &packed, back);
+    else memcpy(back ? a->data : packed, back ? packed : a->data, bytes);
+}
+
 /* An array of the call for the function; None for an absent one. Filled with what it holds, unless it is an
  * `out`. */
 static PyObject *shown_array(const hop_operator_array *a, bool writable, bool filled, void **memory)
 {
     *memory = NULL;
     if (!a->data && (a->dtype < 0 || array_bytes(a))) Py_RETURN_NONE;
-    return ndarray_new(a->dtype, a->rank, a->dims, filled ? a->data : NULL, writable, memory);
+    const void *content = filled && !a->strides ? a->data : NULL;
+    PyObject *made = ndarray_new(a->dtype, a->rank, a->dims, content, writable, memory);
+    if (made && filled && a->strides) move_elements(a, *memory, false);
+    return made;
 }
 
 /* What a call has made for the function: the arrays of the call that it writes to, and where it did. */
@@ -72,11 +95,77 @@ struct written {
     const hop_operator_array *array;
     void *memory;
 };
+/* Memory that several `mut` arrays lie in, which are views of one array; the function gets views of one copy
+ * of it. */
+struct stretch {
+    char *begin, *end;
+    int n;           /* arrays that lie in it; fewer than two share nothing */
+    PyObject *owner; /* the copy; NULL: not made yet */
+    char *memory;
+};
 struct arguments {
     PyObject *tuple;
     struct written *written;
-    int n_written;
+    struct stretch *stretches;
+    int n_written, n_stretches;
 };
+
+static struct stretch stretch_of(const hop_operator_array *a)
+{
+    const int64_t size = (int64_t)dtype_rows[a->dtype].size;
+    struct stretch s = { .begin = a->data, .end = (char *)a->data + size, .n = 1 };
+    if (!a->strides) s.end = s.begin + array_bytes(a);
+    for (int i = 0; i < a->rank && a->strides; i++) {
+        const int64_t far = (a->dims[i] - 1) * a->strides[i] * size;
+        if (far < 0) s.begin += far;
+        else s.end += far;
+    }
+    return s;
+}
+
+static bool is_mut(char kind) { return kind == MUT || kind == MUT_LIST; }
+
+static bool stretches_meet(const struct stretch *a, const struct stretch *b)
+{
+    return a->begin < b->end && b->begin < a->end;
+}
+
+/* Another `mut` array; stretches that meet are one. */
+static void add_stretch(struct arguments *x, const hop_operator_array *a)
+{
+    if (!a->data || a->dtype < 0 || a->dtype == HOP_OBJECT || !array_bytes(a)) return;
+    struct stretch all = stretch_of(a);
+    int n = 0;
+    for (int i = 0; i < x->n_stretches; i++) {
+        const struct stretch s = x->stretches[i];
+        if (!stretches_meet(&s, &all)) {
+            x->stretches[n++] = s;
+            continue;
+        }
+        if (s.begin < all.begin) all.begin = s.begin;
+        if (s.end > all.end) all.end = s.end;
+        all.n += s.n;
+    }
+    x->stretches[n] = all;
+    x->n_stretches = n + 1;
+}
+
+/* The memory that an array shares with others; NULL: with none, or an exception is set. */
+static struct stretch *shared_stretch(const struct arguments *x, const hop_operator_array *a)
+{
+    if (!a->data || a->dtype < 0 || !array_bytes(a)) return NULL;
+    const struct stretch own = stretch_of(a);
+    for (int i = 0; i < x->n_stretches; i++) {
+        struct stretch *s = &x->stretches[i];
+        if (s->n < 2 || !stretches_meet(s, &own)) continue;
+        const int64_t bytes = s->end - s->begin;
+        void *memory = s->memory;
+        if (!s->owner) s->owner = ndarray_new(DT_U8, 1, &bytes, s->begin, true, &memory);
+        s->memory = memory;
+        return s->owner ? s : NULL;
+    }
+    return NULL;
+}
 
 static PyObject *one_argument(struct arguments *x, const hop_operator_array *a, char kind, int object)
 {
@@ -87,10 +176,28 @@ static PyObject *one_argument(struct arguments *x, const hop_operator_array *a, 
         return NULL;
     }
     const bool writes = kind != READ && kind != READ_LIST;
+    const struct stretch *shared = is_mut(kind) ? shared_stretch(x, a) : NULL;
+    if (PyErr_Occurred()) return NULL;
+    if (shared) {
+        char *data = shared->memory + ((char *)a->data - shared->begin);
+        return ndarray_within(shared->owner, a->dtype, a->rank, a->dims, a->strides, data);
+    }
     void *memory;
     PyObject *shown = shown_array(a, writes, kind != OUT, &memory);
     if (shown && writes && memory) x->written[x->n_written++] = (struct written){ a, memory };
     return shown;
+}
+
+static void find_stretches(const operator_object *o, const hop_operator_call *call, struct arguments *x)
+{
+    int at = 0, given = 0;
+    for (const char *kind = o->params; *kind; kind++) {
+        if (*kind == OUT) continue;
+        const int n = call->counts ? call->counts[given] : 1;
+        for (int i = 0; i < n && is_mut(*kind); i++) add_stretch(x, &call->arrays[at + i]);
+        at += n;
+        given++;
+    }
 }
 
 /* The arguments of the function: one for each parameter, lists for lists. */
@@ -102,7 +209,9 @@ static int make_arguments(const operator_object *o, const hop_operator_call *cal
         if (o->params[i] != OUT) n_read += call->counts ? call->counts[k++] : 1;
     int out = n_read + o->n_results;
     x->written = PyMem_Calloc((size_t)call->n_arrays + 1, sizeof *x->written);
-    x->tuple = x->written ? PyTuple_New(n_params) : PyErr_NoMemory();
+    x->stretches = PyMem_Calloc((size_t)call->n_arrays + 1, sizeof *x->stretches);
+    x->tuple = x->written && x->stretches ? PyTuple_New(n_params) : PyErr_NoMemory();
+    if (x->tuple) find_stretches(o, call, x);
     for (int i = 0; x->tuple && i < n_params; i++) {
         const char kind = o->params[i];
         PyObject *a;
@@ -180,6 +289,16 @@ static int store_results(const operator_object *o, hop_operator_call *call, int 
     return 0;
 }
 
+/* What the function has written goes where the program has it. */
+static void put_back(const struct arguments *x)
+{
+    for (int i = 0; i < x->n_written; i++) move_elements(x->written[i].array, x->written[i].memory, true);
+    for (int i = 0; i < x->n_stretches; i++) {
+        const struct stretch *s = &x->stretches[i];
+        if (s->owner) memcpy(s->begin, s->memory, (size_t)(s->end - s->begin));
+    }
+}
+
 /* A function on arrays of NumPy's. They are copies: whoever is called may keep them, and what a failed call
  * has written to them is written nowhere. */
 static int call_numpy(const operator_object *o, hop_operator_call *call, bool tracing)
@@ -191,13 +310,12 @@ static int call_numpy(const operator_object *o, hop_operator_call *call, bool tr
     PyObject *given = failed ? NULL : called_by_host(o->fun, x.tuple, tracing);
     failed = !given || PyErr_CheckSignals() ||
              store_results(o, call, call->n_arrays - n_out - o->n_results, given);
-    for (int i = 0; i < x.n_written && !failed; i++) {
-        const size_t bytes = array_bytes(x.written[i].array);
-        if (bytes) memcpy(x.written[i].array->data, x.written[i].memory, bytes);
-    }
+    if (!failed) put_back(&x);
     Py_XDECREF(given);
     Py_XDECREF(x.tuple);
+    for (int i = 0; i < x.n_stretches; i++) Py_XDECREF(x.stretches[i].owner);
     PyMem_Free(x.written);
+    PyMem_Free(x.stretches);
     return failed ? failed_call(call) : 0;
 }
 
@@ -382,19 +500,49 @@ static PyObject *operator_unregister(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* _record(values, counts or None, results): a call of it in the program being captured. values: None for an
- * absent one, lists one element after the other; counts: how many each parameter has. */
+/* Values that are given as parts: each becomes a view of a variable, one for all parts of an array. bases:
+ * these variables, in order, *n of them. */
+static int make_views(PyObject *values, PyObject *parts, hop_place at, hop_val *in, hop_val *bases, int *n)
+{
+    PyObject *arrays = PyList_New(0); /* that the bases are of */
+    int failed = arrays ? 0 : -1;
+    for (Py_ssize_t i = 0; i < PyList_Size(values) && !failed; i++) {
+        PyObject *x = PyList_GetItem(values, i), *part = PyTuple_GetItem(parts, i);
+        const char *text = part ? text_or_null(part) : NULL;
+        failed = PyErr_Occurred() ? -1 : 0;
+        if (failed || !text) continue;
+        int base = 0;
+        while (base < *n && PyList_GetItem(arrays, base) != x) base++;
+        if (base == *n) {
+            bases[(*n)++] = hop_variable_at(at, in[i]);
+            failed = PyList_Append(arrays, x);
+        }
+        in[i] = *text && bases[base].scope ? hop_view_at(at, bases[base], text) : bases[base];
+        if (!failed && !in[i].scope) {
+            raise_status(hop_failed());
+            failed = -1;
+        }
+    }
+    Py_XDECREF(arrays);
+    return failed;
+}
+
+/* _record(values, counts or None, results, parts or None): a call of it in the program being captured.
+ * values: None for an absent one, lists one element after the other; counts: how many each parameter has;
+ * parts: for each value the slices of the part of it that the call updates, "" for all of it, None for a
+ * value of its own. Gives results, new contents of such values, new contents of arrays that have parts. */
 static PyObject *operator_record(PyObject *self, PyObject *args)
 {
     operator_object *op = (operator_object *)self;
-    PyObject *values, *lengths, *r = NULL;
+    PyObject *values, *lengths, *parts = Py_None, *r = NULL;
     struct operation o;
     int n_results;
-    if (!PyArg_ParseTuple(args, "O!Oi", &PyList_Type, &values, &lengths, &n_results) || operation_begin(&o))
+    if (!PyArg_ParseTuple(args, "O!Oi|O", &PyList_Type, &values, &lengths, &n_results, &parts) ||
+        operation_begin(&o))
         return NULL;
     const Py_ssize_t n = PyList_Size(values);
-    hop_val *in = PyMem_Calloc((size_t)n + 1, sizeof *in);
-    int *counts = NULL, n_counts;
+    hop_val *in = PyMem_Calloc(2 * (size_t)n + 1, sizeof *in), *bases = in ? in + n : NULL;
+    int *counts = NULL, n_counts, n_bases = 0;
     int failed = in ? read_numbers(lengths, &counts, &n_counts) : -1;
     if (!in) PyErr_NoMemory();
     for (Py_ssize_t i = 0; i < n && !failed; i++) {
@@ -403,6 +551,7 @@ static PyObject *operator_record(PyObject *self, PyObject *args)
         failed = value_of(x, o.at, &in[i]);
         if (!failed && is_array(x) && as_array(x)->variable) in[i] = hop_current_at(o.at, in[i]);
     }
+    if (!failed && parts != Py_None) failed = make_views(values, parts, o.at, in, bases, &n_bases);
     if (!failed && !op->registered) {
         raise_invalid("the operator '%s' is not known any more: another was defined with its name", op->name);
         failed = -1;
@@ -410,8 +559,13 @@ static PyObject *operator_record(PyObject *self, PyObject *args)
     if (!failed && !frame_keep(frame_top(), self) && operation_ready(&o, n_results)) {
         operator_object *before = recording;
         recording = op;
-        int status = hop_operator_lists_at(o.at, o.results, o.n, op->name, in, (int)n, counts);
+        const int n_others = o.n - n_bases;
+        int status = hop_operator_lists_at(o.at, o.results, n_others, op->name, in, (int)n, counts);
         recording = before;
+        for (int i = 0; i < n_bases && !status; i++) {
+            o.results[n_others + i] = hop_current_at(o.at, bases[i]);
+            status = hop_failed();
+        }
         r = operation_end(&o, status);
     }
     PyMem_Free(in);
@@ -452,7 +606,7 @@ static PyMethodDef operator_methods[] = {
     { "_register", operator_register, METH_VARARGS, "_register(…): makes it known to the library" },
     { "_unregister", operator_unregister, METH_NOARGS, "_unregister()" },
     { "_record", operator_record, METH_VARARGS,
-      "_record(values, counts, results): a call in the program being captured" },
+      "_record(values, counts, results, parts): a call in the program being captured" },
     { NULL, NULL, 0, NULL },
 };
 static PyType_Slot operator_slots[] = { { Py_tp_dealloc, operator_dealloc },

@@ -2,6 +2,7 @@
 lanes, mutation, exceptions, lifetimes, threads."""
 
 import gc
+import itertools
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ import numpy as np
 
 import hop
 from hop import _operator
+from hop._index import part_of
 
 
 def arrays(*shape, seed=0):
@@ -42,6 +44,19 @@ def squared(x):
 
 
 squared.defvjp(lambda x: (squared(x), x), lambda x, g: (2 * x * g,))
+
+
+@hop.operator("(mut a: T[N], mut b: T[M])", name="ordered")
+def ordered(a, b):
+    a += 1
+    b *= 2
+    a[1:] += b[:1]
+
+
+@hop.operator("(mut a: f32[N, M], mut b: f32[K, L])", name="ordered_rows")
+def ordered_rows(a, b):
+    ordered.function(a[0], b[-1])
+    ordered.function(b[:, 0], a[:, -1])
 
 
 class Calls(unittest.TestCase):
@@ -430,6 +445,16 @@ class Mutation(unittest.TestCase):
         loop = hop.jit(lambda x: hop.fori_loop(0, 3, lambda i, c: (exchanges(c.at[i], c.at[i + 1]), c)[1], x))
         self.assertEqual(loop(hop.zeros((4, 1)))[:, 0].tolist(), [0.0, 0.0, 0.0, 3.0])
 
+    def test_arrays_of_numpys_that_overlap(self):
+        a = np.zeros(6, np.float32)
+        ordered(a[:3], a[3:])
+        self.assertEqual(a.tolist(), [1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+        ordered(a[::2], a[1::2])
+        self.assertEqual(a.tolist(), [2.0, 2.0, 4.0, 0.0, 3.0, 0.0])
+        for x, y in ((a[:4], a[3:]), (a, a), (a, a[::-1])):
+            with self.assertRaisesRegex(hop.InvalidError, r"test_operator.*'ordered': a and b overlap: arr"):
+                ordered(x, y)
+
     def test_absent_ones(self):
         @hop.operator("(x: f32[N], w: f32[N]?, mut s: f32[]?) -> f32[]", name="weighs")
         def weighs(x, w, s):
@@ -607,6 +632,228 @@ class Lanes(unittest.TestCase):
             hop.asarray([2, 0, 3], dtype=hop.int32)
         )
         self.assertEqual((out.tolist(), seen), ([0, 0, 0], [2, 3, 1, 2, 1]))
+
+
+class Parts(unittest.TestCase):
+    """Parts x.at[…] of one array mean to the function what views mean to NumPy's."""
+
+    LINES = (
+        np.s_[0:4], np.s_[2:6], np.s_[4:8], np.s_[::2], np.s_[1::2], np.s_[::3], np.s_[...], np.s_[-3:],
+        np.s_[3, None],
+    )  # fmt: skip
+    TABLES = (
+        np.s_[0:2], np.s_[1:3], np.s_[:, 0:2], np.s_[:, 1:], np.s_[::2], np.s_[1::2, ::3], np.s_[...],
+        np.s_[2, None], np.s_[0:3, 3, None],
+    )  # fmt: skip
+
+    def check(self, op, x, a, b, ways):
+        def update(y):
+            op(y.at[a], y.at[b])
+            return y
+
+        def f(y):
+            return update(y + 0)
+
+        def repeated(y):
+            return hop.fori_loop(0, 2, lambda i, c: update(c), y + 0)
+
+        once, x = x.copy(), hop.asarray(x)
+        op.function(once[a], once[b])
+        twice = once.copy()
+        op.function(twice[a], twice[b])
+        both = hop.stack([hop.asarray(once), x])
+        found = {
+            "at once": lambda: f(x), "jit": lambda: hop.jit(f)(x), "a loop at once": lambda: repeated(x),
+            "a loop": lambda: hop.jit(repeated)(x), "vmap": lambda: hop.vmap(f)(both),
+            "portable": lambda: hop.jit(f, portable=True)(x), "an argument": lambda: hop.jit(update)(x),
+            "interpreted": lambda: hop.jit(f).lower(x).function.interpret(x),
+        }  # fmt: skip
+        wanted = {"a loop": twice, "a loop at once": twice, "vmap": np.stack([twice, once])}
+        for way in ways or found:
+            y = np.asarray(found[way]())
+            np.testing.assert_array_equal(y, wanted.get(way, once), f"{op.name} {a} {b}: {way}")
+
+    def test_lines(self):
+        x = np.arange(8, dtype=np.float32)
+        for a in self.LINES:
+            for b in self.LINES:
+                self.check(ordered, x, a, b, ("at once", "interpreted"))
+        for a, b in ((0, 1), (0, 2), (3, 4), (3, 5), (6, 1), (6, 6), (1, 3), (8, 1)):
+            self.check(ordered, x, self.LINES[a], self.LINES[b], None)
+        self.check(ordered, np.arange(8, dtype=np.int8), np.s_[0:5], np.s_[3:], None)
+
+    def test_tables(self):
+        x = np.arange(12, dtype=np.float32).reshape(3, 4)
+        for a in self.TABLES:
+            for b in self.TABLES[:-1]:
+                self.check(ordered_rows, x, a, b, ("at once", "interpreted"))
+        for a, b in ((0, 1), (2, 3), (4, 5), (6, 3), (7, 3), (1, 7)):
+            self.check(ordered_rows, x, self.TABLES[a], self.TABLES[b], None)
+        for a, b in ((np.s_[1], np.s_[:, 2]), (np.s_[:, 1], np.s_[:, 2]), (np.s_[0], np.s_[2, 1:])):
+            self.check(ordered, x, a, b, None)
+
+    def test_where_parts_lie(self):
+        x = np.zeros((3, 1, 4, 2), np.float32)
+        items = (slice(None), slice(1, 2), slice(1, None), slice(None, None, 2), 0, slice(0, 1))
+        for key in itertools.product(items, items[:1] + items[4:], items, (slice(None), 0, slice(1, 2))):
+            part = part_of(hop.asarray(x), key)
+            self.assertEqual(part.row_major, bool(x[key].flags.c_contiguous), key)
+        generator = np.random.default_rng(0)
+        for _ in range(500):
+            a, b = [slice(*map(int, generator.integers((0, 0, 1), (8, 13, 5)))) for _ in range(2)]
+            y = np.arange(12)
+            one, other = part_of(hop.asarray(y), a), part_of(hop.asarray(y), b)
+            self.assertEqual(one.meets(other), bool(np.intersect1d(y[a], y[b]).size), (a, b))
+
+    def test_the_array_itself(self):
+        def f(x):
+            x = x + 0
+            ordered(x, x.at[1:])
+            ordered(x, x)
+            return x
+
+        for call in (f, hop.jit(f)):
+            self.assertEqual(call(hop.ones(3)).tolist(), [6.0, 24.0, 24.0])
+
+    def test_lists_and_others(self):
+        @hop.operator("(x: f32[N], mut parts: f32[2]*, mut last: f32[2]) -> f32[]", name="lists_parts")
+        def adds(x, parts, last):
+            for part in parts:
+                part += x[0]
+            last *= 2
+            return last.sum()
+
+        def f(x, y):
+            x, y, z = x + 0, y + 0, y + 5
+            r = adds(x, [x.at[0:2], y, x.at[1:3], z.at[::-1]], x.at[2:])
+            return r, x, y, z
+
+        for call in (f, hop.jit(f)):
+            r, x, y, z = call(hop.asarray([1.0, 2.0, 3.0, 4.0]), hop.zeros(2))
+            self.assertEqual((r.item(), x.tolist()), (16.0, [2.0, 4.0, 8.0, 8.0]))
+            self.assertEqual((y.tolist(), z.tolist()), ([1.0, 1.0], [6.0, 6.0]))
+
+    def test_sizes_that_are_no_numbers(self):
+        @hop.jit
+        def f(x):
+            x = x + 0
+            ordered(x.at[1:], x.at[:-1])
+            return x
+
+        for n in (3, 4, 5, 9):
+            x = np.arange(n, dtype=np.float32)
+            found = np.asarray(f(hop.asarray(x)))
+            ordered.function(x[1:], x[:-1])
+            np.testing.assert_array_equal(found, x)
+
+    def test_lanes_together(self):
+        @hop.operator("(mut a: f32[N], mut b: f32[M])", name="together_parts", lanes="together")
+        def together(a, b):
+            shapes.append((a.shape, b.shape))
+            ordered.function(a.T, b.T)
+
+        def f(x):
+            x = x + 0
+            together(x.at[0:3], x.at[::2])
+            return x
+
+        shapes, x = [], np.arange(10, dtype=np.float32).reshape(2, 5)
+        found = [hop.vmap(f)(hop.asarray(x)), hop.jit(hop.vmap(f))(hop.asarray(x))]
+        self.assertEqual(shapes, [((2, 3), (2, 3))] * 2)
+        wanted = x.copy()
+        ordered.function(wanted[:, 0:3].T, wanted[:, ::2].T)
+        for y in found:
+            np.testing.assert_array_equal(y, wanted)
+
+    def test_nothing_is_cut(self):
+        def f(x):
+            x = x + 1
+            ordered(x.at[0:4], x.at[2:6])
+            return x
+
+        def g(x):
+            y = x + 1
+            z = y * 1
+            ordered(y.at[0:2], y.at[2:6])
+            return y, z
+
+        one, two = hop.jit(f).lower(hop.ones(8)), hop.jit(g).lower(hop.ones(8))
+        for lowered, copies in ((one, 0), (two, 1)):
+            text = lowered.function.text()
+            self.assertIn("views = ", text)
+            self.assertNotIn("slice", text)
+            self.assertIn(f"copies: {copies}\n", lowered.explain())
+
+    def test_a_function_that_fails_or_keeps(self):
+        kept = []
+
+        @hop.operator("(mut a: f32[N], mut b: f32[M])", name="keeps_parts", effect="io")
+        def keeps(a, b):
+            a += 1
+            kept.append((a, b))
+            if len(kept) == 2:
+                raise Trouble("second")
+
+        def f(x):
+            keeps(x.at[0:2], x.at[1:3])
+
+        x = hop.zeros(3)
+        f(x)
+        self.assertRaises(Trouble, f, x)
+        self.assertEqual(x.tolist(), [1.0, 1.0, 0.0])
+        a, b = kept[0]
+        a[:] = 7
+        self.assertEqual((b.tolist(), x.tolist(), a.base is not None), ([7.0, 0.0], [1.0, 1.0, 0.0], True))
+
+    def test_arrays_are_released(self):
+        gone = []
+        op = hop.operator(
+            "(mut a: f32[N], mut b: f32[M])", lambda a, b: weakref.finalize(a.base, gone.append, 1) and None,
+            name="releases_parts",
+        )  # fmt: skip
+        for _ in range(10):
+            x = hop.zeros(3)
+            op(x.at[:2], x.at[1:])
+        self.assertEqual(len(gone), 10)
+
+    def test_indices_that_are_arrays(self):
+        def f(x, i):
+            x = x + 0
+            ordered(x.at[i], x.at[hop.asarray([3, 2])])
+            return x
+
+        one = f(hop.zeros(4), hop.asarray([0, 1]))
+        self.assertEqual(one.tolist(), [1.0, 1.0, 0.0, 0.0])
+        np.testing.assert_array_equal(hop.jit(f)(hop.zeros(4), hop.asarray([0, 1])), one)
+
+    def test_where_they_cannot_be_told(self):
+        ruled = hop.operator("(mut a: f32[N], mut b: f32[M])", ordered.function, name="ordered_ruled")
+        ruled.defjvp(lambda primals, tangents: (primals, tangents))
+
+        def apart(x):
+            x = x + 0
+            ruled(x.at[:2], x.at[2:])
+            ordered(x.at[::-2], x.at[-2::-2])
+            return x
+
+        for call in (apart, hop.jit(apart)):
+            self.assertEqual(call(hop.zeros(4)).tolist(), [2.0, 2.0, 0.0, 1.0])
+
+        def overlapping(x):
+            x = x + 0
+            ruled(x.at[0:3], x.at[2:, ...])
+
+        def backwards(x):
+            x = x + 0
+            ordered(x.at[::-1], x)
+
+        for f, said in (
+            (overlapping, r"ordered_ruled': a, .at\[0:3\], and b, .at\[2:, ...\], overlap: .* its rules see"),
+            (backwards, r"ordered': a, .at\[::-1\], and b, all of the array, overlap: .* goes back"),
+        ):
+            for call in (f, hop.jit(f)):
+                with self.assertRaisesRegex(hop.InvalidError, r"test_operator\.py:\d+: operator '" + said):
+                    call(hop.zeros(4))
 
 
 class Trouble(Exception):

@@ -46,6 +46,17 @@ int push(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
     return 0;
 }
 
+/* spread(mut a: f32[N], mut b: f32[M]): each element of a and then of b is added to the one behind it */
+int spread(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    for (int k = 0; k < 2; k++) {
+        float *x = arrays[k];
+        const int64_t step = call->arrays[k].strides ? call->arrays[k].strides[0] : 1;
+        for (int64_t i = 1; i < sizes[k]; i++) x[i * step] += x[(i - 1) * step];
+    }
+    return 0;
+}
+
 /* positive(x: f32[N]) -> f32[?k] */
 int positive(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
 {
@@ -194,6 +205,55 @@ class Calls(Case):
 
         out, line = delayed(hop.asarray([1.0, 2.0, 3.0, 4.0]))
         self.assertEqual((out.tolist(), line.tolist()), ([0.0, 0.0, 1.0, 2.0], [4.0, 3.0]))
+
+    def test_parts(self):
+        signature = "spread(mut a: f32[N], mut b: f32[M])"
+
+        def spread(*parts):
+            for x in parts:
+                np.add.accumulate(x, out=x)
+
+        slices = [np.s_[0:4], np.s_[2:], np.s_[:], np.s_[::2], np.s_[1::3]]
+        for strided in (False, True):
+            op = self.operator(signature, strided=strided)
+            for a in slices if strided else slices[:3]:
+                for b in slices if strided else slices[:3]:
+                    x = np.arange(1, 9, dtype=np.float32)
+
+                    def f(y):
+                        y = y + 0
+                        op(y.at[a], y.at[b])
+                        return y
+
+                    y = hop.asarray(x.copy())
+                    spread(x[a], x[b])
+                    for call in (f, hop.jit(f), hop.jit(f, portable=True), hop.jit(f).lower(y).function):
+                        np.testing.assert_array_equal(call(y), x, f"{strided} {a} {b}")
+            lowered = hop.jit(f).lower(y)
+            self.assertIn("copies: 0\n", lowered.explain())
+            self.assertNotIn("slice", lowered.function.text())
+            self.check_table(op, strided)
+
+    def check_table(self, op, strided):
+        def f(a, b):
+            def changed(t):
+                op(t.at[a], t.at[b])
+                return t
+
+            return changed
+
+        for a, b, needs_strides, wanted in (
+            (np.s_[:, 0], np.s_[1], True, [[1.0, 1.0, 1.0], [2.0, 3.0, 4.0]]),
+            (np.s_[:, 0], np.s_[:, 2], False, [[1.0, 1.0, 1.0], [2.0, 1.0, 2.0]]),
+            (np.s_[1, 1:], np.s_[1], False, [[1.0, 1.0, 1.0], [1.0, 2.0, 4.0]]),
+        ):
+            for call in (f(a, b), hop.jit(f(a, b))):
+                if strided or not needs_strides:
+                    self.assertEqual(call(hop.ones((2, 3))).tolist(), wanted)
+                    continue
+                said = r"spread': a, .at\[:, 0\], and b, .at\[1\], overlap: .* row by row"
+                with self.assertRaisesRegex(hop.InvalidError, said):
+                    call(hop.ones((2, 3)))
 
     def test_sizes_that_are_found(self):
         positive = self.operator("positive(x: f32[N]) -> f32[?k]")
