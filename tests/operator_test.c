@@ -594,6 +594,49 @@ BODY(changes_transposed)
         return hop_failed();
     return out[0] = hop_sub(v, w), 0;
 }
+/* env: the other one first */
+BODY(changes_a_row_that_is_found)
+{
+    hop_val v = hop_variable(in[0]), row = hop_view_index(v, in[1], 0), last = hop_view(v, "-1");
+    hop_val w = hop_variable(in[0]), both[2] = { env ? last : row, env ? row : last };
+    if (hop_operator(NULL, 0, "grow", (hop_val[]){ both[0], both[1], hop_view(w, "0") }, 3))
+        return hop_failed();
+    return out[0] = hop_add(v, hop_scalar(0)), out[1] = hop_add(w, hop_scalar(0)), 0;
+}
+/* mut a: f32[N], mut b: f32[N], mut c: f32[N] */
+OPERATOR(run_grow)
+{
+    (void)call;
+    for (int k = 0; k < 3; k++)
+        for (int64_t i = 0; i < sizes[0]; i++) ((float *)arrays[k])[i] += (float)(10 * (k + 1));
+    return 0;
+}
+/* A row whose number only the run knows, and one that is known, of one array. */
+static void test_views_that_are_cut(void)
+{
+    hop_operator_spec spec = { .signature = "grow(mut a: f32[N], mut b: f32[N], mut c: f32[N])",
+                               .run = run_grow };
+    CLAIM(!hop_operator_register(&spec), "%s", hop_message());
+    hop_tensor *in[2] = { floats("f32[3, 2]", 0), NULL };
+    CLAIM(!hop_tensor_new(&in[1], "i64[]"), "%s", hop_message());
+    *(int64_t *)hop_data(in[1]) = 0;
+    const char *other = "[[30, 31], [2, 3], [4, 5]]";
+    static const char *const expected[] = { "[[10, 11], [2, 3], [24, 25]]", "[[20, 21], [2, 3], [14, 15]]" };
+    for (int i = 0; i < 2; i++) {
+        hop_fn *f = NULL;
+        hop_tensor *out[2] = { NULL };
+        CLAIM(!hop_capture(&f, "x: f32[3, 2], i: i64[]", 2, changes_a_row_that_is_found, i ? &spec : NULL) &&
+                  !hop_interpret(f, in, 2, out, 2) && !strcmp(shown(out[0]), expected[i]) &&
+                  !strcmp(shown(out[1]), other),
+              "%s %s %s", shown(out[0]), f ? hop_fn_text(f) : "", hop_message());
+        for (int k = 0; k < 2; k++) hop_tensor_free(out[k]);
+        hop_fn_free(f);
+    }
+    claim_results("x: f32[3, 2], i: i64[]", changes_a_row_that_is_found, in, 2, 2,
+                  (const char *const[]){ expected[0], other });
+    CLAIM(!hop_operator_unregister("grow"), "%s", hop_message());
+    for (int k = 0; k < 2; k++) hop_tensor_free(in[k]);
+}
 static void test_views(void)
 {
     /* of [[0, 1, 2], [3, 4, 5]] */
@@ -889,6 +932,7 @@ int main(void)
     test_found_sizes();
     test_lists();
     test_views();
+    test_views_that_are_cut();
     test_views_and_rules();
     test_failures();
     test_removal();

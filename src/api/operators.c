@@ -192,6 +192,18 @@ static void put_bases(struct capture *c, struct arguments *a, struct lying *all)
     a->views = all;
 }
 
+/* Where one view of an array is cut out and put back, the others are, too: what it becomes is assigned to the
+ * array as it was before the call. */
+static void cut_beside_others(struct capture *c, const struct arguments *a, struct lying *all)
+{
+    for (uint32_t i = 0; i < a->n_muts; i++) {
+        if (all[i].known || !is_variable(a->muts[i])) continue;
+        uint32_t root = variable_index(c, a->muts[i]);
+        while (c->variables.data[root].base != HOP_NONE) root = c->variables.data[root].base;
+        for (uint32_t k = 0; k < a->n_muts; k++) all[k].known &= all[k].at.root != root;
+    }
+}
+
 /* `mut` arguments that are parts of arrays, or of one array, are handed on as views of them. */
 static void plan_views(struct capture *c, void *args)
 {
@@ -203,10 +215,13 @@ static void plan_views(struct capture *c, void *args)
         all[k].param = a->params[i];
         hop_val v = a->muts[k];
         if (is_variable(v)) all[k].known = variable_strided(c, variable_index(c, v), &all[k].at);
+        k++;
+    }
+    cut_beside_others(c, a, all);
+    for (uint32_t k = 0; k < a->n_muts; k++) {
         parts |= all[k].known && !all[k].at.whole;
         for (uint32_t j = 0; j < k; j++)
             parts |= all[k].known && all[j].known && all[j].at.root == all[k].at.root;
-        k++;
     }
     if (!parts) return;
     if (has_rules(a)) expect_apart(c, all, a->n_muts);
