@@ -822,7 +822,7 @@ static void step_effect(struct scope *s)
     }
     if (chance(g, 0.5) && !s->predicate) {
         struct attr print[3] = { A_STRING(module_string(g->m, "x {}", 4)), A_NONE, A_NONE };
-        struct attr call[3] = { A_STRING(module_string(g->m, "log", 3)), A_NONE, A_NONE };
+        struct attr call[CALLBACK_ATTRS] = { [CALLBACK_NAME] = A_STRING(module_string(g->m, "log", 3)) };
         if (chance(g, 0.5)) node(s, OP_print, &x, 1, print);
         else node(s, OP_callback, (val[]){ x, pick(s, &(struct filter){ 0 }) }, below(g, 3), call);
     } else if (chance(g, 0.15) && scope_type(s, x).dtype != DT_BOOL) { /* holds mostly */
