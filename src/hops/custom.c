@@ -6,7 +6,8 @@
  *   backward  (saved…, cotangent of each float result…) -> (cotangent of each operand in `gives`…); where it
  *             `asks`, an i32[] stands before the cotangents: bit k says whether float result k has one
  *   jvp       (operands…, tangent of each float operand…) -> (results…, tangent of each float result…)
- *   batch     (operands, each with one more leading dim…) -> (results, each with that dim…)
+ *   batch     (operands, each with one more leading dim…) -> (results, each with that dim…); beside rules for
+ *             derivatives it is the body over lanes, and these rules, over lanes, stay
  * `closed` of the last operands are what the body uses from outside, of which rules say nothing: they have no
  * tangents, no cotangents and no more dims above, and where they would have, that is an error. `sizes` are
  * the sizes that rules take which no parameter of theirs tells, in the order of the rules. Whichever are
@@ -707,6 +708,37 @@ static bool needs_mask(const struct batch *v, const struct attr *attrs, uint32_t
     return effects && v->lanes != VAL_NONE;
 }
 
+/* Can the batch rule be the body over lanes of a call that keeps its other rules? Without any there is
+ * nothing to keep; what only the place of the call tells, sizes and which lanes run, a body cannot ask. */
+static bool keeps_rules(const struct batch *v, const struct attr *attrs, uint32_t body)
+{
+    bool derivatives = rule_of(attrs, CUSTOM_BACKWARD) != HOP_NONE || rule_of(attrs, CUSTOM_JVP) != HOP_NONE;
+    for (uint32_t p = n_open(attrs, v->n->n_operands); p < v->n->n_operands; p++)
+        if (v->batched[p]) return false; /* which is an error */
+    return derivatives && !count_sizes(v->b->m, rule_of(attrs, CUSTOM_BATCH)) && !needs_mask(v, attrs, body);
+}
+
+/* The batch rule as the body over lanes: over has its parameters. */
+static uint32_t body_by_rule(const struct batch *v, uint32_t rule, uint32_t over)
+{
+    struct module *m = v->b->m;
+    const struct fn *like = module_fn(m, over);
+    struct builder b;
+    dim size = batch_body_size(v);
+    builder_begin(&b, m, like);
+    b.label = fn_label(like);
+    if (size == HOP_NONE) size = dim_symbol(m, like->n_outer_symbols - 1);
+    val *operands = ARENA_NEW(&b.arena, val, like->n_params + 1),
+        *results = ARENA_NEW(&b.arena, val, like->n_results + 1);
+    for (uint32_t p = 0; p < like->n_params; p++)
+        operands[p] = builder_param(&b, value_type(like, p), like->values[p].name);
+    for (uint32_t p = 0; p < n_open(v->attrs, like->n_params); p++)
+        if (!v->batched[p]) operands[p] = emit_broadcast_front(&b, operands[p], size);
+    val first = call(&b, rule, operands, like->n_params, NULL, 0);
+    for (uint32_t k = 0; k < like->n_results; k++) results[k] = first + k;
+    return builder_finish(&b, results, like->n_results);
+}
+
 static void custom_batch(struct batch *v)
 {
     struct builder *b = v->b;
@@ -715,7 +747,7 @@ static void custom_batch(struct batch *v)
     struct attr *attrs = arena_copy(&b->arena, in.attrs, CUSTOM_ATTRS * sizeof *attrs);
     uint32_t rule = rule_of(attrs, CUSTOM_BATCH), n_y = v->n->n_results, n = v->n->n_operands;
     *r = in.regions[0];
-    if (rule != HOP_NONE) {
+    if (rule != HOP_NONE && !keeps_rules(v, attrs, r->fn)) {
         batch_by_rule(v, r);
         return;
     }
@@ -745,6 +777,8 @@ static void custom_batch(struct batch *v)
         attrs[CUSTOM_JVP] = A_FN(batched_rule(v, jvp, given, n_results, &found, masked, false));
     }
     r->fn = batched_rule(v, body, v->batched, n_y, &found, masked, false);
+    if (rule != HOP_NONE) r->fn = body_by_rule(v, rule, r->fn);
+    attrs[CUSTOM_BATCH] = A_NONE;
     r->dims = extend_dims(b, r->dims, node_region(v->f, v->n, 0)->n_dims,
                           module_fn(b->m, r->fn)->n_outer_symbols, v->size);
     if (masked) {
