@@ -4,6 +4,7 @@
 #ifndef HOP_TEST_ALLOC_CALLS_H
 #define HOP_TEST_ALLOC_CALLS_H
 
+#include "alloc_operators.h"
 #include "api/api.h"
 #include "io/dlpack.h"
 
@@ -18,8 +19,11 @@ enum { FEW_POINTS = 50 };
 #endif
 enum { ARGUMENTS = 4, MOST_OUT = 4 };
 struct world {
-    hop_fn *f;     /* loops, branches, calls, assignments; (h, xs, w, log: mut) -> (loss) */
-    hop_fn *plain; /* (x, y) -> (z, s) */
+    hop_fn *f;        /* loops, branches, calls, assignments; (h, xs, w, log: mut) -> (loss) */
+    hop_fn *plain;    /* (x, y) -> (z, s) */
+    hop_fn *operated; /* calls operators; in worlds of calls that ask for it, as are its executables */
+    hop_exe *operated_exe, *operated_native;
+    hop_tensor *six;
     hop_exe *exe, *native,
         *kept; /* of f, the last with donated arguments; native: NULL where nothing is compiled */
     hop_tensor *in[ARGUMENTS], *two[2], *strided, *many[3];
@@ -134,6 +138,18 @@ static bool files_made(struct world *w)
     return good && !hop_file_open(&w->archive, path);
 }
 
+static bool operators_made(struct world *w, bool native)
+{
+    hop_compile_options portable = { .strict = 1, .portable = 1, .threads = 1 },
+                        compiled = { .strict = 1, .threads = 1 };
+    bool good = !hop_capture(&w->operated, operators_params, 3, calls_operators, NULL) &&
+                !hop_compile(&w->operated_exe, w->operated, &portable) &&
+                (!native || !hop_compile(&w->operated_native, w->operated, &compiled)) &&
+                !hop_tensor_new(&w->six, "f32[6]");
+    if (good) fill_with(w->six, -0.25f);
+    return good;
+}
+
 static bool world_begin(struct world *w, bool native, bool files)
 {
     static const int64_t strides[] = { 1, 2 };
@@ -187,6 +203,10 @@ static void world_end(struct world *w)
     hop_exe_free(w->kept);
     hop_fn_free(w->f);
     hop_fn_free(w->plain);
+    hop_exe_free(w->operated_exe);
+    hop_exe_free(w->operated_native);
+    hop_fn_free(w->operated);
+    hop_tensor_free(w->six);
     if (w->given) w->given->deleter(w->given);
     if (w->given_versioned) w->given_versioned->deleter(w->given_versioned);
     for (int i = 0; i < ARGUMENTS; i++) hop_tensor_free(w->in[i]);
@@ -311,15 +331,33 @@ static int call_from_dlpack_versioned(struct world *w)
 }
 CALL(cache_directory, hop_cache_directory(in_folder(w, "cache")))
 CALL(debug_leaks, text_status(w, hop_debug_leaks()))
+static int call_operator_register(struct world *w) { return (void)w, hop_operator_register(&alloc_specs[3]); }
+CALL(operators_capture, hop_capture(&w->made_fn, operators_params, 3, calls_operators, NULL))
+CALL(operators_vmap, hop_vmap(&w->made_fn, w->operated, "x", NULL))
+CALL(operators_compile_portable,
+     hop_compile(&w->made_exe, w->operated, &(hop_compile_options){ .portable = 1 }))
+CALL(operators_compile, hop_compile(&w->made_exe, w->operated, &(hop_compile_options){ .threads = 1 }))
+CALL(operators_run, hop_run(w->operated_exe, &w->six, 1, w->out, 3))
+CALL(operators_run_native, hop_run(w->operated_native, &w->six, 1, w->out, 3))
+CALL(operators_interpret, hop_interpret(w->operated, &w->six, 1, w->out, 3))
+CALL(operators_eager, hop_eager(operators_params, calls_operators, NULL, &w->six, 1, w->out, 3))
+static int call_operators_emit(struct world *w)
+{
+    char *text = NULL;
+    int status = hop_emit(&text, w->operated, "c", NULL);
+    return status ? status : text_status(w, text);
+}
 #undef CALL
 
 struct alloc_call {
     const char *name;
     int (*call)(struct world *w);
     bool compiles, files; /* its world needs files */
+    bool operators;       /* … and the function that calls operators */
 };
 #define ENTRY(name) { #name, call_##name, false, false }
 #define FILES(name) { #name, call_##name, false, true }
+#define OPERATORS(name) { #name, call_##name, false, false, true }
 static const struct alloc_call alloc_calls[] = {
     ENTRY(tensor_new),
     ENTRY(tensor_strided),
@@ -370,8 +408,19 @@ static const struct alloc_call alloc_calls[] = {
     { "compile_memory", call_compile_memory, true, false },
     { "compile_disk", call_compile_disk, true, true },
     { "run_native", call_run_native, true, false },
+    ENTRY(operator_register),
+    OPERATORS(operators_capture),
+    OPERATORS(operators_vmap),
+    OPERATORS(operators_compile_portable),
+    OPERATORS(operators_run),
+    OPERATORS(operators_interpret),
+    OPERATORS(operators_eager),
+    OPERATORS(operators_emit),
+    { "operators_compile", call_operators_compile, true, false, true },
+    { "operators_run_native", call_operators_run_native, true, false, true },
 };
 #undef ENTRY
+#undef OPERATORS
 #undef FILES
 
 static void call_wrong(const struct alloc_call *a, uint64_t n, bool one, const char *what)
@@ -387,7 +436,8 @@ static uint64_t attempt_call(const struct alloc_call *a, uint64_t n, bool one)
     struct world w;
     int64_t live = hop_live_allocations();
     uint64_t made = 0, wrong = calls_failed;
-    if (!world_begin(&w, a->compiles && !strcmp(a->name, "run_native"), a->files)) {
+    if (!world_begin(&w, a->compiles && !strcmp(a->name, "run_native"), a->files) ||
+        (a->operators && !operators_made(&w, !strcmp(a->name, "operators_run_native")))) {
         call_wrong(a, n, one, "the world cannot begin");
     } else {
         uint64_t start = hop_allocation_count();

@@ -188,6 +188,10 @@ int main(int argc, char **argv)
     int compiled = available;
     const char *only = argc > 1 + soak ? argv[1 + soak] : NULL;
     struct alloc_call emit_c = { "emit C", call_emit_c, false, false };
+    if (alloc_operators_register()) {
+        printf("operators cannot be registered: %s\n", hop_message());
+        return 2;
+    }
     single_calls(soak, available, only);
     if (!only || !strcmp(only, emit_c.name)) single_call(&emit_c, soak);
     passed += calls_passed;
@@ -195,12 +199,15 @@ int main(int argc, char **argv)
     if (only) compiled = -1;
     for (int native = 0; native <= compiled; native++) {
         for (size_t i = 0; i < HOP_COUNT(programs); i++) try_program("program", programs[i], native, soak);
+        for (size_t i = 0; i < HOP_COUNT(operator_programs); i++)
+            try_program("program with operators", operator_programs[i], native, soak);
         for (int op = 0; soak && op < OP_COUNT; op++)
             for (uint32_t s = 0; op_table[op] && s < op_table[op]->n_samples; s++)
                 if (is_static(op_table[op]->samples[s].text))
                     try_program(op_table[op]->name, op_table[op]->samples[s].text, native,
                                 native ? false : soak);
     }
+    alloc_operators_unregister();
     printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
     return failed != 0;
 }

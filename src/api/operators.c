@@ -576,6 +576,12 @@ static struct arguments *new_arguments(const struct registered *r, uint32_t n_in
     return a;
 }
 
+static void no_memory(struct capture *c, void *name)
+{
+    HOP_UNUSED(c);
+    hop_throw(HOP_NOMEM, "%s: out of memory", (const char *)name);
+}
+
 int hop_operator_lists_at(hop_place at, hop_val *results, int n_results, const char *name, const hop_val *in,
                           int n_in, const int *counts)
 {
@@ -594,7 +600,7 @@ int hop_operator_lists_at(hop_place at, hop_val *results, int n_results, const c
     }
     struct arguments *a = new_arguments(r, (uint32_t)n_in);
     int status = a ? call_with(at, a, results, n_results, in, n_in, counts)
-                   : hop_fail_at(at, "operator: out of memory");
+                   : capture_edge(at, r->name, no_memory, r->name);
     for (int i = 0; status && i < n_results; i++) results[i] = (hop_val){ 0, 0 };
     hop_free(a);
     operator_drop(r);
