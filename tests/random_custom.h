@@ -225,7 +225,7 @@ static uint32_t rule_sizes(const struct rules *r, const dim *dims, dim *out)
 }
 
 /* A call of the function with rules drawn for it: any of them, also none. */
-static void custom_of(struct scope *s, uint32_t drawn, const val *operands, uint32_t n, const dim *dims)
+static void custom_of(struct block *s, uint32_t drawn, const val *operands, uint32_t n, const dim *dims)
 {
     struct gen *g = s->g;
     struct rules r = { .g = g,
@@ -428,14 +428,22 @@ static void expand_custom(struct copier *c, const struct fn *f, const struct nod
             region.operands = operands;
             in.regions = &region;
             first = builder_node(b, &in); /* still a custom call, to the next transform */
+            uint32_t n_ct = 0;
+            for (uint32_t k = 0; k < n_y; k++) n_ct += float_type(m, builder_type(b, first + k));
+            if (back->n_params > n_x + n_ct) /* it takes the results as well */
+                for (uint32_t k = 0; k < n_y; k++) operands[at++] = first + k;
+            n_x = at;
         }
         bool *wrt = ARENA_ZNEW(&b->arena, bool, back->n_params + 1);
         for (; at < back->n_params; at++) wrt[at] = true;
         at = n_x;
         for (uint32_t k = 0; k < n_y; k++)
             if (float_type(m, builder_type(b, first + k))) operands[at++] = zeros_like(b, first + k);
-        for (uint32_t i = 0; i < attrs[CUSTOM_GIVES].n; i++, n_gives++)
-            operands[at++] = moved[attrs[CUSTOM_GIVES].list[i]];
+        const struct attr *gives = &attrs[CUSTOM_GIVES];
+        for (uint32_t i = 0; gives->kind != ATTR_ABSENT && i < gives->n; i++, n_gives++)
+            operands[at++] = moved[gives->list[i]];
+        for (uint32_t p = 0; gives->kind == ATTR_ABSENT && p < region.n_operands; p++)
+            if (moved[p] != VAL_NONE) n_gives++, operands[at++] = moved[p];
         next = call_rule(b, attrs, CUSTOM_BACKWARD, vjp_function(m, backward, wrt), operands) + n_gives;
     }
     for (uint32_t k = 0; k < n_y; k++) {

@@ -102,7 +102,7 @@ static void seed_process(struct run *run, uint64_t seed, bool shrinking, bool cr
     c.compiled = run->compiled && run->native && seed_hash(seed) % run->native == 0;
     bool pairs[PAIRS] = { 0 };
     if (HOP_TRY(caught)) {
-        struct gen g = { .r = { seed }, .m = m };
+        struct gen g = { .r = { seed }, .m = m, .operators = seed_hash(seed) >> 32 & 1 };
         if (!shrinking) tally->claim = HOP_COUNT(random_claims);
         random_program(&bag, &g, &p);
         if (seed % 2) m->without = 1u << seed / 2 % PASS_COUNT; /* in transforms */
@@ -313,6 +313,10 @@ int main(int argc, char **argv)
     if (run.folder) mkdir(run.folder, 0777);
     run.tally = mmap(NULL, sizeof *run.tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (run.tally == MAP_FAILED) return 2;
+    if (!random_operators_register()) {
+        printf("operators cannot be registered: %s\n", hop_message());
+        return 2;
+    }
     for (uint64_t seed = first; seed < first + count; seed++) failed += !run_seed(&run, seed);
     struct tally *t = run.tally;
     if (whole) failed += run_more(&run, first + count);
@@ -323,6 +327,7 @@ int main(int argc, char **argv)
     if (t->sensitive * 10 > t->default_compared)
         failed++,
             printf("more than a tenth of the programs are too sensitive to compare with default numbers\n");
+    random_operators_unregister();
     printf("%llu passed, %llu failed\n", (unsigned long long)t->claims, (unsigned long long)failed);
     return failed ? 1 : 0;
 }

@@ -1,5 +1,5 @@
 /* Random well-typed programs: a generator draws from a seed and gives a module with one function and
- * arguments for it. A step of a higher-order operator opens a scope for each body and fills it with steps
+ * arguments for it. A step of a higher-order operator opens a block for each body and fills it with steps
  * (random_steps.h) as the program itself is filled. A step that the builder rejects is dropped. Most seeds
  * wish for one higher-order operator in a body of another, so that every such pair is met. */
 #ifndef HOP_TEST_RANDOM_PROGRAM_H
@@ -7,13 +7,14 @@
 
 #include "ir/named.h"
 #include "random_custom.h"
+#include "random_operators.h"
 
 /* ---- bodies ---- */
 
-/* A body of the scope `outer`: its parameters have these types, its dims[k] is what its symbol k is outside,
+/* A body of the block `outer`: its parameters have these types, its dims[k] is what its symbol k is outside,
  * inside[k] what outer's symbol k is in it. */
 struct body {
-    struct scope s;
+    struct block s;
     dim dims[64], inside[64];
     uint32_t n_types;
 };
@@ -40,14 +41,14 @@ static bool types_mention(struct module *m, const type_id *types, uint32_t n, ui
 
 static const struct step *hop_step(enum op op);
 static const struct step *any_higher_step(struct gen *g);
-static void one_step(struct scope *s, const struct step *step);
-static void make_steps(struct scope *s, uint32_t n);
+static void one_step(struct block *s, const struct step *step);
+static void make_steps(struct block *s, uint32_t n);
 
 /* A scalar that depends on every element of v, on each in another way. */
-static val scalar_from(struct scope *s, val v)
+static val scalar_from(struct block *s, val v)
 {
-    struct type t = scope_type(s, v);
-    if (!dtype_is_float((enum dtype)t.dtype)) v = convert(s, v, s->g->floats[0]), t = scope_type(s, v);
+    struct type t = block_type(s, v);
+    if (!dtype_is_float((enum dtype)t.dtype)) v = convert(s, v, s->g->floats[0]), t = block_type(s, v);
     if (t.rank) {
         struct attr a[3] = { A_DIMS(t.dims, t.rank), A_INT(below(s->g, t.rank)),
                              A_DTYPE((enum dtype)t.dtype) };
@@ -57,16 +58,16 @@ static val scalar_from(struct scope *s, val v)
     return s->g->wild ? v : unary(s, OP_sin, v);
 }
 
-static void link_to(struct scope *s, val v)
+static void link_to(struct block *s, val v)
 {
     val x = scalar_from(s, v);
     s->link = s->link == VAL_NONE
                   ? x
-                  : binary(s, OP_add, s->link, emit_cast(&s->b, x, (enum dtype)scope_type(s, s->link).dtype));
+                  : binary(s, OP_add, s->link, emit_cast(&s->b, x, (enum dtype)block_type(s, s->link).dtype));
 }
 
 /* Up to `most` of the values that nothing reads go into the link, so that little is dead. */
-static void link_unread(struct scope *s, uint32_t most)
+static void link_unread(struct block *s, uint32_t most)
 {
     uint32_t end = s->b.values.len;
     bool *read = ARENA_ZNEW(&s->b.arena, bool, end + 1);
@@ -75,24 +76,24 @@ static void link_unread(struct scope *s, uint32_t most)
             read[s->b.pool.data[s->b.nodes.data[i].operands + k]] = true;
     for (val v = end; v-- > s->b.n_params && most;) {
         if (read[v] || s->hidden[v] || v == s->link ||
-            !(dtype_is_float((enum dtype)scope_type(s, v).dtype) || chance(s->g, 0.25)))
+            !(dtype_is_float((enum dtype)block_type(s, v).dtype) || chance(s->g, 0.25)))
             continue;
         link_to(s, v);
         most--;
     }
 }
 
-/* x, of any type, so that it depends on the scope's wished node if it holds floats. */
-static val linked(struct scope *s, val x)
+/* x, of any type, so that it depends on the block's wished node if it holds floats. */
+static val linked(struct block *s, val x)
 {
-    struct type t = scope_type(s, x);
+    struct type t = block_type(s, x);
     if (s->link == VAL_NONE || !dtype_is_float((enum dtype)t.dtype)) return x;
     val v = emit_cast(&s->b, s->link, (enum dtype)t.dtype);
     return binary(s, OP_add, x, t.rank ? emit_broadcast(&s->b, v, t.rank, t.dims, NULL) : v);
 }
 
 /* The wished node, tried a few times; whether it is there. */
-static bool make_wished(struct scope *s, const struct step *step)
+static bool make_wished(struct block *s, const struct step *step)
 {
     for (int attempt = 0; attempt < 4; attempt++) {
         val first = s->b.values.len;
@@ -104,14 +105,14 @@ static bool make_wished(struct scope *s, const struct step *step)
             continue;
         uint32_t n = s->b.nodes.data[s->b.nodes.len - 1].n_results;
         for (val v = s->b.values.len - n, end = s->b.values.len; v < end; v++)
-            if (dtype_is_float((enum dtype)scope_type(s, v).dtype)) link_to(s, v);
+            if (dtype_is_float((enum dtype)block_type(s, v).dtype)) link_to(s, v);
         if (s->link != VAL_NONE) return true;
     }
     return false;
 }
 
 /* The steps of a body, and the inner one of the wish where the body belongs to its outer one. */
-static void fill_body(struct scope *s, uint32_t n)
+static void fill_body(struct block *s, uint32_t n)
 {
     struct gen *g = s->g;
     bool wished = g->wish_depth && s->depth == g->wish_depth;
@@ -133,7 +134,7 @@ static void fill_body(struct scope *s, uint32_t n)
 
 /* A body's results are linked to its wished node; where the row takes any number of results, a result is
  * added if none can be. */
-static uint32_t link_results(struct scope *s, val *results, uint32_t n, bool more)
+static uint32_t link_results(struct block *s, val *results, uint32_t n, bool more)
 {
     bool any = false;
     for (uint32_t k = 0; k < n && s->link != VAL_NONE; k++) {
@@ -148,11 +149,11 @@ static uint32_t link_results(struct scope *s, val *results, uint32_t n, bool mor
 }
 
 /* `types`: n_params of parameters, the others may appear inside as well. */
-static void body_begin(struct body *body, struct scope *outer, const type_id *types, uint32_t n_params,
+static void body_begin(struct body *body, struct block *outer, const type_id *types, uint32_t n_params,
                        uint32_t n_types)
 {
     struct gen *g = outer->g;
-    body->s = (struct scope){
+    body->s = (struct block){
         .g = g, .depth = outer->depth + 1, .predicate = outer->predicate, .link = VAL_NONE
     };
     builder_begin(&body->s.b, g->m, NULL);
@@ -178,7 +179,7 @@ static uint32_t body_end(struct body *body, const val *results, uint32_t n)
 }
 
 /* A result of the given type that depends on what is there. */
-static val result_of_type(struct scope *s, struct type t)
+static val result_of_type(struct block *s, struct type t)
 {
     static const enum op numbers[] = { OP_add, OP_mul, OP_sub, OP_max, OP_min }, logic[] = { OP_and, OP_or };
     val x = want(s, (enum dtype)t.dtype, t.rank, t.dims);
@@ -190,9 +191,9 @@ static val result_of_type(struct scope *s, struct type t)
 }
 
 /* What the next carry is: of the carry's type, and never growing without bound. */
-static val next_carry(struct scope *s, val carry)
+static val next_carry(struct block *s, val carry)
 {
-    val v = result_of_type(s, scope_type(s, carry));
+    val v = result_of_type(s, block_type(s, carry));
     if (v < s->b.n_params && v != carry && chance(s->g, 0.5)) v = carry;
     return s->g->wild && chance(s->g, 0.5) ? v : v < s->b.n_params && chance(s->g, 0.3) ? v : bounded(s, v);
 }
@@ -207,13 +208,13 @@ static bool is_bare(struct gen *g, double how_often)
 }
 
 /* What a bare body is for, if anything. */
-static void bare_body(struct scope *s)
+static void bare_body(struct block *s)
 {
     if (s->g->effects || chance(s->g, 0.3)) step_effect(s);
 }
 
-/* Values of a scope that bodies get. */
-static uint32_t pick_some(struct scope *s, uint32_t most, val *out, type_id *types)
+/* Values of a block that bodies get. */
+static uint32_t pick_some(struct block *s, uint32_t most, val *out, type_id *types)
 {
     uint32_t n = 0;
     for (uint32_t want_n = below(s->g, most + 1); n < want_n; n++) {
@@ -225,7 +226,7 @@ static uint32_t pick_some(struct scope *s, uint32_t most, val *out, type_id *typ
     return n;
 }
 
-static val stackable(struct scope *s)
+static val stackable(struct block *s)
 {
     return pick(s, &(struct filter){
                        .visible = true, .most_rank = 2, .dtypes = chance(s->g, 0.7) ? FLOATS : 0 });
@@ -235,7 +236,7 @@ static bool named(const struct attr_spec *a, const char *name) { return a->name 
 
 /* What reverse mode keeps, as the row's signature offers it: a word of `schedule` (with a number of
  * `snapshots` where the word needs one), or `every`, or `recompute`. */
-static void pick_schedule(struct scope *s, enum op op, struct attr *attrs)
+static void pick_schedule(struct block *s, enum op op, struct attr *attrs)
 {
     struct gen *g = s->g;
     const struct signature *sig = &op_table[op]->sig;
@@ -260,7 +261,7 @@ static void pick_schedule(struct scope *s, enum op op, struct attr *attrs)
     }
 }
 
-static void scan_over(struct scope *s, const val *over, uint32_t n_over, dim length, bool reverse)
+static void scan_over(struct block *s, const val *over, uint32_t n_over, dim length, bool reverse)
 {
     struct gen *g = s->g;
     val operands[8], own[4], results[8];
@@ -300,7 +301,7 @@ static void scan_over(struct scope *s, const val *over, uint32_t n_over, dim len
 }
 
 /* Sometimes two that could be taken together. */
-static void step_scan(struct scope *s)
+static void step_scan(struct block *s)
 {
     struct gen *g = s->g;
     val over[2];
@@ -310,7 +311,7 @@ static void step_scan(struct scope *s)
         over[n_over] = pick(s, &(struct filter){
                                    .min_rank = 1, .most_rank = 3, .lead = n_over, .dims = &length });
         if (over[n_over] == VAL_NONE) break;
-        length = scope_type(s, over[n_over]).dims[0];
+        length = block_type(s, over[n_over]).dims[0];
     }
     bool reverse = chance(g, 0.4);
     if (chance(g, 0.15)) scan_over(s, over, n_over, length, reverse);
@@ -318,7 +319,7 @@ static void step_scan(struct scope *s)
 }
 
 /* Both, written in one way or another. */
-static val both(struct scope *s, val x, val y)
+static val both(struct block *s, val x, val y)
 {
     uint32_t how = below(s->g, 8);
     if (how == 0) return unary(s, OP_not, binary(s, OP_or, unary(s, OP_not, x), unary(s, OP_not, y)));
@@ -326,7 +327,7 @@ static val both(struct scope *s, val x, val y)
 }
 
 /* Counts from 0 or a little more up to a limit below 5; the predicate may end the loop earlier. */
-static uint32_t while_predicate(struct scope *s, struct body *body, const type_id *types, uint32_t n_carry,
+static uint32_t while_predicate(struct block *s, struct body *body, const type_id *types, uint32_t n_carry,
                                 uint32_t counter, enum op relation, val limit, val *own, uint32_t *n_own)
 {
     struct gen *g = s->g;
@@ -337,7 +338,7 @@ static uint32_t while_predicate(struct scope *s, struct body *body, const type_i
     *n_own = 1 + pick_some(s, 1, own + 1, all + n_carry + 1);
     body_begin(body, s, all, n_carry + *n_own, n_carry + *n_own);
     body->s.predicate = true;
-    struct scope *p = &body->s;
+    struct block *p = &body->s;
     bool holds_inner = chance(g, 0.2);
     val test = chance(g, 0.2) && relation != OP_ne ? binary(p,
                                                             relation == OP_lt   ? OP_gt
@@ -361,7 +362,7 @@ static uint32_t while_predicate(struct scope *s, struct body *body, const type_i
     return body_end(body, &test, 1);
 }
 
-static void step_while(struct scope *s)
+static void step_while(struct block *s)
 {
     struct gen *g = s->g;
     val carries[8], own[8], results[8], cond_own[4];
@@ -429,7 +430,7 @@ static void step_while(struct scope *s)
                                            .n_regions = 2 });
 }
 
-static void step_map(struct scope *s)
+static void step_map(struct block *s)
 {
     struct gen *g = s->g;
     val over[2], own[4], results[4];
@@ -440,7 +441,7 @@ static void step_map(struct scope *s)
     for (uint32_t n = chance(g, bare ? 0.5 : 0.1) ? 0 : 1 + below(g, 2); n_over < n; n_over++) {
         val v = pick(s, &(struct filter){ .min_rank = 1, .most_rank = 3, .lead = n_over, .dims = &length });
         if (v == VAL_NONE) break;
-        length = scope_type(s, v).dims[0];
+        length = block_type(s, v).dims[0];
         over[n_over] = v;
         types[n_over] = type_drop_leading(g->m, builder_type(&s->b, v));
     }
@@ -468,7 +469,7 @@ static void step_map(struct scope *s)
 }
 
 /* A bound between -2 and 4. */
-static val loop_bound(struct scope *s)
+static val loop_bound(struct block *s)
 {
     struct gen *g = s->g;
     if (chance(g, 0.3)) return emit_full(&s->b, DT_I64, (double)below(g, 7) - 2, 0, NULL);
@@ -480,7 +481,7 @@ static val loop_bound(struct scope *s)
     return node(s, OP_clamp, (val[]){ v, number_like(s, v, -2), number_like(s, v, 4) }, 3, NULL);
 }
 
-static void step_fori(struct scope *s)
+static void step_fori(struct block *s)
 {
     struct gen *g = s->g;
     val operands[8], own[4], results[8];
@@ -518,7 +519,7 @@ static void step_fori(struct scope *s)
 }
 
 /* Its function is seldom associative: the order of the reference is part of what it means. */
-static void step_associative(struct scope *s)
+static void step_associative(struct block *s)
 {
     struct gen *g = s->g;
     val xs[3], own[4], results[3];
@@ -531,9 +532,9 @@ static void step_associative(struct scope *s)
                                           .dtypes = chance(g, 0.8) || (!n && g->wish_depth) ? FLOATS : 0 });
         if (v == VAL_NONE && !n && g->wish_depth) v = fill(s, pick_float(g), 1, (dim[]){ pick_dim(s) });
         if (v == VAL_NONE) break;
-        struct type t = scope_type(s, v);
+        struct type t = block_type(s, v);
         if (!n) along = below(g, t.rank);
-        else if (t.rank <= along || t.dims[along] != scope_type(s, xs[0]).dims[along]) break;
+        else if (t.rank <= along || t.dims[along] != block_type(s, xs[0]).dims[along]) break;
         xs[n] = v;
     }
     if (!n) return;
@@ -562,7 +563,7 @@ static void step_associative(struct scope *s)
                                            .n_regions = 1 });
 }
 
-static void step_switch(struct scope *s)
+static void step_switch(struct block *s)
 {
     struct gen *g = s->g;
     enum dtype index_type = chance(g, 0.5) ? DT_BOOL : (enum dtype[]){ DT_I32, DT_I64, DT_U32,
@@ -617,7 +618,7 @@ struct drawn {
     struct region_in region;
 };
 
-static void draw_function(struct scope *s, struct drawn *d)
+static void draw_function(struct block *s, struct drawn *d)
 {
     struct gen *g = s->g;
     val results[4];
@@ -650,7 +651,7 @@ static bool has_name(const struct module *m, uint32_t fn, const char *name)
 }
 
 /* What a gradient of the call keeps: every kind of policy, with names that the body has. */
-static void pick_policy(struct scope *s, uint32_t body, struct attr *attrs)
+static void pick_policy(struct block *s, uint32_t body, struct attr *attrs)
 {
     static const char *const policies[] = {
         "nothing",      "everything",  "products",   "products_without_batch",       "budget(0%)",
@@ -667,7 +668,7 @@ static void pick_policy(struct scope *s, uint32_t body, struct attr *attrs)
     attrs[INVOKE_POLICY] = A_STRING(module_string(g->m, text, strlen(text)));
 }
 
-static void step_call(struct scope *s)
+static void step_call(struct block *s)
 {
     struct gen *g = s->g;
     struct drawn d;
@@ -686,7 +687,7 @@ static void step_call(struct scope *s)
     builder_node(&s->b, &call); /* the same function again, on other operands */
 }
 
-static void step_custom(struct scope *s)
+static void step_custom(struct block *s)
 {
     struct drawn d;
     draw_function(s, &d);
@@ -714,7 +715,7 @@ static const struct region_kind {
 };
 enum { NOT_LOUD = 4 }; /* the last of these */
 
-static void step_region(struct scope *s)
+static void step_region(struct block *s)
 {
     struct gen *g = s->g;
     struct drawn d;
@@ -731,29 +732,18 @@ static void step_region(struct scope *s)
 /* ---- steps ---- */
 
 static const struct step step_kinds[] = {
-    { step_elementwise, 34, OP_COUNT },
-    { step_cast, 3, OP_COUNT },
-    { step_reduce, 9, OP_COUNT },
-    { step_shape, 12, OP_COUNT },
-    { step_index, 8, OP_COUNT },
-    { step_gather, 4, OP_COUNT },
-    { step_along, 7, OP_COUNT },
-    { step_dot, 7, OP_COUNT },
-    { step_statistic, 4, OP_COUNT },
-    { step_composite, 7, OP_COUNT },
-    { step_draw, 2, OP_COUNT },
-    { step_source, 3, OP_COUNT },
-    { step_effect, 3, OP_COUNT },
-    { step_bind, 1, OP_COUNT },
-    { step_scan, 14, OP_scan },
-    { step_while, 11, OP_while_loop },
-    { step_switch, 11, OP_switch },
-    { step_call, 6, OP_invoke_subgraph },
-    { step_map, 9, OP_map },
-    { step_fori, 9, OP_fori_loop },
-    { step_associative, 9, OP_associative_scan },
-    { step_custom, 6, OP_custom },
-    { step_region, 6, OP_region },
+    { step_elementwise, 34, OP_COUNT },   { step_cast, 3, OP_COUNT },
+    { step_reduce, 9, OP_COUNT },         { step_shape, 12, OP_COUNT },
+    { step_index, 8, OP_COUNT },          { step_gather, 4, OP_COUNT },
+    { step_along, 7, OP_COUNT },          { step_dot, 7, OP_COUNT },
+    { step_statistic, 4, OP_COUNT },      { step_composite, 7, OP_COUNT },
+    { step_draw, 2, OP_COUNT },           { step_source, 3, OP_COUNT },
+    { step_effect, 3, OP_COUNT },         { step_bind, 1, OP_COUNT },
+    { step_operator, 8, OP_COUNT },       { step_scan, 14, OP_scan },
+    { step_while, 11, OP_while_loop },    { step_switch, 11, OP_switch },
+    { step_call, 6, OP_invoke_subgraph }, { step_map, 9, OP_map },
+    { step_fori, 9, OP_fori_loop },       { step_associative, 9, OP_associative_scan },
+    { step_custom, 6, OP_custom },        { step_region, 6, OP_region },
 };
 
 static const struct step *hop_step(enum op op)
@@ -771,7 +761,7 @@ static const struct step *any_higher_step(struct gen *g)
     return step;
 }
 
-static const struct step *pick_step(struct scope *s)
+static const struct step *pick_step(struct block *s)
 {
     struct gen *g = s->g;
     uint32_t total = 0;
@@ -779,6 +769,7 @@ static const struct step *pick_step(struct scope *s)
     const struct step *chosen = NULL;
     for (size_t i = 0; i < HOP_COUNT(step_kinds); i++) {
         if (step_kinds[i].op != OP_COUNT && !higher) continue;
+        if (step_kinds[i].make == step_operator && !g->operators) continue;
         uint32_t weight = step_kinds[i].weight * (step_kinds[i].op != OP_COUNT && s->depth < 2 ? 2 : 1);
         total += weight;
         if (below(g, total) < weight) chosen = &step_kinds[i];
@@ -786,7 +777,7 @@ static const struct step *pick_step(struct scope *s)
     return chosen;
 }
 
-static void one_step(struct scope *s, const struct step *step)
+static void one_step(struct block *s, const struct step *step)
 {
     struct gen *g = s->g;
     struct hop_catch caught;
@@ -808,7 +799,7 @@ static void one_step(struct scope *s, const struct step *step)
     }
 }
 
-static void make_steps(struct scope *s, uint32_t n)
+static void make_steps(struct block *s, uint32_t n)
 {
     for (uint32_t i = 0; i < n && s->b.values.len + 200 < MAX_VALUES; i++) one_step(s, pick_step(s));
 }
@@ -846,12 +837,12 @@ static uint32_t seed_wish(uint64_t seed) { return (uint32_t)(seed % WISHES); }
 
 static void random_program(struct bag *bag, struct gen *g, struct program *p)
 {
-    struct scope *s = arena_alloc(&bag->arena, sizeof *s);
+    struct block *s = arena_alloc(&bag->arena, sizeof *s);
     uint32_t kind = below(g, 10), n_symbols = below(g, 3), n_params = 2 + below(g, 4), n = 0,
              size_kinds = chance(g, 0.15) ? 9 : 6;
     uint32_t wish = seed_wish(p->seed);
     val results[8];
-    *s = (struct scope){ .g = g, .link = VAL_NONE };
+    *s = (struct block){ .g = g, .link = VAL_NONE };
     if (wish < PAIRS && chance(g, 0.8)) kind = below(g, 8);
     g->wild = p->wild = kind >= 8;
     g->effects = chance(g, 0.25);

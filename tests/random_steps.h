@@ -16,6 +16,7 @@ struct gen {
     struct random r;
     struct module *m;
     bool wild, effects;
+    bool operators;   /* calls of operators from outside (random_operators.h), which are registered */
     bool smooth;      /* derivatives will be held against differences */
     bool scaled;      /* rules of custom calls are not what their bodies say (random_custom.h) */
     bool loud;        /* so that values too tell which of them ran: no loop is run again for its gradient */
@@ -33,19 +34,19 @@ struct gen {
                   that */
 };
 
-struct scope {
+struct block {
     struct gen *g;
     struct builder b;
     uint32_t depth;
     bool predicate; /* no effects but checks */
-    val link; /* a float scalar that depends on the wished node of this scope; VAL_NONE: there is none */
+    val link; /* a float scalar that depends on the wished node of this block; VAL_NONE: there is none */
     bool used[MAX_VALUES];
     bool hidden[MAX_VALUES]; /* inside the expansion of a composite: what is constant there for derivatives is
                                 so for the whole alone */
 };
 
 struct step {
-    void (*make)(struct scope *s);
+    void (*make)(struct block *s);
     uint32_t weight;
     enum op op; /* of a higher-order step, else OP_COUNT */
 };
@@ -62,15 +63,15 @@ struct program {
 
 static uint32_t below(struct gen *g, uint32_t n) { return n ? (uint32_t)(random_next(&g->r) % n) : 0; }
 static bool chance(struct gen *g, double p) { return random_unit(&g->r) < p; }
-static struct type scope_type(struct scope *s, val v) { return emit_type(&s->b, v); }
-static type_id make_type(struct scope *s, enum dtype t, uint32_t rank, const dim *dims)
+static struct type block_type(struct block *s, val v) { return emit_type(&s->b, v); }
+static type_id make_type(struct block *s, enum dtype t, uint32_t rank, const dim *dims)
 {
     return type_intern(s->g->m, t, rank, dims);
 }
 
 /* ---- picking ---- */
 
-static dim pick_dim(struct scope *s)
+static dim pick_dim(struct block *s)
 {
     struct gen *g = s->g;
     uint32_t n = s->b.symbols.len;
@@ -118,7 +119,7 @@ struct filter {
     uint32_t rank;
     const dim *dims;
     bool lead;    /* leading dim is `dims[0]` */
-    bool visible; /* its dims mention no symbol that a node of this scope binds */
+    bool visible; /* its dims mention no symbol that a node of this block binds */
     bool scalar;
 };
 #define FLOATS (1u << DT_F16 | 1u << DT_BF16 | 1u << DT_F32 | 1u << DT_F64)
@@ -128,7 +129,7 @@ struct filter {
 
 static bool symbol_from(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
 
-static bool dims_visible(struct scope *s, struct type t)
+static bool dims_visible(struct block *s, struct type t)
 {
     uint32_t outer = s->b.n_outer_symbols;
     for (uint32_t i = 0; i < t.rank; i++)
@@ -136,9 +137,9 @@ static bool dims_visible(struct scope *s, struct type t)
     return true;
 }
 
-static bool fits(struct scope *s, val v, const struct filter *f)
+static bool fits(struct block *s, val v, const struct filter *f)
 {
-    struct type t = scope_type(s, v);
+    struct type t = block_type(s, v);
     if (s->hidden[v]) return false;
     if (f->dtypes && !(f->dtypes >> t.dtype & 1)) return false;
     if (t.rank < f->min_rank || (f->most_rank && t.rank > f->most_rank) || (f->scalar && t.rank))
@@ -150,7 +151,7 @@ static bool fits(struct scope *s, val v, const struct filter *f)
 }
 
 /* A value that fits, those not used yet and later ones more likely; VAL_NONE: there is none. */
-static val pick(struct scope *s, const struct filter *f)
+static val pick(struct block *s, const struct filter *f)
 {
     uint64_t total = 0;
     val chosen = VAL_NONE;
@@ -166,20 +167,20 @@ static val pick(struct scope *s, const struct filter *f)
 
 /* ---- making ---- */
 
-static val node(struct scope *s, enum op op, const val *x, uint32_t n, const struct attr *a)
+static val node(struct block *s, enum op op, const val *x, uint32_t n, const struct attr *a)
 {
     val before = s->b.values.len, v = emit(&s->b, op, x, n, a), end = v + s->b.n_last_results;
     for (val k = before; op_table[op]->expand && k < s->b.values.len; k++) s->hidden[k] = k < v || k >= end;
     s->g->asked[op] = true;
     return v;
 }
-static val unary(struct scope *s, enum op op, val x) { return node(s, op, (val[]){ x }, 1, NULL); }
-static val binary(struct scope *s, enum op op, val x, val y) { return node(s, op, (val[]){ x, y }, 2, NULL); }
-static val number_like(struct scope *s, val x, double v) { return emit_full_like(&s->b, x, v); }
+static val unary(struct block *s, enum op op, val x) { return node(s, op, (val[]){ x }, 1, NULL); }
+static val binary(struct block *s, enum op op, val x, val y) { return node(s, op, (val[]){ x, y }, 2, NULL); }
+static val number_like(struct block *s, val x, double v) { return emit_full_like(&s->b, x, v); }
 
-static val want(struct scope *s, enum dtype t, uint32_t rank, const dim *dims);
+static val want(struct block *s, enum dtype t, uint32_t rank, const dim *dims);
 
-static val random_key(struct scope *s)
+static val random_key(struct block *s)
 {
     dim two = dim_const(s->g->m, 2);
     val v = pick(s, &(struct filter){ .dtypes = 1u << DT_U32, .same = true, .rank = 1, .dims = &two });
@@ -189,7 +190,7 @@ static val random_key(struct scope *s)
     return node(s, OP_constant, NULL, 0, &a);
 }
 
-static bool static_count(struct scope *s, uint32_t rank, const dim *dims, int64_t *count)
+static bool static_count(struct block *s, uint32_t rank, const dim *dims, int64_t *count)
 {
     *count = 1;
     for (uint32_t i = 0; i < rank; i++) {
@@ -234,7 +235,7 @@ static void put_specials(struct tensor *t, double share, struct random *r)
         if (random_unit(r) < share) put_special(t, k, r);
 }
 
-static val constant_array(struct scope *s, enum dtype t, uint32_t rank, const dim *dims, int64_t count)
+static val constant_array(struct block *s, enum dtype t, uint32_t rank, const dim *dims, int64_t count)
 {
     double data[64];
     struct tensor of = { .dtype = (uint8_t)t, .count = count, .data = data };
@@ -246,7 +247,7 @@ static val constant_array(struct scope *s, enum dtype t, uint32_t rank, const di
 }
 
 /* A value out of nothing. */
-static val fill(struct scope *s, enum dtype t, uint32_t rank, const dim *dims)
+static val fill(struct block *s, enum dtype t, uint32_t rank, const dim *dims)
 {
     struct gen *g = s->g;
     int64_t count;
@@ -277,10 +278,10 @@ static val fill(struct scope *s, enum dtype t, uint32_t rank, const dim *dims)
 }
 
 /* The value in another dtype. */
-static val convert(struct scope *s, val v, enum dtype t)
+static val convert(struct block *s, val v, enum dtype t)
 {
     struct gen *g = s->g;
-    enum dtype from = (enum dtype)scope_type(s, v).dtype;
+    enum dtype from = (enum dtype)block_type(s, v).dtype;
     if (from == t) return v;
     if (t == DT_BOOL && from != DT_BOOL && chance(g, 0.7))
         return binary(s, chance(g, 0.5) ? OP_gt : OP_le, v,
@@ -292,7 +293,7 @@ static val convert(struct scope *s, val v, enum dtype t)
 }
 
 /* Spreads something with fewer dims. */
-static val spread(struct scope *s, enum dtype t, uint32_t rank, const dim *dims)
+static val spread(struct block *s, enum dtype t, uint32_t rank, const dim *dims)
 {
     uint32_t drop = below(s->g, rank), at[MAX_RANK], n = 0;
     dim fewer[MAX_RANK];
@@ -303,7 +304,7 @@ static val spread(struct scope *s, enum dtype t, uint32_t rank, const dim *dims)
     return v == VAL_NONE ? VAL_NONE : emit_broadcast(&s->b, v, rank, dims, at);
 }
 
-static val want(struct scope *s, enum dtype t, uint32_t rank, const dim *dims)
+static val want(struct block *s, enum dtype t, uint32_t rank, const dim *dims)
 {
     struct filter exact = { .dtypes = 1u << t, .same = true, .rank = rank, .dims = dims }, shape = exact;
     shape.dtypes = 0;
@@ -317,24 +318,24 @@ static val want(struct scope *s, enum dtype t, uint32_t rank, const dim *dims)
     return convert(s, v, t);
 }
 
-static val want_scalar(struct scope *s, enum dtype t) { return want(s, t, 0, NULL); }
+static val want_scalar(struct block *s, enum dtype t) { return want(s, t, 0, NULL); }
 
 /* Floats no larger than 1. */
-static val bounded(struct scope *s, val v)
+static val bounded(struct block *s, val v)
 {
     static const enum op ops[] = { OP_tanh, OP_sin, OP_sigmoid };
-    return dtype_is_float((enum dtype)scope_type(s, v).dtype) ? unary(s, ops[below(s->g, 3)], v) : v;
+    return dtype_is_float((enum dtype)block_type(s, v).dtype) ? unary(s, ops[below(s->g, 3)], v) : v;
 }
 
 /* Floats back to a moderate size, unless that is done again and again: what a loop squares at every step
  * outgrows any factor. */
-static val squash(struct scope *s, val v)
+static val squash(struct block *s, val v)
 {
-    if (!dtype_is_float((enum dtype)scope_type(s, v).dtype)) return v;
+    if (!dtype_is_float((enum dtype)block_type(s, v).dtype)) return v;
     return chance(s->g, 0.25) ? binary(s, OP_mul, v, number_like(s, v, 0.375)) : bounded(s, v);
 }
 
-static val maybe_squash(struct scope *s, val v)
+static val maybe_squash(struct block *s, val v)
 {
     return !s->g->wild && chance(s->g, 0.4) ? squash(s, v) : v;
 }
@@ -342,10 +343,10 @@ static val maybe_squash(struct scope *s, val v)
 /* ---- first-order steps ---- */
 
 /* Where the operator is not smooth or not defined, moderate programs keep away from there. */
-static void guard(struct scope *s, enum op op, val *x)
+static void guard(struct block *s, enum op op, val *x)
 {
     val tame = x[0];
-    if (s->g->wild || !dtype_is_float((enum dtype)scope_type(s, x[0]).dtype)) return;
+    if (s->g->wild || !dtype_is_float((enum dtype)block_type(s, x[0]).dtype)) return;
     if (op == OP_exp || op == OP_expm1 || op == OP_exp2 || op == OP_sinh || op == OP_cosh || op == OP_tan)
         x[0] = unary(s, OP_tanh, tame);
     if (op == OP_asin || op == OP_acos || op == OP_atanh)
@@ -360,7 +361,7 @@ static void guard(struct scope *s, enum op op, val *x)
     if (op == OP_pow) x[1] = unary(s, OP_tanh, x[1]);
 }
 
-static void step_elementwise(struct scope *s)
+static void step_elementwise(struct block *s)
 {
     struct gen *g = s->g;
     enum op op;
@@ -373,7 +374,7 @@ static void step_elementwise(struct scope *s)
                                                      : n == 1 || chance(g, 0.6)    ? FLOATS
                                                                                    : 0 }) };
     if (x[0] == VAL_NONE) return;
-    struct type t = scope_type(s, x[0]);
+    struct type t = block_type(s, x[0]);
     for (uint32_t i = 1; i < n; i++) x[i] = want(s, (enum dtype)t.dtype, t.rank, t.dims);
     if (op == OP_select)
         x[0] = want(s, DT_BOOL, t.rank, t.dims), x[1] = want(s, (enum dtype)t.dtype, t.rank, t.dims);
@@ -381,7 +382,7 @@ static void step_elementwise(struct scope *s)
     maybe_squash(s, node(s, op, x, n, NULL));
 }
 
-static void step_cast(struct scope *s)
+static void step_cast(struct block *s)
 {
     val x = pick(s, &(struct filter){ 0 });
     if (x != VAL_NONE) convert(s, x, pick_dtype(s->g));
@@ -396,16 +397,16 @@ static uint32_t subset(struct gen *g, uint32_t rank, uint32_t *out)
 }
 
 /* x with one element more along each dim: some reductions of nothing are not finite. */
-static val not_empty(struct scope *s, val x)
+static val not_empty(struct block *s, val x)
 {
-    struct type t = scope_type(s, x);
+    struct type t = block_type(s, x);
     dim low[MAX_RANK] = { 0 }, high[MAX_RANK];
     for (uint32_t i = 0; i < t.rank; i++) high[i] = dim_const(s->g->m, 1);
     struct attr pad[3] = { A_DIMS(low, t.rank), A_DIMS(high, t.rank), A_NONE };
     return t.rank ? node(s, OP_pad, (val[]){ x, want_scalar(s, (enum dtype)t.dtype) }, 2, pad) : x;
 }
 
-static void step_reduce(struct scope *s)
+static void step_reduce(struct block *s)
 {
     struct gen *g = s->g;
     static const enum op ops[] = { OP_sum, OP_sum,    OP_reduce_max, OP_reduce_min, OP_any,
@@ -418,22 +419,22 @@ static void step_reduce(struct scope *s)
                                                     : FLOATS | (chance(g, 0.3) ? INTEGERS : 0),
                                       .min_rank = arg || chance(g, 0.9) });
     if (x == VAL_NONE) return;
-    uint32_t rank = scope_type(s, x).rank, n = subset(g, rank, dims);
+    uint32_t rank = block_type(s, x).rank, n = subset(g, rank, dims);
     struct attr a[REDUCE_ATTRS] = { arg ? A_INT(below(g, rank)) : n ? A_INTS(dims, n) : A_NONE, A_NONE };
     if (!g->wild && (op == OP_reduce_max || op == OP_reduce_min)) x = not_empty(s, x);
-    if (!g->wild && op == OP_prod && dtype_is_float((enum dtype)scope_type(s, x).dtype))
+    if (!g->wild && op == OP_prod && dtype_is_float((enum dtype)block_type(s, x).dtype))
         x = unary(s, OP_tanh, x);
-    if (op == OP_sum || op == OP_prod) a[REDUCE_DTYPE] = chosen_dtype(g, (enum dtype)scope_type(s, x).dtype);
+    if (op == OP_sum || op == OP_prod) a[REDUCE_DTYPE] = chosen_dtype(g, (enum dtype)block_type(s, x).dtype);
     maybe_squash(s, node(s, op, &x, 1, a));
 }
 
-static void step_shape(struct scope *s)
+static void step_shape(struct block *s)
 {
     struct gen *g = s->g;
     struct module *m = g->m;
     val x = pick(s, &(struct filter){ .min_rank = chance(g, 0.9) });
     if (x == VAL_NONE) return;
-    struct type t = scope_type(s, x);
+    struct type t = block_type(s, x);
     uint32_t rank = t.rank, list[MAX_RANK] = { 0 }, n = 0;
     dim dims[MAX_RANK], more[MAX_RANK];
     switch (below(g, 8)) {
@@ -484,7 +485,7 @@ static void step_shape(struct scope *s)
                              chance(g, 0.5) ? A_INTS(list, rank) : A_NONE };
         val part = node(s, OP_slice, &x, 1, a);
         if (!chance(g, 0.3)) return;
-        struct type u = scope_type(s, part);
+        struct type u = block_type(s, part);
         val whole = want(s, (enum dtype)t.dtype, t.rank, t.dims),
             update = want(s, (enum dtype)t.dtype, u.rank, u.dims);
         node(s, OP_slice_update, (val[]){ whole, update }, 2, a);
@@ -529,7 +530,7 @@ static void step_shape(struct scope *s)
 }
 
 /* Indices, now and then by way of a narrow dtype. */
-static val want_indices(struct scope *s, uint32_t rank, const dim *dims)
+static val want_indices(struct block *s, uint32_t rank, const dim *dims)
 {
     struct gen *g = s->g;
     static const enum dtype narrow[] = { DT_I8, DT_I16, DT_U8, DT_U16, DT_U32, DT_U64 };
@@ -538,12 +539,12 @@ static val want_indices(struct scope *s, uint32_t rank, const dim *dims)
     return emit_cast(&s->b, want(s, narrow[below(g, HOP_COUNT(narrow))], rank, dims), t);
 }
 
-static void step_index(struct scope *s)
+static void step_index(struct block *s)
 {
     struct gen *g = s->g;
     val x = pick(s, &(struct filter){ .min_rank = 1, .dtypes = chance(g, 0.7) ? FLOATS : 0 });
     if (x == VAL_NONE) return;
-    struct type t = scope_type(s, x);
+    struct type t = block_type(s, x);
     uint32_t how = below(g, 4), at = below(g, t.rank), n = 0;
     dim dims[MAX_RANK];
     val operands[2 + MAX_RANK] = { x };
@@ -572,12 +573,12 @@ static void step_index(struct scope *s)
 }
 
 /* Indices of several dims at once. */
-static void step_gather(struct scope *s)
+static void step_gather(struct block *s)
 {
     struct gen *g = s->g;
     val x = pick(s, &(struct filter){ .min_rank = 1, .dtypes = chance(g, 0.7) ? FLOATS : 0 });
     if (x == VAL_NONE) return;
-    struct type t = scope_type(s, x);
+    struct type t = block_type(s, x);
     uint32_t list[MAX_RANK], n = 0, first = t.rank, rank = 0, index_rank = below(g, t.rank > 2 ? 2 : 3),
                              start = below(g, t.rank);
     dim index_dims[2] = { pick_dim(s), pick_dim(s) }, dims[MAX_RANK];
@@ -612,7 +613,7 @@ static void step_gather(struct scope *s)
 }
 
 /* Along one dim: running values, order, places. */
-static void step_along(struct scope *s)
+static void step_along(struct block *s)
 {
     struct gen *g = s->g;
     static const enum op ops[] = { OP_cumsum,     OP_cumprod,      OP_cummax,  OP_cummin,
@@ -628,7 +629,7 @@ static void step_along(struct scope *s)
     if (x == VAL_NONE && op == OP_nonzero && (x = pick(s, &(struct filter){ .min_rank = 1 })) != VAL_NONE)
         x = convert(s, x, DT_BOOL);
     if (x == VAL_NONE) return;
-    struct type t = scope_type(s, x);
+    struct type t = block_type(s, x);
     uint32_t at = below(g, t.rank);
     dim dims[MAX_RANK];
     memcpy(dims, t.dims, t.rank * sizeof *dims);
@@ -660,7 +661,7 @@ static void step_along(struct scope *s)
 }
 
 /* Operators made of others, over all dims or some. */
-static void step_statistic(struct scope *s)
+static void step_statistic(struct block *s)
 {
     struct gen *g = s->g;
     static const enum op ops[] = { OP_mean, OP_var, OP_logsumexp, OP_softmax, OP_log_softmax, OP_std };
@@ -669,15 +670,15 @@ static void step_statistic(struct scope *s)
     uint32_t dims[MAX_RANK];
     if (x == VAL_NONE) return;
     if (!g->wild) x = not_empty(s, x);
-    struct attr a[STATISTIC_ATTRS] = { [MEAN_DIMS] = A_INTS(dims, subset(g, scope_type(s, x).rank, dims)),
+    struct attr a[STATISTIC_ATTRS] = { [MEAN_DIMS] = A_INTS(dims, subset(g, block_type(s, x).rank, dims)),
                                        [VAR_CORRECTION] = chance(g, 0.2) ? A_INT(-1) : A_NONE };
     if (op == OP_mean || op == OP_var || op == OP_std)
-        a[MEAN_DTYPE] = chosen_dtype(g, (enum dtype)scope_type(s, x).dtype);
+        a[MEAN_DTYPE] = chosen_dtype(g, (enum dtype)block_type(s, x).dtype);
     if (chance(g, 0.2) && op != OP_softmax && op != OP_log_softmax) a[0] = A_NONE;
     maybe_squash(s, node(s, op, &x, 1, a));
 }
 
-static void step_composite(struct scope *s)
+static void step_composite(struct block *s)
 {
     struct gen *g = s->g;
     struct module *m = g->m;
@@ -692,7 +693,7 @@ static void step_composite(struct scope *s)
                                                 : chance(g, 0.6) ? FLOATS
                                                                  : 0 });
     if (x == VAL_NONE) return;
-    struct type t = scope_type(s, x);
+    struct type t = block_type(s, x);
     uint32_t list[MAX_RANK], more[MAX_RANK], n = 0, at = t.rank ? below(g, t.rank) : 0;
     dim dims[MAX_RANK];
     struct attr a[4] = { A_NONE, A_NONE, A_NONE, A_NONE };
@@ -743,7 +744,7 @@ static void step_composite(struct scope *s)
          a);
 }
 
-static void step_draw(struct scope *s)
+static void step_draw(struct block *s)
 {
     struct gen *g = s->g;
     dim dims[2] = { pick_dim(s), pick_dim(s) };
@@ -759,13 +760,13 @@ static void step_draw(struct scope *s)
     }
 }
 
-static void step_dot(struct scope *s)
+static void step_dot(struct block *s)
 {
     struct gen *g = s->g;
     val x = pick(s, &(struct filter){
                         .min_rank = 1, .most_rank = 3, .dtypes = FLOATS | (chance(g, 0.2) ? INTEGERS : 0) });
     if (x == VAL_NONE) return;
-    struct type t = scope_type(s, x);
+    struct type t = block_type(s, x);
     dim dims[MAX_RANK];
     if (chance(g, 0.4)) { /* matmul: [..., M, K] by [K], [K, N] or [..., K, N] */
         uint32_t rank = t.rank == 3 ? 2u + chance(g, 0.5) : 1 + below(g, 2), n = 0;
@@ -797,7 +798,7 @@ static void step_dot(struct scope *s)
     maybe_squash(s, emit_dot(&s->b, x, want(s, (enum dtype)t.dtype, n, dims), bl, br, nb, cl, cr, nc));
 }
 
-static void step_source(struct scope *s)
+static void step_source(struct block *s)
 {
     struct gen *g = s->g;
     dim dims[2] = { pick_dim(s), pick_dim(s) };
@@ -805,7 +806,7 @@ static void step_source(struct scope *s)
     else fill(s, pick_dtype(g), below(g, 3), dims);
 }
 
-static void step_effect(struct scope *s)
+static void step_effect(struct block *s)
 {
     struct gen *g = s->g;
     val x = pick(s, &(struct filter){ .most_rank = 1 });
@@ -825,13 +826,13 @@ static void step_effect(struct scope *s)
         struct attr call[CALLBACK_ATTRS] = { [CALLBACK_NAME] = A_STRING(module_string(g->m, "log", 3)) };
         if (chance(g, 0.5)) node(s, OP_print, &x, 1, print);
         else node(s, OP_callback, (val[]){ x, pick(s, &(struct filter){ 0 }) }, below(g, 3), call);
-    } else if (chance(g, 0.15) && scope_type(s, x).dtype != DT_BOOL) { /* holds mostly */
+    } else if (chance(g, 0.15) && block_type(s, x).dtype != DT_BOOL) { /* holds mostly */
         val p = binary(s, OP_le, x, number_like(s, x, 3));
         struct attr a = A_STRING(module_string(g->m, "at most three", 13));
         node(s, OP_check, (val[]){ p, x }, 2, &a);
     } else { /* holds always */
         val p = binary(s, OP_le, binary(s, OP_min, x, x), x);
-        if (dtype_is_float((enum dtype)scope_type(s, x).dtype))
+        if (dtype_is_float((enum dtype)block_type(s, x).dtype))
             p = binary(s, OP_or, p, binary(s, OP_ne, x, x));
         struct attr a = A_STRING(module_string(g->m, "at most itself", 14));
         node(s, OP_check, (val[]){ p, x }, 2, &a);
@@ -839,17 +840,17 @@ static void step_effect(struct scope *s)
 }
 
 /* A size known only when running. */
-static void step_bind(struct scope *s)
+static void step_bind(struct block *s)
 {
     struct gen *g = s->g;
     val n = want_scalar(s, DT_I64), lo = number_like(s, n, 0), hi = number_like(s, n, 3);
     n = node(s, OP_clamp, (val[]){ n, lo, hi }, 3, NULL);
     struct attr a[2] = { A_NONE, chance(g, 0.5) ? A_INT(3) : A_NONE };
     val k = node(s, OP_bind_dim, &n, 1, a);
-    struct type t = scope_type(s, k);
+    struct type t = block_type(s, k);
     val spread_over = want(s, pick_float(g), t.rank, t.dims);
     if (chance(g, 0.7))
-        binary(s, OP_mul, spread_over, convert(s, k, (enum dtype)scope_type(s, spread_over).dtype));
+        binary(s, OP_mul, spread_over, convert(s, k, (enum dtype)block_type(s, spread_over).dtype));
 }
 
 #endif
