@@ -1,57 +1,113 @@
-/* Every pair of effects (a print, a callback, a check, an operator from outside), in every context and in
- * every context within another, under every transform, on every back end and with every pass switched off:
- * what is seen outside is what the interpreter shows of the program as it is written. Lanes make their own
- * lines, each in its order; what a gradient computes again is not said again; a run that a check ends has
- * said what stands before the check, and nothing else. `--all` runs native code for all of it. */
+/* Every pair of effects (a print, a callback, a check, operators from outside: in order, in any order, on two
+ * objects and on one of them that a switch chooses), in every context and in every context within another,
+ * under every transform, on every back end and with every pass switched off: what is seen outside is what the
+ * interpreter shows of the program as it is written, and what comes out is the same everywhere. What is in
+ * order, what is written into each object and what may be in any order are compared apart. Lanes make their
+ * own lines, each in its order; what a gradient computes again is not said again; a run that a check ends has
+ * said what stands before the check, and nothing else.
+ * effects_walk_test [--all] [--seed N] [OUTER INNER]: all of it, natively, too; another part of it; two of
+ * the contexts. */
 #include "check.h"
 #include "check/check.h"
 #include "check/test_c.h"
 #include "emit/backend.h"
 #include "transform/transform.h"
 
+#include <math.h>
+
 /* ---- programs ---- */
 
 /* Every ordered pair stands side by side, also two that are equal. <: the state, %id: the lane, %lim: what
  * checks compare with; gives %r. */
-static const char leaf[] = "%a = sin(<)\n"
-                           "print {format = \"p({}, {})\"} (%id, %a)\n"
-                           "print {format = \"p({}, {})\"} (%id, %a)\n"
-                           "callback {name = \"c\"} (%id, %a)\n"
-                           "callback {name = \"c\"} (%id, %a)\n"
-                           "%b = mul(%a, %id)\n"
-                           "%k1 = lt(%a, %lim)\n"
-                           "check {message = \"first\"} (%k1, %a)\n"
-                           "%k2 = lt(%b, %lim)\n"
-                           "check {message = \"second\"} (%k2, %b)\n"
-                           "print {format = \"q({}, {})\"} (%id, %b)\n"
-                           "%c = cos(%b)\n"
-                           "%k3 = lt(%c, %lim)\n"
-                           "check {message = \"third\"} (%k3, %c)\n"
-                           "callback {name = \"d\"} (%id)\n"
-                           "print {format = \"end({})\"} (%id)\n"
-                           "%r = mul(%c, <)\n";
+static const char plain_text[] = "%a = sin(<)\n"
+                                 "print {format = \"p({}, {})\"} (%id, %a)\n"
+                                 "print {format = \"p({}, {})\"} (%id, %a)\n"
+                                 "callback {name = \"c\"} (%id, %a)\n"
+                                 "callback {name = \"c\"} (%id, %a)\n"
+                                 "%b = mul(%a, %id)\n"
+                                 "%k1 = lt(%a, %lim)\n"
+                                 "check {message = \"first\"} (%k1, %a)\n"
+                                 "%k2 = lt(%b, %lim)\n"
+                                 "check {message = \"second\"} (%k2, %b)\n"
+                                 "print {format = \"q({}, {})\"} (%id, %b)\n"
+                                 "%c = cos(%b)\n"
+                                 "%k3 = lt(%c, %lim)\n"
+                                 "check {message = \"third\"} (%k3, %c)\n"
+                                 "callback {name = \"d\"} (%id)\n"
+                                 "print {format = \"end({})\"} (%id)\n"
+                                 "%r = mul(%c, <)\n";
 /* The same with an operator from outside, whose result the gradient needs. */
-static const char leaf_with_operator[] = "%a = sin(<)\n"
-                                         "%x = stop_gradient(%a)\n"
-                                         "print {format = \"p({}, {})\"} (%id, %a)\n"
-                                         "%o = note(%id, %x)\n"
-                                         "%k1 = lt(%a, %lim)\n"
-                                         "check {message = \"first\"} (%k1, %a)\n"
-                                         "%n = note(%id, %x)\n"
-                                         "%b = mul(%o, %n)\n"
-                                         "callback {name = \"c\"} (%id, %b)\n"
-                                         "%unread = note(%id, %b)\n"
-                                         "%c = mul(%b, %a)\n"
-                                         "%k2 = lt(%c, %lim)\n"
-                                         "check {message = \"second\"} (%k2, %c)\n"
-                                         "%r = cos(%c)\n";
+static const char operator_text[] = "%a = sin(<)\n"
+                                    "%x = stop_gradient(%a)\n"
+                                    "print {format = \"p({}, {})\"} (%id, %a)\n"
+                                    "%o = note(%id, %x)\n"
+                                    "%t = tell(%id, %x)\n"
+                                    "%t2 = tell(%id, %x)\n"
+                                    "%k1 = lt(%a, %lim)\n"
+                                    "check {message = \"first\"} (%k1, %a)\n"
+                                    "%n = note(%id, %x)\n"
+                                    "%d = mul(%o, %n)\n"
+                                    "%b = mul(%d, %t2)\n"
+                                    "callback {name = \"c\"} (%id, %b)\n"
+                                    "%unread = note(%id, %b)\n"
+                                    "%unread2 = tell(%id, %b)\n"
+                                    "%c = mul(%b, %a)\n"
+                                    "%k2 = lt(%c, %lim)\n"
+                                    "check {message = \"second\"} (%k2, %c)\n"
+                                    "%u = tell(%id, %x)\n"
+                                    "%r = cos(%c)\n";
+/* Objects %p and %q and %o, which is one of them. What is read is how often the lane has written. */
+static const char objects_text[] = "%a = sin(<)\n"
+                                   "%x = stop_gradient(%a)\n"
+                                   "%before = lines(%o, %id)\n"
+                                   "%w1 = write(%p, %id, %x)\n"
+                                   "%t = tell(%id, %x)\n"
+                                   "%m1 = lines(%o, %id)\n"
+                                   "%k1 = lt(%a, %lim)\n"
+                                   "check {message = \"first\"} (%k1, %a)\n"
+                                   "%m2 = lines(%p, %id)\n"
+                                   "%w2 = write(%o, %id, %w1)\n"
+                                   "%w3 = write(%o, %id, %w1)\n"
+                                   "%m3 = lines(%p, %id)\n"
+                                   "print {format = \"n({}, {}, {}, {})\"} (%id, %before, %m1, %m2)\n"
+                                   "%w4 = write(%q, %id, %m3)\n"
+                                   "%m4 = lines(%q, %id)\n"
+                                   "%m5 = lines(%o, %id)\n"
+                                   "%t2 = tell(%id, %x)\n"
+                                   "%b = mul(%w3, %m3)\n"
+                                   "%c = mul(%a, %b)\n"
+                                   "%k2 = lt(%c, %lim)\n"
+                                   "check {message = \"second\"} (%k2, %c)\n"
+                                   "%unread = write(%p, %id, %m4)\n"
+                                   "callback {name = \"c\"} (%id, %m5)\n"
+                                   "%y = stop_gradient(%c)\n"
+                                   "%unread2 = write(%q, %id, %y)\n"
+                                   "%m6 = lines(%o, %id)\n"
+                                   "%d = cos(%c)\n"
+                                   "%r = mul(%d, %m6)\n";
+/* The same for all lanes, as an index that chooses an object must be. */
+static const char choice[] = "%many = full {value = 100, dims = [], dtype = f64}\n"
+                             "%low = lt(%lim, %many)\n"
+                             "%o = switch(%low) [(%p = %p) {\nyield(%p)\n}, (%q = %q) {\nyield(%q)\n}]\n";
+
+struct leaf {
+    const char *name, *text;
+    bool objects, chosen_outside; /* else beside its use */
+};
+enum { PLAIN, WITH_OPERATOR, WITH_OBJECTS, WITH_CHOSEN, N_LEAVES };
+static const struct leaf leaves[N_LEAVES] = {
+    { .name = "plain", .text = plain_text },
+    { .name = "operators", .text = operator_text },
+    { .name = "objects", .text = objects_text, .objects = true },
+    { .name = "an object from outside", .text = objects_text, .objects = true, .chosen_outside = true },
+};
 
 struct context {
-    /* Around a body that gives %r. <: the state outside, >: inside, #: a number for names. */
+    /* Around a body that gives %r. <: the state outside, >: inside, #: a number for names, &: the objects. */
     const char *name, *before, *after;
 };
-#define WITH "with(%id = %id, %lim = %lim) {\n"
-#define ALL "with(> = <, %id = %id, %lim = %lim) {\n"
+#define WITH "with(%id = %id, %lim = %lim&) {\n"
+#define ALL "with(> = <, %id = %id, %lim = %lim&) {\n"
 static const struct context contexts[] = {
     { "straight", "", "" },
     { "call", "%r = invoke_subgraph " ALL, "yield(%r)\n}\n" },
@@ -62,7 +118,7 @@ static const struct context contexts[] = {
     { "budget", "%r = invoke_subgraph {policy = \"budget(100%)\"} " ALL, "yield(%r)\n}\n" },
     { "branch",
       "%zero# = full {value = 0, dims = [], dtype = f64}\n%p# = lt(<, %zero#)\n"
-      "%r = switch(%p#) [(> = <, %id = %id, %lim = %lim) {\n",
+      "%r = switch(%p#) [(> = <, %id = %id, %lim = %lim&) {\n",
       "yield(%r)\n}, (> = <, %id = %id) {\nprint {format = \"less({})\"} (%id)\n%r = neg(>)\n"
       "callback {name = \"less\"} (%id, %r)\nyield(%r)\n}]\n" },
     { "scan", "%r = scan {length = 2} carry(> = <) over() " WITH, "next(%r)\n}\n" },
@@ -102,41 +158,58 @@ static const struct context contexts[] = {
 enum { N_CONTEXTS = HOP_COUNT(contexts) };
 
 static const char rules[] =
-    "hop 1\noperator @note(id: f64[], x: f64[]) -> f64[] {effects = io}\nfn @back(%s: f64[], %id: f64[], "
-    "%lim: f64[], %ct: f64[]) -> (f64[], f64[], "
-    "f64[]) {\n%zero = full {value = 0, dims = [], dtype = f64}\n%c = cos(%s)\n%r = mul(%c, "
-    "%ct)\nreturn %r, %zero, %zero\n}\n";
+    "hop 1\n"
+    "operator @note(id: f64[], x: f64[]) -> f64[] {effects = io}\n"
+    "operator @tell(id: f64[], x: f64[]) -> f64[] {effects = unordered}\n"
+    "operator @write(t: object \"journal\", id: f64[], x: f64[]) -> f64[]\n"
+    "operator @lines(reads t: object \"journal\", id: f64[]) -> f64[]\n"
+    "fn @back(%s: f64[], %id: f64[], %lim: f64[]&, %ct: f64[]) -> (f64[], f64[], f64[]) {\n"
+    "%zero = full {value = 0, dims = [], dtype = f64}\n%c = cos(%s)\n%r = mul(%c, %ct)\n"
+    "return %r, %zero, %zero\n}\n";
 
-static void add_level(struct text *t, const char *text, const char *outside, const char *inside,
-                      const char *number)
+struct level {
+    const char *outside, *inside, *number, *objects;
+};
+
+static void add_level(struct text *t, const char *text, struct level l)
 {
     for (; *text; text++) {
-        if (*text == '<') text_str(t, outside);
-        else if (*text == '>') text_str(t, inside);
-        else if (*text == '#') text_str(t, number);
+        if (*text == '<') text_str(t, l.outside);
+        else if (*text == '>') text_str(t, l.inside);
+        else if (*text == '#') text_str(t, l.number);
+        else if (*text == '&') text_str(t, l.objects);
         else text_bytes(t, text, 1);
     }
 }
 
 static char *program_text(struct arena *a, const struct context *outer, const struct context *inner,
-                          const char *innermost)
+                          const struct leaf *leaf)
 {
     struct text t = { .arena = a };
-    text_add(&t, "%sfn @main(%%s: f64[], %%id: f64[], %%lim: f64[]) -> (f64[]) {\n", rules);
-    const char *names[] = { "%s", *outer->before ? "%s1" : "%s", NULL };
-    names[2] = *inner->before ? "%s2" : names[1];
-    add_level(&t, outer->before, names[0], names[1], "1");
-    add_level(&t, inner->before, names[1], names[2], "2");
-    add_level(&t, innermost, names[2], NULL, "3");
-    add_level(&t, inner->after, names[1], names[2], "2");
-    add_level(&t, outer->after, names[0], names[1], "1");
+    const char *journals = leaf->objects ? ", %p: object \"journal\", %q: object \"journal\"" : "";
+    const char *handed = leaf->chosen_outside ? ", %p = %p, %q = %q, %o = %o"
+                         : leaf->objects      ? ", %p = %p, %q = %q"
+                                              : "";
+    const char *chosen = leaf->chosen_outside ? ", %o: object \"journal\"" : "";
+    struct level top = { .inside = ">", .objects = arena_printf(a, "%s%s", journals, chosen) };
+    add_level(&t, rules, top);
+    text_add(&t, "fn @main(%%s: f64[], %%id: f64[], %%lim: f64[]%s) -> (f64[]) {\n", journals);
+    struct level first = { "%s", *outer->before ? "%s1" : "%s", "1", handed };
+    struct level second = { first.inside, *inner->before ? "%s2" : first.inside, "2", handed };
+    if (leaf->chosen_outside) text_str(&t, choice);
+    add_level(&t, outer->before, first);
+    add_level(&t, inner->before, second);
+    if (leaf->objects && !leaf->chosen_outside) text_str(&t, choice);
+    add_level(&t, leaf->text, (struct level){ .outside = second.inside });
+    add_level(&t, inner->after, second);
+    add_level(&t, outer->after, first);
     text_str(&t, "return %r\n}\n");
     return t.data;
 }
 
 /* ---- transforms ---- */
 
-enum { MOST_LANES = 6, MOST_ARGS = 8 };
+enum { MOST_LANES = 6, MOST_ARGS = 8, MOST_IDS = 16 };
 
 struct transform {
     const char *name;
@@ -191,6 +264,13 @@ static uint32_t transformed(struct module *m, uint32_t fn, const char *steps)
 
 /* ---- arguments ---- */
 
+/* What an object is here: how many lines each lane has written into it. */
+struct journal {
+    char name;
+    uint32_t lines[MOST_IDS];
+};
+static struct journal journals[] = { { .name = 'P' }, { .name = 'Q' } };
+
 /* Lane by lane: the state and the lane's number. Lanes of the state alone have the number of the first. */
 struct lanes {
     uint32_t n;
@@ -224,8 +304,13 @@ static struct lanes lanes_of(const char *steps)
 static void fill_args(struct bag *bag, struct module *m, const struct fn *f, const struct lanes *l,
                       double limit, struct tensor **args)
 {
+    uint32_t n_objects = 0;
     for (uint32_t p = 0; p < f->n_params; p++) {
         struct type t = type_get(m, value_type(f, p));
+        if (type_is_object(m, value_type(f, p))) {
+            args[p] = bag_keep(bag, tensor_object("journal", &journals[n_objects++], NULL, NULL));
+            continue;
+        }
         int64_t dims[MAX_RANK] = { 0 };
         for (uint32_t d = 0; d < t.rank; d++)
             dims[d] = l->dims[0][d]; /* all others have the lanes of the state */
@@ -242,15 +327,24 @@ static void fill_args(struct bag *bag, struct module *m, const struct fn *f, con
 
 /* ---- what was said ---- */
 
-/* The lines of one lane, or all. */
-static char *lines_of(struct arena *a, const struct outcome *o, double id, bool all)
+/* A line's first letter says to which stream it belongs: what an object was written, what may be in any
+ * order, and all that is in order. */
+static const char streams[] = "PQU.";
+static bool is_of_stream(char letter, char stream)
+{
+    return stream == '.' ? !strchr("PQU", letter) : letter == stream;
+}
+
+/* The lines of a stream, of one lane or (id 0) all. */
+static char *lines_of(struct arena *a, const struct outcome *o, char stream, double id)
 {
     struct text out = { .arena = a };
     text_str(&out, "");
     const char *at = o->printed.len ? arena_string(a, o->printed.data, o->printed.len) : "";
     while (*at) {
         const char *end = strchr(at, '\n') + 1, *open = strchr(at, '(');
-        if (all || (open && strtod(open + 1, NULL) == id)) text_bytes(&out, at, (size_t)(end - at));
+        if (is_of_stream(*at, stream) && (!id || (open && strtod(open + 1, NULL) == id)))
+            text_bytes(&out, at, (size_t)(end - at));
         at = end;
     }
     return out.data ? out.data : "";
@@ -267,22 +361,72 @@ static uint64_t lines_hash(const char *at)
     return sum;
 }
 
-/* The run at work: what the operator is given stands among its lines. */
+static bool same_lines(char stream, const char *a, const char *b)
+{
+    return stream == 'U' ? lines_hash(a) == lines_hash(b) : !strcmp(a, b);
+}
+
+/* The run at work: what operators are given stands among its lines. */
 static struct outcome *at_work;
+/* Lanes of one number count their lines together: nobody is to see how many there are. */
+static bool uncounted;
 
 static int take_note(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
 {
     double id = *(const double *)arrays[0], x = *(const double *)arrays[1];
-    (void)call, (void)sizes;
-    text_add(&at_work->printed, "note(%g, %.9g)\n", id, x);
+    (void)sizes;
+    text_add(&at_work->printed, "%s(%g, %.9g)\n", (const char *)call->user, id, x);
     *(double *)arrays[2] = 1 + x * x;
     return 0;
+}
+
+static int write_line(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    struct journal *j = arrays[0];
+    double id = *(const double *)arrays[1], x = *(const double *)arrays[2];
+    (void)call, (void)sizes;
+    text_add(&at_work->printed, "%c(%g, %.9g)\n", j->name, id, x);
+    uint32_t n = ++j->lines[(uint32_t)id % MOST_IDS];
+    *(double *)arrays[3] = uncounted ? 1.1 : 1 + n / 64.0;
+    return 0;
+}
+
+/* Reads may be left out and made once, so that they are seen by what they give. */
+static int count_lines(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
+{
+    const struct journal *j = arrays[0];
+    (void)call, (void)sizes;
+    *(double *)arrays[2] = uncounted ? 0.7
+                                     : 0.5 + j->lines[(uint32_t)*(const double *)arrays[1] % MOST_IDS] / 16.0;
+    return 0;
+}
+
+static void register_operators(void)
+{
+    static char note[] = "note", tell[] = "U";
+    const hop_operator_spec specs[] = {
+        { .signature = "note(id: f64[], x: f64[]) -> f64[]", .run = take_note, .user = note, .effect = "io" },
+        { .signature = "tell(id: f64[], x: f64[]) -> f64[]",
+          .run = take_note,
+          .user = tell,
+          .effect = "unordered" },
+        { .signature = "write(t: object \"journal\", id: f64[], x: f64[]) -> f64[]", .run = write_line },
+        { .signature = "lines(reads t: object \"journal\", id: f64[]) -> f64[]", .run = count_lines },
+    };
+    for (uint32_t i = 0; i < HOP_COUNT(specs); i++)
+        CLAIM(!hop_operator_register(&specs[i]), "registering: %s", hop_message());
+}
+
+static void run_begins(struct outcome *out)
+{
+    at_work = out;
+    for (uint32_t i = 0; i < HOP_COUNT(journals); i++) memset(journals[i].lines, 0, sizeof journals[i].lines);
 }
 
 static void run_it(struct bag *bag, struct module *m, uint32_t fn, const struct way *how,
                    struct tensor *const *args, struct outcome *out)
 {
-    at_work = out;
+    run_begins(out);
     run_on(bag, m, fn, how, args, NULL, out);
     at_work = NULL;
 }
@@ -292,108 +436,181 @@ struct case_of {
     struct module *m;
     uint32_t fn; /* as it is written */
     const struct context *outer, *inner;
+    const struct leaf *leaf;
     const struct transform *how;
     double limit;
     struct lanes lanes;
     struct outcome alone[MOST_LANES]; /* of the program as written, lane by lane */
 };
 
-static void claim_said(const struct case_of *c, const char *where, const struct outcome *found)
+/* Lane by lane, or, of lanes of one number, all together. */
+static void claim_stream(const struct case_of *c, const char *title, const struct outcome *found, char stream)
 {
     struct arena *a = &c->bag->arena;
-    bool one = c->lanes.n == 1, ends = false, by_lane = !strchr(c->how->steps, 's');
-    const char *expected = "", *said = lines_of(a, found, 0, true);
-    const char *title = arena_printf(a, "%s in %s, %s, below %g, %s", c->inner->name, c->outer->name,
-                                     c->how->name, c->limit, where);
+    bool by_lane = c->lanes.n > 1 && !strchr(c->how->steps, 's');
+    const char *expected = "", *said = lines_of(a, found, stream, 0);
+    uint64_t sum = 0;
+    for (uint32_t l = 0; l < c->lanes.n; l++) {
+        expected = lines_of(a, &c->alone[l], stream, 0);
+        sum += lines_hash(expected);
+        const char *of_lane = by_lane ? lines_of(a, found, stream, c->lanes.id[l]) : NULL;
+        if (by_lane)
+            CLAIM(same_lines(stream, of_lane, expected), "%s, lane %u: expected the lines\n%sfound\n%s",
+                  title, l, expected, of_lane);
+    }
+    if (c->lanes.n == 1)
+        CLAIM(same_lines(stream, said, expected), "%s: expected the lines\n%sfound\n%s", title, expected,
+              said);
+    else CLAIM(sum == lines_hash(said), "%s: the lines of all lanes are others:\n%s", title, said);
+}
+
+static const char *case_title(const struct case_of *c, const char *where)
+{
+    return arena_printf(&c->bag->arena, "%s, %s in %s, %s, below %g, %s", c->leaf->name, c->inner->name,
+                        c->outer->name, c->how->name, c->limit, where);
+}
+
+static void claim_said(const struct case_of *c, const char *where, const struct outcome *found)
+{
+    bool ends = false;
+    const char *title = case_title(c, where);
     for (uint32_t l = 0; l < c->lanes.n; l++) ends |= c->alone[l].status != HOP_OK;
     CLAIM((found->status != HOP_OK) == ends, "%s: expected that it %s, found %s", title,
           ends ? "fails" : "runs", found->status ? found->message : "a result");
-    if ((found->status != HOP_OK) != ends || (ends && !one)) return;
-    if (one) {
-        expected = lines_of(a, &c->alone[0], 0, true);
-        CLAIM(!strcmp(said, expected), "%s: expected the lines\n%sfound\n%s", title, expected, said);
-        CLAIM(!ends || !strcmp(found->message, c->alone[0].message), "%s: expected '%s', found '%s'", title,
+    if ((found->status != HOP_OK) != ends || (ends && c->lanes.n > 1)) return;
+    for (const char *stream = streams; *stream; stream++) claim_stream(c, title, found, *stream);
+    if (ends)
+        CLAIM(!strcmp(found->message, c->alone[0].message), "%s: expected '%s', found '%s'", title,
               c->alone[0].message, found->message);
-        return;
+}
+
+/* What a read gives, and what is kept for a gradient, is seen in results alone. */
+static void claim_results(const struct case_of *c, const char *where, const struct outcome *found,
+                          const struct outcome *interpreted)
+{
+    struct bound near = { BOUND_TENSOR, 1e-9 };
+    if (found->status || interpreted->status) return;
+    for (uint32_t i = 0; i < found->n; i++) {
+        const char *wrong = tensor_difference(&c->bag->arena, found->results[i], interpreted->results[i],
+                                              near);
+        CLAIM(!wrong, "%s, result %u: %s", case_title(c, where), i, wrong);
     }
-    uint64_t sum = 0;
-    for (uint32_t l = 0; l < c->lanes.n; l++) {
-        expected = lines_of(a, &c->alone[l], 0, true);
-        sum += lines_hash(expected);
-        if (by_lane)
-            CLAIM(!strcmp(lines_of(a, found, c->lanes.id[l], false), expected),
-                  "%s, lane %u: expected the lines\n%sfound\n%s", title, l, expected,
-                  lines_of(a, found, c->lanes.id[l], false));
-    }
-    CLAIM(sum == lines_hash(said), "%s: the lines of all lanes are others:\n%s", title, said);
+}
+
+static void run_as_written(const struct case_of *c, double state, double id, struct outcome *out)
+{
+    struct lanes one = { .n = 1, .state = { state }, .id = { id } };
+    struct tensor *args[MOST_ARGS];
+    fill_args(c->bag, c->m, module_fn(c->m, c->fn), &one, c->limit, args);
+    run_it(c->bag, c->m, c->fn, &interpreter, args, out);
 }
 
 static void run_alone(struct case_of *c)
 {
-    struct lanes one = { .n = 1 };
-    for (uint32_t l = 0; l < c->lanes.n; l++) {
-        struct tensor *args[MOST_ARGS];
-        one.state[0] = c->lanes.state[l];
-        one.id[0] = c->lanes.id[l];
-        fill_args(c->bag, c->m, module_fn(c->m, c->fn), &one, c->limit, args);
-        run_it(c->bag, c->m, c->fn, &interpreter, args, &c->alone[l]);
-    }
+    uncounted = strchr(c->how->steps, 's');
+    for (uint32_t l = 0; l < c->lanes.n; l++)
+        run_as_written(c, c->lanes.state[l], c->lanes.id[l], &c->alone[l]);
+}
+
+/* The gradient is what differences say, so it has been given what the program read forward. */
+static void claim_slope(const struct case_of *c, const struct outcome *found)
+{
+    const double step = 1e-5;
+    struct outcome above, below;
+    bool custom = strstr(c->outer->name, "custom") || strstr(c->inner->name, "custom");
+    if (strcmp(c->how->steps, "g") != 0 || !c->leaf->objects || custom || found->status) return;
+    run_as_written(c, c->lanes.state[0] + step, c->lanes.id[0], &above);
+    run_as_written(c, c->lanes.state[0] - step, c->lanes.id[0], &below);
+    if (above.status || below.status) return;
+    double slope = (tensor_get(above.results[0], 0) - tensor_get(below.results[0], 0)) / (2 * step);
+    double given = tensor_get(found->results[0], 0);
+    CLAIM(fabs(slope - given) <= 1e-5 * (1 + fabs(slope)), "%s: expected the slope %g, found %g",
+          case_title(c, "interpreted"), slope, given);
 }
 
 /* ---- the walk ---- */
 
 struct walk {
     uint32_t outer, inner;
-    const char *leaf;
+    const struct leaf *leaf;
 };
 
 static const double limits[] = { 1e9, 0.9, 0.5 }; /* at the second and third, checks fail sooner or later */
 static bool everything;
+static uint32_t seed;
 
 static void run_ways(const struct case_of *c, uint32_t fn, struct tensor *const *args, uint32_t number)
 {
-    struct outcome found;
-    run_it(c->bag, c->m, fn, &interpreter, args, &found);
-    claim_said(c, "interpreted", &found);
+    struct outcome interpreted, found;
+    run_it(c->bag, c->m, fn, &interpreter, args, &interpreted);
+    claim_said(c, "interpreted", &interpreted);
+    claim_slope(c, &interpreted);
     struct way way = { .name = "after the passes", .simplify = true };
     for (uint32_t pass = 0; pass <= PASS_COUNT; pass++) {
         const char *name = pass < PASS_COUNT ? switch_names[pass] : "none";
         way.passes = (struct pass_options){ .without = pass < PASS_COUNT ? 1u << pass : 0, .strict = true };
         if (!everything && pass < PASS_COUNT && (number + pass) % 7) continue;
         run_it(c->bag, c->m, fn, &way, args, &found);
-        claim_said(c, arena_printf(&c->bag->arena, "after the passes without %s", name), &found);
+        name = arena_printf(&c->bag->arena, "after the passes without %s", name);
+        claim_said(c, name, &found);
+        claim_results(c, name, &found, &interpreted);
     }
     way = (struct way){ .backend = &executor_backend, .passes = { .strict = true } };
     run_it(c->bag, c->m, fn, &way, args, &found);
     claim_said(c, "executor", &found);
+    claim_results(c, "executor", &found, &interpreted);
     if (!exe_available() || (!everything && number % 5)) return;
     way.backend = &llvm_backend;
     run_it(c->bag, c->m, fn, &way, args, &found);
     claim_said(c, "native code", &found);
+    claim_results(c, "native code", &found, &interpreted);
+}
+
+/* What a loop stacks whose trips only it knows leaves neither a call nor a branch: a gradient would run it
+ * again. */
+static bool is_refused(const struct walk *w)
+{
+    if (w->leaf == &leaves[PLAIN] || !strstr(hop_message(), "its effects would happen twice")) return false;
+    return strstr(contexts[w->inner].before, "while_loop") || strstr(contexts[w->inner].before, "fori_loop");
+}
+
+struct to_transform {
+    struct module *m;
+    uint32_t fn;
+    const char *steps;
+};
+
+static void try_transform(void *ctx)
+{
+    struct to_transform *t = ctx;
+    t->fn = transformed(t->m, t->fn, t->steps);
 }
 
 static void walk_program(struct bag *bag, const struct walk *w)
 {
     uint32_t outer = w->outer, inner = w->inner;
-    struct case_of c = { .bag = bag, .outer = &contexts[outer], .inner = &contexts[inner] };
+    struct case_of c = { .bag = bag, .outer = &contexts[outer], .inner = &contexts[inner], .leaf = w->leaf };
     char *text = program_text(&bag->arena, c.outer, c.inner, w->leaf);
     c.m = text_read("program", text, strlen(text));
     hop_cleanup_push(module_free, c.m);
     c.fn = module_find(c.m, "main");
     bool nested = *c.outer->before && *c.inner->before;
     for (uint32_t t = 0; t < N_TRANSFORMS; t++) {
-        uint32_t number = outer + 3 * inner + 5 * t;
+        uint32_t number = outer + 3 * inner + 5 * t + seed;
         if (!everything && nested && number % 4) continue;
         c.how = &transforms[t];
-        uint32_t fn = transformed(c.m, c.fn, c.how->steps);
+        struct to_transform made = { c.m, c.fn, c.how->steps };
+        hop_status status = attempt(try_transform, &made);
+        CLAIM(!status || is_refused(w), "%s: %s", case_title(&c, "transforming"), hop_message());
+        if (status) continue;
         c.lanes = lanes_of(c.how->steps);
         for (uint32_t k = 0; k < HOP_COUNT(limits); k++) {
             struct tensor *args[MOST_ARGS];
             if (!everything && nested && (number + k) % 3) continue;
             c.limit = limits[k];
             run_alone(&c);
-            fill_args(bag, c.m, module_fn(c.m, fn), &c.lanes, c.limit, args);
-            run_ways(&c, fn, args, number + 2 * k);
+            fill_args(bag, c.m, module_fn(c.m, made.fn), &c.lanes, c.limit, args);
+            run_ways(&c, made.fn, args, number + 2 * k);
         }
     }
     hop_cleanup_pop(c.m);
@@ -429,11 +646,14 @@ static void walk_emitted(void *ctx)
         e->c = (struct case_of){ .bag = &bag,
                                  .outer = &contexts[(i * 5 + round) % N_CONTEXTS],
                                  .inner = &contexts[i],
+                                 .leaf = &leaves[(i + i / N_LEAVES + round) % N_LEAVES],
                                  .how = &transforms[(i + round * 4) % N_TRANSFORMS] };
-        char *text = program_text(&bag.arena, e->c.outer, e->c.inner, leaf);
+        char *text = program_text(&bag.arena, e->c.outer, e->c.inner, e->c.leaf);
         e->c.m = text_read("program", text, strlen(text));
         e->c.fn = module_find(e->c.m, "main");
-        e->fn = transformed(e->c.m, e->c.fn, e->c.how->steps);
+        struct to_transform made = { e->c.m, e->c.fn, e->c.how->steps };
+        if (attempt(try_transform, &made) != HOP_OK) e->c.how = &transforms[0]; /* the walk says why */
+        e->fn = made.fn;
         e->c.lanes = lanes_of(e->c.how->steps);
         e->number = c_programs_add(c, e->c.m, e->fn, &passes);
     }
@@ -445,6 +665,7 @@ static void walk_emitted(void *ctx)
         e->c.limit = limits[i / N_CONTEXTS];
         run_alone(&e->c);
         fill_args(&bag, e->c.m, module_fn(e->c.m, e->fn), &e->c.lanes, e->c.limit, args);
+        run_begins(&found);
         c_programs_run(c, e->number, &bag, e->c.m, e->fn, args, NULL, &found);
         claim_said(&e->c, "emitted C", &found);
     }
@@ -466,41 +687,42 @@ static void guarded_program(void *ctx)
     bag_free(&bag);
 }
 
-/* What a loop stacks whose trips only it knows leaves neither a call nor a branch: a gradient would run it
- * again. */
-static bool is_refused(const struct walk *w)
+static void walk_pair(const struct walk *w)
 {
-    if (w->leaf != leaf_with_operator || !strstr(hop_message(), "its effects would happen twice"))
-        return false;
-    return strstr(contexts[w->inner].before, "while_loop") || strstr(contexts[w->inner].before, "fori_loop");
+    struct walk walk = *w;
+    hop_status status = attempt(guarded_program, &walk);
+    CLAIM(status == HOP_OK, "%s, %s in %s: %s", w->leaf->name, contexts[w->inner].name,
+          contexts[w->outer].name, hop_message());
 }
 
-static void walk_pair(struct walk *w)
+/* One leaf is drawn for each pair; where nothing stands around all are taken, but one of those with objects.
+ */
+static bool is_left_out(const struct walk *w, uint32_t leaf)
 {
-    hop_status status = attempt(guarded_program, w);
-    CLAIM(status == HOP_OK || is_refused(w), "%s in %s: %s", contexts[w->inner].name, contexts[w->outer].name,
-          hop_message());
+    struct random r = { ((uint64_t)seed * N_CONTEXTS + w->outer) * N_CONTEXTS + w->inner };
+    uint64_t drawn = random_next(&r);
+    if (everything) return false;
+    return w->outer ? drawn % N_LEAVES != leaf : leaf == (drawn % 2 ? WITH_OBJECTS : WITH_CHOSEN);
 }
 
 int main(int argc, char **argv)
 {
-    hop_operator_spec note = { .signature = "note(id: f64[], x: f64[]) -> f64[]",
-                               .run = take_note,
-                               .effect = "io" };
-    CLAIM(!hop_operator_register(&note), "registering: %s", hop_message());
-    everything = argc > 1 && !strcmp(argv[1], "--all");
-    for (uint32_t outer = 0; outer < N_CONTEXTS; outer++)
-        for (uint32_t inner = 0; inner < N_CONTEXTS; inner++) {
-            struct walk w = { outer, inner, (outer + inner) % 2 ? leaf : leaf_with_operator };
-            if (argc > 2 &&
-                (argc < 4 || strcmp(argv[2], contexts[outer].name) || strcmp(argv[3], contexts[inner].name)))
-                continue;
-            walk_pair(&w);
-            if (!everything && argc < 4 && outer) continue;
-            w.leaf = w.leaf == leaf ? leaf_with_operator : leaf;
-            walk_pair(&w);
-        }
-    for (uint32_t round = 0; argc < 4 && round < (everything ? N_TRANSFORMS : 2); round++) {
+    const char *outer = NULL, *inner = NULL;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--all")) everything = true;
+        else if (!strcmp(argv[i], "--seed") && i + 1 < argc) seed = (uint32_t)strtoul(argv[++i], NULL, 10);
+        else if (!outer) outer = argv[i];
+        else inner = argv[i];
+    }
+    printf("seed %u\n", seed);
+    register_operators();
+    for (uint32_t i = 0; i < N_CONTEXTS * N_CONTEXTS * N_LEAVES; i++) {
+        struct walk w = { i / N_LEAVES / N_CONTEXTS, i / N_LEAVES % N_CONTEXTS, &leaves[i % N_LEAVES] };
+        bool named = outer && !strcmp(outer, contexts[w.outer].name) && inner &&
+                     !strcmp(inner, contexts[w.inner].name);
+        if (outer ? named : !is_left_out(&w, i % N_LEAVES)) walk_pair(&w);
+    }
+    for (uint32_t round = 0; !outer && round < (everything ? N_TRANSFORMS : 2); round++) {
         hop_status status = attempt(walk_emitted, &round);
         CLAIM(status == HOP_OK, "emitted C: %s", hop_message());
     }
