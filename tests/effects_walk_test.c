@@ -4,9 +4,10 @@
  * interpreter shows of the program as it is written, and what comes out is the same everywhere. What is in
  * order, what is written into each object and what may be in any order are compared apart. Lanes make their
  * own lines, each in its order; what a gradient computes again is not said again; a run that a check ends has
- * said what stands before the check, and nothing else.
- * effects_walk_test [--all] [--seed N] [OUTER INNER]: all of it, natively, too; another part of it; two of
- * the contexts. */
+ * said what stands before the check, and nothing else. Two loops beside each other, one with each effect, may
+ * become one where nobody sees it.
+ * effects_walk_test [--all] [--seed N] [OUTER INNER | loops]: all of it, natively, too; another part of it;
+ * two of the contexts, or the loops alone. */
 #include "check.h"
 #include "check/check.h"
 #include "check/test_c.h"
@@ -93,13 +94,18 @@ static const char choice[] = "%many = full {value = 100, dims = [], dtype = f64}
 struct leaf {
     const char *name, *text;
     bool objects, chosen_outside; /* else beside its use */
+    bool smooth;                  /* differences say what the gradient is */
 };
 enum { PLAIN, WITH_OPERATOR, WITH_OBJECTS, WITH_CHOSEN, N_LEAVES };
 static const struct leaf leaves[N_LEAVES] = {
     { .name = "plain", .text = plain_text },
     { .name = "operators", .text = operator_text },
-    { .name = "objects", .text = objects_text, .objects = true },
-    { .name = "an object from outside", .text = objects_text, .objects = true, .chosen_outside = true },
+    { .name = "objects", .text = objects_text, .objects = true, .smooth = true },
+    { .name = "an object from outside",
+      .text = objects_text,
+      .objects = true,
+      .chosen_outside = true,
+      .smooth = true },
 };
 
 struct context {
@@ -518,7 +524,7 @@ static void claim_slope(const struct case_of *c, const struct outcome *found)
     const double step = 1e-5;
     struct outcome above, below;
     bool custom = strstr(c->outer->name, "custom") || strstr(c->inner->name, "custom");
-    if (strcmp(c->how->steps, "g") != 0 || !c->leaf->objects || custom || found->status) return;
+    if (strcmp(c->how->steps, "g") != 0 || !c->leaf->smooth || custom || found->status) return;
     run_as_written(c, c->lanes.state[0] + step, c->lanes.id[0], &above);
     run_as_written(c, c->lanes.state[0] - step, c->lanes.id[0], &below);
     if (above.status || below.status) return;
@@ -533,6 +539,7 @@ static void claim_slope(const struct case_of *c, const struct outcome *found)
 struct walk {
     uint32_t outer, inner;
     const struct leaf *leaf;
+    uint32_t pair; /* from 1: of two loops; 0: of contexts */
 };
 
 static const double limits[] = { 1e9, 0.9, 0.5 }; /* at the second and third, checks fail sooner or later */
@@ -594,9 +601,9 @@ static void walk_program(struct bag *bag, const struct walk *w)
     c.m = text_read("program", text, strlen(text));
     hop_cleanup_push(module_free, c.m);
     c.fn = module_find(c.m, "main");
-    bool nested = *c.outer->before && *c.inner->before;
+    bool nested = w->pair || (*c.outer->before && *c.inner->before);
     for (uint32_t t = 0; t < N_TRANSFORMS; t++) {
-        uint32_t number = outer + 3 * inner + 5 * t + seed;
+        uint32_t number = outer + 3 * inner + 5 * t + seed + w->pair;
         if (!everything && nested && number % 4) continue;
         c.how = &transforms[t];
         struct to_transform made = { c.m, c.fn, c.how->steps };
@@ -615,6 +622,68 @@ static void walk_program(struct bag *bag, const struct walk *w)
     }
     hop_cleanup_pop(c.m);
     module_free(c.m);
+}
+
+/* ---- two loops beside each other, which may become one ---- */
+
+struct piece {
+    const char *name, *text; /* from %e, and %y that has no gradient, to %f */
+};
+static const struct piece pieces[] = {
+    { "nothing", "%f = sin(%e)\n" },
+    { "print", "print {format = \"p({}, {})\"} (%id, %e)\n%f = sin(%e)\n" },
+    { "callback", "callback {name = \"c\"} (%id, %e)\n%f = sin(%e)\n" },
+    { "check", "%k = lt(%e, %lim)\ncheck {message = \"high\"} (%k, %e)\n%f = mul(%e, %grows)\n" },
+    { "note", "%v = note(%id, %y)\n%f = mul(%e, %v)\n" },
+    { "tell", "%v = tell(%id, %y)\n%f = mul(%e, %v)\n" },
+    { "write one", "%v = write(%p, %id, %y)\n%f = mul(%e, %v)\n" },
+    { "write the other", "%v = write(%q, %id, %y)\n%f = mul(%e, %v)\n" },
+    { "write the chosen", "%v = write(%o, %id, %y)\n%f = mul(%e, %v)\n" },
+    { "read one", "%v = lines(%p, %id)\n%f = mul(%e, %v)\n" },
+    { "read the other", "%v = lines(%q, %id)\n%f = mul(%e, %v)\n" },
+    { "read the chosen", "%v = lines(%o, %id)\n%f = mul(%e, %v)\n" },
+};
+enum { N_PIECES = HOP_COUNT(pieces) };
+
+static void add_part(struct text *t, const char *how, const struct piece *piece, const char *end)
+{
+    text_str(t, how);
+    text_str(t, "%id = %id, %lim = %lim, %p = %p, %q = %q, %o = %o) {\n%y = stop_gradient(%e)\n"
+                "%grows = full {value = 1.2, dims = [], dtype = f64}\n");
+    text_str(t, piece->text);
+    text_str(t, end);
+}
+
+/* The second goes over what the first stacks. Between them is a call, of what the first gives or of what was
+ * there before. */
+static void walk_loops(void *ctx)
+{
+    struct walk w = { .pair = *(const uint32_t *)ctx + 1 };
+    struct random r = { w.pair + (uint64_t)seed * N_PIECES * N_PIECES };
+    uint64_t drawn = random_next(&r);
+    const struct piece *first = &pieces[(w.pair - 1) / N_PIECES], *second = &pieces[(w.pair - 1) % N_PIECES];
+    const struct piece *between = &pieces[drawn % (2 * N_PIECES) < N_PIECES ? drawn % N_PIECES : 0];
+    struct bag bag = { 0 };
+    hop_cleanup_push(bag_free, &bag);
+    struct text t = { .arena = &bag.arena };
+    const char *call = drawn >> 32 & 1 ? "%mid = invoke_subgraph with(%e = %one, "
+                                       : "%mid = invoke_subgraph with(%e = <, ";
+    add_part(&t, "%one, %rows = scan {length = 3} carry(%e = <) over() with(", first,
+             "next(%f) stack(%f)\n}\n");
+    add_part(&t, call, between, "yield(%f)\n}\n");
+    add_part(&t, "%two = scan carry(%e = <) over(%row in %rows) with(", second,
+             "%h = cos(%row)\n%g = mul(%f, %h)\nnext(%g)\n}\n");
+    text_str(&t, "%sum = add(%one, %two)\n%r = add(%sum, %mid)\n");
+    struct leaf loops = { .name = arena_printf(&bag.arena, "loops: %s, between %s, then %s", first->name,
+                                               between->name, second->name),
+                          .text = t.data,
+                          .objects = true,
+                          .chosen_outside = true,
+                          .smooth = !strstr(t.data, "note(") && !strstr(t.data, "tell(") };
+    w.leaf = &loops;
+    walk_program(&bag, &w);
+    hop_cleanup_pop(&bag);
+    bag_free(&bag);
 }
 
 /* ---- emitted C ---- */
@@ -721,6 +790,10 @@ int main(int argc, char **argv)
         bool named = outer && !strcmp(outer, contexts[w.outer].name) && inner &&
                      !strcmp(inner, contexts[w.inner].name);
         if (outer ? named : !is_left_out(&w, i % N_LEAVES)) walk_pair(&w);
+    }
+    for (uint32_t pair = 0; (!outer || !strcmp(outer, "loops")) && pair < N_PIECES * N_PIECES; pair++) {
+        hop_status status = attempt(walk_loops, &pair);
+        CLAIM(status == HOP_OK, "two loops: %s", hop_message());
     }
     for (uint32_t round = 0; !outer && round < (everything ? N_TRANSFORMS : 2); round++) {
         hop_status status = attempt(walk_emitted, &round);
