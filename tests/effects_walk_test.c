@@ -397,7 +397,7 @@ static int write_line(hop_operator_call *call, void *const *arrays, const int64_
     return 0;
 }
 
-/* Reads may be left out and made once, so that they are seen by what they give. */
+/* Reads may be left out, so that they are seen by what they give. */
 static int count_lines(hop_operator_call *call, void *const *arrays, const int64_t *sizes)
 {
     const struct journal *j = arrays[0];
