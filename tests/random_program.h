@@ -891,6 +891,7 @@ static void random_program(struct bag *bag, struct gen *g, struct program *p)
         if (s->link != VAL_NONE) results[n++] = s->link;
     }
     make_steps(s, n ? below(g, 4) : 3 + below(g, 8));
+    for (int k = 0; k < 2 && g->operators; k++) one_step(s, &(struct step){ step_operator, 1, OP_COUNT });
     link_unread(s, 6);
     if (s->link != VAL_NONE) results[0] = s->link, n = 1;
     for (uint32_t k = 1 + below(g, 4); k; k--)
