@@ -765,9 +765,9 @@ static void walk_pair(const struct walk *w)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-enum { ONE_PAIR_IN = 5 }; /* what is slow there is made less often */
+enum { ONE_PAIR_IN = 10 }; /* what is slow there is made less often */
 #else
-enum { ONE_PAIR_IN = 1 };
+enum { ONE_PAIR_IN = 2 };
 #endif
 
 /* One leaf is drawn for each pair; where nothing stands around all are taken, but one of those with objects.
