@@ -2,6 +2,7 @@
  * compiled code and in eager mode; names that are replaced, removed and missing; errors that end a run; runs
  * inside of callbacks; threads; code from the cache; allocations that fail. */
 #include "check.h"
+#include "ways.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,22 +35,6 @@ static void let_go(void *user) { ((struct heard *)user)->released++; }
 static void forget(struct heard *h) { *h = (struct heard){ .released = h->released }; }
 
 /* ---- runs, each way ---- */
-
-enum way { INTERPRETED, LOOPS, NATIVE, STRICT, WAYS };
-static const char *const way_names[WAYS] = { "interpreted", "loop program", "native", "strict" };
-
-static hop_status run_way(enum way way, hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out,
-                          int n_out)
-{
-    hop_exe *exe = NULL;
-    if (way == INTERPRETED) return hop_interpret(f, in, n_in, out, n_out);
-    hop_status status = hop_compile(&exe, f,
-                                    &(hop_compile_options){ .portable = way == LOOPS,
-                                                            .strict = way == STRICT });
-    if (!status) status = hop_run(exe, in, n_in, out, n_out);
-    hop_exe_free(exe);
-    return status;
-}
 
 static hop_tensor *numbers(const char *type, double first)
 {

@@ -1,6 +1,7 @@
 /* Objects: what is handed on by each back end is what was given; counts of references; kinds; what refuses
  * them; transforms; emitted C; allocations that fail. */
 #include "check.h"
+#include "ways.h"
 
 #include "base/base.h"
 
@@ -54,20 +55,6 @@ static void refused(hop_status status, const char *expected)
 }
 
 /* ---- runs, each way ---- */
-
-enum way { INTERPRETED, LOOPS, NATIVE, STRICT, WAYS };
-
-static hop_status run_way(enum way way, hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out,
-                          int n_out)
-{
-    hop_exe *exe = NULL;
-    if (way == INTERPRETED) return hop_interpret(f, in, n_in, out, n_out);
-    hop_compile_options options = { .portable = way == LOOPS, .strict = way == STRICT };
-    hop_status status = hop_compile(&exe, f, &options);
-    if (!status) status = hop_run(exe, in, n_in, out, n_out);
-    hop_exe_free(exe);
-    return status;
-}
 
 static void are_handed_on(void)
 {

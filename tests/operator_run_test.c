@@ -3,24 +3,10 @@
  * cache; lists longer than usual; allocations that fail. Every case by the interpreter, as a loop program and
  * as machine code; what fails leaves the outputs as they were, and nothing behind. */
 #include "check.h"
+#include "ways.h"
 #include "loop/lower.h"
 
 #include <unistd.h>
-
-enum way { INTERPRETED, LOOPS, NATIVE, STRICT, WAYS };
-static const char *const way_names[WAYS] = { "interpreted", "loop program", "native", "strict" };
-
-static hop_status run_way(enum way way, hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out,
-                          int n_out)
-{
-    hop_exe *exe = NULL;
-    if (way == INTERPRETED) return hop_interpret(f, in, n_in, out, n_out);
-    hop_compile_options o = { .portable = way == LOOPS, .strict = way == STRICT, .threads = 1 };
-    hop_status status = hop_compile(&exe, f, &o);
-    if (!status) status = hop_run(exe, in, n_in, out, n_out);
-    hop_exe_free(exe);
-    return status;
-}
 
 static hop_tensor *numbers(const char *type)
 {
