@@ -55,6 +55,7 @@ from ._errors import (  # noqa: E402
 from ._files import *  # noqa: E402, F403
 from ._function import *  # noqa: E402, F403
 from ._gradients import *  # noqa: E402, F403
+from ._hooks import *  # noqa: E402, F403
 from ._info import __array_namespace_info__  # noqa: E402
 from ._names import lookup as _lookup, public_names as _public_names  # noqa: E402
 from ._jax import *  # noqa: E402, F403
@@ -86,7 +87,8 @@ __all__ = [
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
     *_callback.__all__, *_calls.__all__, *_check.__all__, *_check_operator.__all__,  # noqa: F405
     *_control.__all__, *_custom.__all__,  # noqa: F405
-    *_files.__all__, *_function.__all__, *_gradients.__all__, *_jit.__all__, *_printing.__all__,  # noqa: F405
+    *_files.__all__, *_function.__all__, *_gradients.__all__, *_hooks.__all__,  # noqa: F405
+    *_jit.__all__, *_printing.__all__,  # noqa: F405
     *_modes.__all__, *_object.__all__, *_operator.__all__, *_region.__all__, *_sets.__all__,  # noqa: F405
     *_show.__all__, *_solves.__all__, *_sources.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",

@@ -259,7 +259,7 @@ def _site(what, callback, treedef, static, operands, results, out_tree, effect, 
                 n = names[-1]
             sizes.append(str(n))
         texts.append(f"{r.dtype.text}[{', '.join(sizes)}]")
-    given = [f"x{i}: {dtype}[{', '.join('_' * rank)}]" for i, (dtype, rank) in enumerate(operands)]
+    given = [f"x{i}: {_operand_text(dtype, rank)}" for i, (dtype, rank) in enumerate(operands)]
     signature = _operator.Signature(f"({', '.join(given)}) -> ({', '.join(texts)})")
     fun = _Function(what, callback, treedef, static, results, out_tree, method)
     site = _CallbackSite(_operator.free_name(f"python_{function_name(callback)}"), fun, None)
@@ -267,6 +267,10 @@ def _site(what, callback, treedef, static, operands, results, out_tree, effect, 
     infer = (lambda *_: sizes.now) if names else None
     _operator.register(site, signature, fun.call, 0, effect, False, _VMAP_METHODS[method], infer, arrays=True)
     return site
+
+
+def _operand_text(dtype, rank):
+    return dtype if dtype.startswith("object") else f"{dtype}[{', '.join('_' * rank)}]"
 
 
 class _Function:

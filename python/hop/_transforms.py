@@ -190,10 +190,10 @@ def _transformed(transform, fun, text):
     return transformed
 
 
-def value_and_grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
+def value_and_grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, *, hooks=None):
     """A function that gives the value of fun, a float scalar, and its gradient for the arguments at
-    argnums. With has_aux fun gives (value, more), and the result is ((value, more), gradient). allow_int
-    and holomorphic: see grad.
+    argnums. With has_aux fun gives (value, more), and the result is ((value, more), gradient). allow_int,
+    holomorphic and hooks: see grad.
 
     >>> hop.value_and_grad(lambda p: p["w"] ** 2 + p["b"])({"w": 3.0, "b": 1.0})
     (Array(10., dtype=float32), {'b': Array(1., dtype=float32), 'w': Array(6., dtype=float32)})
@@ -203,16 +203,21 @@ def value_and_grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=F
     has_aux = _arguments.flag("value_and_grad: has_aux", has_aux)
     allow_int = _arguments.flag("value_and_grad: allow_int", allow_int)
     argnums = _argnums(argnums, fun, "value_and_grad")
+    fun = _with_hooks(fun, hooks, argnums, "value_and_grad")
 
     return _transformed(_Gradient("value_and_grad", argnums, has_aux, allow_int), fun, "Value and gradient")
 
 
-def grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
+def grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, *, hooks=None):
     """A function that gives the gradient of fun, a float scalar, for the arguments at argnums (a number,
     or a tuple for several). With has_aux fun gives (value, more), and the result is (gradient, more). With
     allow_int those arguments may have leaves that are integers or bools; their gradient is zeros of their
     dtype. holomorphic is for complex numbers, which hop does not have: True is an error. Other arguments may
     be values of Python's, and stay so.
+
+    hooks: functions through which gradients of arguments pass when all their parts are summed up (hop.hook),
+    by numbers, names, or names with places in the argument: {0: f, "params.layers.*.w": g}; for a list of
+    functions one after the other, or a dict of hop.hook's arguments, {"params": {"f": f, "host": True}}.
 
     >>> hop.grad(lambda x: hop.sum(x**3))(hop.asarray([1.0, 2.0]))
     Array([ 3., 12.], dtype=float32)
@@ -220,6 +225,8 @@ def grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
     (Array(30., dtype=float32), Array(10., dtype=float32))
     >>> hop.grad(lambda x, n, f: f(x) if n == 0 else f(x) ** n)(2.0, 3, hop.square)
     Array(192., dtype=float32)
+    >>> hop.grad(lambda p: p["w"] ** 2 + p["b"], hooks={"p.w": hop.sign})({"w": 3.0, "b": 1.0})
+    {'b': Array(1., dtype=float32), 'w': Array(1., dtype=float32)}
     """
     _callable(fun, "grad")
     _real(holomorphic, "grad")
@@ -228,8 +235,17 @@ def grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
         _arguments.flag("grad: allow_int", allow_int),
     )
     argnums = _argnums(argnums, fun, "grad")
+    fun = _with_hooks(fun, hooks, argnums, "grad")
 
     return _transformed(_Gradient("grad", argnums, has_aux, allow_int), fun, "Gradient")
+
+
+def _with_hooks(fun, hooks, argnums, name):
+    if hooks is None:
+        return fun
+    from ._hooks import with_hooks  # which is made of transforms
+
+    return with_hooks(fun, hooks, argnums, name)
 
 
 class _Gradient(_calls.Transform):

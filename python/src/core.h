@@ -127,6 +127,8 @@ PyObject *object_class_or(PyObject *otherwise); /* the class of concrete ones, o
 bool refuse_object(const array_object *a, const char *what);
 /* The Python object that a pointer of this dtype is, or its address as a number; a new reference. */
 PyObject *object_of_pointer(int code, void *pointer);
+/* A hop.Object of this dtype that holds it; a new reference. */
+PyObject *object_around(int code, void *pointer);
 int object_init(PyObject *module);
 
 /* ---- the journal (journal.c): what writes changed about arrays, to be taken back ---- */

@@ -79,6 +79,18 @@ static PyObject *object_new(PyObject *self, PyObject *args)
     return array_of_tensor(t);
 }
 
+PyObject *object_around(int code, void *pointer)
+{
+    static const char head[] = "object \"";
+    const char *text = dtype_rows[code].name + strlen(head);
+    char kind[TYPE_TEXT];
+    snprintf(kind, sizeof kind, "%.*s", (int)strlen(text) - 1, text);
+    bool address = kinds[code - FIRST_KIND].address;
+    hop_tensor *t = NULL;
+    int status = hop_object_new(&t, kind, pointer, address ? NULL : retain, address ? NULL : release);
+    return status ? raise_status(status) : array_of_tensor(t);
+}
+
 PyObject *object_of_pointer(int code, void *pointer)
 {
     if (code >= FIRST_KIND && kinds[code - FIRST_KIND].used && !kinds[code - FIRST_KIND].address)

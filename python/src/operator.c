@@ -333,7 +333,8 @@ static int call_arrays(const operator_object *o, hop_operator_call *call, bool t
     const int n = call->n_arrays - o->n_results;
     PyObject *args = PyTuple_New(n);
     for (int i = 0; args && i < n; i++) {
-        PyObject *a = hop_array(&call->arrays[i]);
+        const int object = o->kinds[i];
+        PyObject *a = object < 0 ? hop_array(&call->arrays[i]) : object_around(object, call->arrays[i].data);
         if (!a || PyTuple_SetItem(args, i, a)) Py_CLEAR(args);
     }
     PyObject *dims = args ? PyTuple_New(o->n_results) : NULL;

@@ -249,6 +249,7 @@ def calls():
     add("straight_through", hop.round)
     add("clip_gradient", v, -1.0, 1.0)
     add("reverse_gradient", v, 0.5)
+    add("hook", v, lambda *given: given[-1], state=None, when=None, host=False)
     add("linear_transpose", lambda e: 2 * e, v)
     add("custom_root", lambda e: 2 * e - 1, v, lambda f, e: e - f(e) / 2, lambda g, y: y / 2)
     add("custom_linear_solve", lambda e: 2 * e, v, lambda f, b: b / 2, symmetric=True)

@@ -327,10 +327,22 @@ static uint32_t pullback_of(struct module *m, uint32_t rule, uint32_t first, con
     return transpose_function(m, rule, linear, name, other);
 }
 
-/* What a body uses from outside of it has no part in the rules. differentiated: per operand. */
-static void check_closed(struct builder *b, const struct attr *attrs, const struct node *n,
-                         const bool *differentiated)
+/* Does anything in the body read this parameter? What the rules alone use is not among its derivatives. */
+static bool reads_param(const struct fn *body, val p)
 {
+    for (uint32_t i = 0; i < body->n_nodes; i++)
+        for (uint32_t k = 0; k < body->nodes[i].n_operands; k++)
+            if (node_operands(body, &body->nodes[i])[k] == p) return true;
+    for (uint32_t k = 0; k < body->n_results; k++)
+        if (body->results[k] == p) return true;
+    return false;
+}
+
+/* What a body uses from outside of it has no part in the rules. differentiated: per operand. */
+static void check_closed(struct builder *b, const struct attr *attrs, const struct fn *f,
+                         const struct node *n, const bool *differentiated)
+{
+    const struct fn *body = module_fn(b->m, node_region(f, n, 0)->fn);
     bool refused = attrs[CUSTOM_TANGENT].kind != ATTR_ABSENT && attrs[CUSTOM_TANGENT].i == TANGENT_NONE;
     for (uint32_t p = 0; p < n->n_operands; p++)
         if (refused && differentiated[p])
@@ -341,7 +353,7 @@ static void check_closed(struct builder *b, const struct attr *attrs, const stru
                 place_text(b->m, n->place));
     if (rule_of(attrs, CUSTOM_BACKWARD) == HOP_NONE && rule_of(attrs, CUSTOM_JVP) == HOP_NONE) return;
     for (uint32_t p = n_open(attrs, n->n_operands); p < n->n_operands; p++)
-        if (differentiated[p])
+        if (differentiated[p] && reads_param(body, p))
             hop_throw(
                 HOP_INVALID,
                 "%scustom: a value that its function uses from outside is differentiated, and its rules "
@@ -439,7 +451,7 @@ static void custom_vjp_forward(struct vjp_forward *v)
     struct custom_saved *saved = ARENA_ZNEW(&b->arena, struct custom_saved, 1);
     uint32_t jvp = rule_of(in.attrs, CUSTOM_JVP);
     v->saved = saved;
-    check_closed(b, in.attrs, v->n, v->active);
+    check_closed(b, in.attrs, v->f, v->n, v->active);
     if (rule_of(in.attrs, CUSTOM_BACKWARD) != HOP_NONE) forward_by_rule(v, &in, saved);
     else if (jvp != HOP_NONE) forward_by_jvp(v, &in, jvp, saved);
     else {
@@ -576,7 +588,7 @@ static void custom_jvp(struct jvp *j)
     uint32_t rule = rule_of(in.attrs, CUSTOM_JVP);
     bool *moved = ARENA_NEW(&j->b->arena, bool, j->n->n_operands);
     for (uint32_t p = 0; p < j->n->n_operands; p++) moved[p] = j->tangents[p] != VAL_NONE;
-    check_closed(j->b, in.attrs, j->n, moved);
+    check_closed(j->b, in.attrs, j->f, j->n, moved);
     bool by_body = in.attrs[CUSTOM_TANGENT].kind != ATTR_ABSENT && in.attrs[CUSTOM_TANGENT].i == TANGENT_BODY;
     if (rule != HOP_NONE) jvp_by_rule(j, &in.regions[0]);
     else if (rule_of(in.attrs, CUSTOM_BACKWARD) != HOP_NONE && !by_body) jvp_by_transpose(j, &in);
