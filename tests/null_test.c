@@ -177,7 +177,8 @@ static int operator_infer(void *user, const hop_dim *known, hop_dim *found)
 {
     return (void)user, (void)known, *found = hop_dim_const(3), 0;
 }
-static const char *const operator_names[] = { NULL, "", "null_one", "null_many", "null_sized", "add" };
+static const char *const operator_names[] = { NULL,         "",         "null_one", "null_many",
+                                              "null_sized", "null_exe", "add" };
 static const hop_operator_spec *operator_spec(void)
 {
     static hop_operator_spec spec;
@@ -384,6 +385,7 @@ SPEC(hop_call_spec, .body = bodies(), .in = value_list(), .n_in = counts(), .rec
 SPEC(hop_call_options, .recompute = integers(), .policy = texts(), .inlining = texts())
 SPEC(hop_region_spec, .kind = texts(), .attributes = texts(), .body = bodies(), .in = value_list(),
      .n_in = counts())
+static void let_go(void *user) { (void)user; }
 static int leaves_body(void *user, const hop_attributes *attributes, const hop_fn *body, hop_fn **out)
 {
     (void)user, (void)attributes;
@@ -707,6 +709,8 @@ static void keep_value(hop_val v)
     CALL(CHARS, hop_fn_text, (FN)) \
     CALL(CHARS, hop_fn_remarks, (FN)) \
     CALL(STATUS, hop_fn_read, (FN_OUT, PROGRAM, TEXT)) \
+    CALL(STATUS, hop_fn_keep, (FN, NULL, CHOOSE((void (*const[])(void *)){ NULL, let_go }))) \
+    CALL(CHARS, hop_fn_effect, (FN)) \
     CALL(INTEGER, hop_fn_params, (FN)) \
     CALL(INTEGER, hop_fn_results, (FN)) \
     CALL(CHARS, hop_fn_param_name, (FN, INT)) \
@@ -734,6 +738,7 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_vmap, (FN_OUT, FN, TEXT, TEXT)) \
     CALL(STATUS, hop_compile, (EXE_OUT, FN, COMPILE_OPTIONS)) \
     CALL(NOTHING, hop_exe_free, (NULL)) \
+    CALL(STATUS, hop_exe_operator, (EXE, CHOOSE(operator_names), FN)) \
     CALL(STATUS, hop_exe_refresh, (EXE)) \
     CALL(STATUS, hop_exe_kept, (KEPT_OUT, EXE)) \
     CALL(STATUS, hop_explain, (TEXT_OUT, FN, &(hop_compile_options){ .portable = 1 }, FORM)) \

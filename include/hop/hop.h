@@ -1237,6 +1237,12 @@ const char *hop_fn_text(hop_fn *f);
 const char *hop_fn_remarks(const hop_fn *f);
 /* Reads a program and takes its function of that name (without @; NULL: the last one). */
 hop_status hop_fn_read(hop_fn **out, const char *text, const char *name);
+/* Something of the host's that programs need: f, what is made of it and their executables keep it, and when
+ * the last of them is gone release(user) is called, once, on any thread. On failure it is not taken. */
+hop_status hop_fn_keep(hop_fn *f, void *user, void (*release)(void *user));
+/* What running it does besides giving results: "none", "check" (it may end the run), "unordered" or "io", as
+ * operators say it (hop_operator_spec). "" of no function. */
+const char *hop_fn_effect(hop_fn *f);
 int hop_fn_params(const hop_fn *f);
 int hop_fn_results(const hop_fn *f);
 const char *hop_fn_param_name(const hop_fn *f, int i); /* "" when it has none; valid while f lives */
@@ -1329,6 +1335,15 @@ typedef struct hop_compile_options {
  * how much it may take. */
 hop_status hop_compile(hop_exe **out, hop_fn *f, const hop_compile_options *options);
 void hop_exe_free(hop_exe *exe);
+/* Makes the executable an operator that programs call by this name (hop_operator, or `operator @name(…)` in
+ * the text form): its parameters, sizes, results, updates and effects are those of its function. Nothing that
+ * goes in or out is copied, but results whose size a run finds. The operator has what it needs: exe may be
+ * freed, and hop_operator_unregister removes it. Over lanes it runs once for each.
+ * f: the function whose derivatives its own are, the one that was compiled or another of the same types: the
+ * executable still gives the values, and a gradient computes what else it reads with f. NULL: to ask for a
+ * derivative is an error. Executables that take arguments over (donate), or declared sizes (`dim N`), or
+ * objects, cannot be operators. */
+hop_status hop_exe_operator(hop_exe *exe, const char *name, hop_fn *f);
 /* What the executable keeps from constant arguments is computed anew by the next run. From the first call on
  * the caller says by it when memory has changed that hop cannot watch, borrowed or given to others: it counts
  * as unchanged until the next call. Safe beside runs on other threads. */

@@ -71,8 +71,15 @@ struct hop_exe {
     const uint8_t *taken; /* per parameter: a result is computed there */
     const uint8_t *donated; /* per parameter: the caller gives it away; NULL: none */
     void *spare;            /* lists of a large call, for the next one */
+    effect_set effects;     /* of its function */
+    struct kept **kept;     /* what its programs need */
+    uint32_t n_kept;
     struct arena arena;
 };
+/* Frees it; the handle is found dead from then on (signature of a cleanup). */
+void exe_drop(void *exe);
+/* A second handle of the same program, to be freed by itself; throws. */
+struct hop_exe *exe_again(const struct hop_exe *e);
 
 /* Runs body(args) at the edge of the library. */
 hop_status api_edge(void (*body)(void *args), void *args);

@@ -173,11 +173,12 @@ struct compile_args {
     const hop_compile_options *options;
 };
 
-static void exe_drop(void *handle)
+void exe_drop(void *handle)
 {
     struct hop_exe *e = handle;
     exe_free(e->e);
     hop_free(e->spare);
+    for (uint32_t i = 0; i < e->n_kept; i++) kept_free(e->kept[i]);
     arena_free(&e->arena);
     e->magic = DEAD_MAGIC;
     handle_bury(e);
@@ -200,6 +201,27 @@ static void note_memory(struct hop_exe *e)
     e->taken = taken;
 }
 
+static void keep_all(struct hop_exe *e, struct kept *const *kept, uint32_t n)
+{
+    e->kept = ARENA_NEW(&e->arena, struct kept *, n);
+    for (; e->n_kept < n; e->n_kept++) e->kept[e->n_kept] = kept_ref(kept[e->n_kept]);
+}
+
+struct hop_exe *exe_again(const struct hop_exe *e)
+{
+    struct hop_exe *again = hop_calloc(1, sizeof *again);
+    again->magic = EXE_MAGIC;
+    hop_cleanup_push(exe_drop, again);
+    copy_map(&again->arena, &e->map, &again->map);
+    again->effects = e->effects;
+    if (e->donated) again->donated = arena_copy(&again->arena, e->donated, e->map.n_params);
+    keep_all(again, e->kept, e->n_kept);
+    again->e = exe_ref(e->e);
+    note_memory(again);
+    hop_cleanup_pop(again);
+    return again;
+}
+
 static void do_compile(void *args)
 {
     const struct compile_args *a = args;
@@ -211,6 +233,8 @@ static void do_compile(void *args)
     begin_compilation(&c, a->f, "compile", a->options);
     copy_map(&e->arena, &c.f->map, &e->map);
     if (c.donated) e->donated = arena_copy(&e->arena, c.donated, e->map.n_params);
+    keep_all(e, c.f->shared->m->kept.data, c.f->shared->m->kept.len);
+    e->effects = module_fn(c.f->shared->m, c.fn)->effects;
     e->e = exe_compile(c.f->shared->m, c.fn, &c.options, NULL);
     note_memory(e);
     end_compilation(&c);

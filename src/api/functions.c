@@ -302,6 +302,46 @@ hop_status hop_fn_accepts(hop_fn *f, hop_tensor *const *in, int n_in, const int6
     return api_edge(do_accept, &a);
 }
 
+/* ---- what programs need besides ---- */
+
+struct keep_args {
+    hop_fn *f;
+    void *user;
+    void (*release)(void *user);
+};
+
+static void do_keep(void *args)
+{
+    const struct keep_args *a = args;
+    struct hop_fn *f = check_fn(a->f, "keep");
+    if (!a->release) hop_throw(HOP_INVALID, "keep: expected a function that releases it, found NULL");
+    module_lock(f->shared);
+    hop_cleanup_push(unlock_module, f->shared);
+    struct kept *k = hop_malloc(sizeof *k);
+    *k = (struct kept){ 0, a->user, a->release };
+    hop_cleanup_push(hop_free, k);
+    module_keep(f->shared->m, k);
+    hop_cleanup_pop(k);
+    hop_cleanup_pop(f->shared);
+    unlock_module(f->shared);
+}
+
+hop_status hop_fn_keep(hop_fn *f, void *user, void (*release)(void *user))
+{
+    struct keep_args a = { f, user, release };
+    return api_edge(do_keep, &a);
+}
+
+/* The strongest of what it does; objects that it writes count as io. */
+const char *hop_fn_effect(hop_fn *f)
+{
+    if (!f || f->magic != FN_MAGIC) return "";
+    pthread_mutex_lock(&f->shared->lock);
+    effect_set e = module_fn(f->shared->m, f->fn)->effects;
+    pthread_mutex_unlock(&f->shared->lock);
+    return effects_word(e);
+}
+
 /* ---- calls from other captures ---- */
 
 struct call_fn_args {

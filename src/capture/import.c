@@ -183,6 +183,7 @@ uint32_t import_function(struct module *to, struct module *from, uint32_t fn)
     hop_cleanup_push(arena_free, &arena);
     struct import i = { to, from, &arena };
     uint32_t made = import_one(&i, fn);
+    for (uint32_t k = 0; k < from->kept.len; k++) module_keep(to, from->kept.data[k]);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
     return made;

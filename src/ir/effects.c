@@ -126,6 +126,13 @@ static const struct {
     effect_set bit;
 } effect_words[] = { { "check", EFFECT_CHECK }, { "io", EFFECT_IO }, { "unordered", EFFECT_UNORDERED } };
 
+const char *effects_word(effect_set e)
+{
+    if (e & (EFFECT_IO | EFFECT_WRITES)) return "io";
+    if (e & EFFECT_UNORDERED) return e & EFFECT_CHECK ? "io" : "unordered";
+    return e & EFFECT_CHECK ? "check" : "none";
+}
+
 effect_set effect_of_word(const char *word, size_t length)
 {
     for (uint32_t i = 0; i < HOP_COUNT(effect_words); i++)

@@ -59,6 +59,8 @@ static inline bool effects_of_every_lane(effect_set e)
     return e & (EFFECT_IO | EFFECT_UNORDERED | EFFECT_WRITES);
 }
 
+/* "none", "check", "unordered" or "io": what an operator that does all of it has to say of itself. */
+const char *effects_word(effect_set e);
 /* The effect that a word means, EFFECT_NONE: none. */
 effect_set effect_of_word(const char *word, size_t length);
 /* "effects(check, io, reads(%t), writes(any))"; `name` adds what a parameter is called. */

@@ -309,6 +309,16 @@ struct price {
     uint16_t early_part, segments;
 };
 
+/* Something of the host's that programs need for as long as they live, an operator that nobody else holds for
+ * example. Counted: modules and executables refer to it. */
+struct kept {
+    int32_t refs;
+    void *user;
+    void (*release)(void *user);
+};
+struct kept *kept_ref(struct kept *k);
+void kept_free(void *k); /* one reference less; the last one releases it */
+
 struct module {
     uint64_t serial; /* no two modules of a process have the same */
     struct arena arena;
@@ -329,6 +339,7 @@ struct module {
     vec(struct program_test *) tests;
     struct map memo; /* memoised transforms, owned by the engines (memo_get, memo_put) */
     vec(struct memo_entry) memo_entries;
+    vec(struct kept *) kept; /* what its programs need besides, each with a reference */
     /* Switches (transform/simplify.h) that are off in transforms of this module: a bit each. */
     uint32_t without;
     bool has_objects;   /* there is a type of objects */
@@ -345,6 +356,8 @@ static inline bool type_is_object(const struct module *m, type_id t)
 
 struct module *module_new(void);
 void module_free(void *m); /* accepts NULL */
+/* The module keeps it, too; once is enough. */
+void module_keep(struct module *m, struct kept *k);
 uint32_t module_string(struct module *m, const char *text, size_t length);
 static inline const char *module_text(const struct module *m, uint32_t id) { return m->strings.data[id]; }
 uint16_t module_file(struct module *m, const char *name);

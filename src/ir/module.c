@@ -47,9 +47,32 @@ void module_free(void *module)
 {
     struct module *m = module;
     if (!m) return;
+    for (uint32_t i = 0; i < m->kept.len; i++) kept_free(m->kept.data[i]);
     arena_free(&m->arena);
     arena_free(&m->scratch);
     hop_free(m);
+}
+
+struct kept *kept_ref(struct kept *k)
+{
+    __atomic_fetch_add(&k->refs, 1, __ATOMIC_RELAXED);
+    return k;
+}
+
+void kept_free(void *kept)
+{
+    struct kept *k = kept;
+    if (__atomic_sub_fetch(&k->refs, 1, __ATOMIC_ACQ_REL)) return;
+    k->release(k->user);
+    hop_free(k);
+}
+
+void module_keep(struct module *m, struct kept *k)
+{
+    for (uint32_t i = 0; i < m->kept.len; i++)
+        if (m->kept.data[i] == k) return;
+    vec_push(&m->arena, &m->kept, k);
+    kept_ref(k);
 }
 
 uint32_t module_string(struct module *m, const char *text, size_t length)

@@ -499,7 +499,16 @@ static void make_call(struct calling *w, int64_t lane)
                                    .lanes = w->l.together ? (int32_t)w->l.lanes : 0,
                                    .result = give_result,
                                    .host = w };
+    const struct hop_watch *watch = hop_watch_get();
+    struct outlet mine = { w->e->in->print, w->e->in->print_ctx, NULL, NULL, NULL };
+    if (watch) {
+        mine.cancel = watch->cancel;
+        mine.confirm = watch->confirm;
+        mine.confirm_ctx = watch->ctx;
+    }
+    const struct outlet *before = outlet_set(&mine);
     int status = operator_run(w->of, &w->call, w->data, w->told);
+    outlet_set(before);
     w->message[sizeof w->message - 1] = 0;
     if (status) operator_failed(w->place, w->name, w->refused ? (int)w->refused : status, w->message);
     expect_results(w);

@@ -305,6 +305,19 @@ hop_status hop_callback_register(const char *name, hop_callback_fn f, void *user
     return register_entry(r);
 }
 
+/* ---- runs inside of calls ---- */
+
+static _Thread_local const struct outlet *outlet;
+
+const struct outlet *outlet_get(void) { return outlet; }
+
+const struct outlet *outlet_set(const struct outlet *o)
+{
+    const struct outlet *before = outlet;
+    outlet = o;
+    return before;
+}
+
 /* ---- what programs expect ---- */
 
 const struct operator_decl *operator_declared(struct module *m, const struct registered *r)

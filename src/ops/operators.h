@@ -48,6 +48,18 @@ enum { OPERATOR_MESSAGE_ROOM = 512 };
 int operator_run(const struct registered *of, hop_operator_call *call, void *const *data,
                  const int64_t *sizes);
 
+/* What the run that calls an operator gives on to runs inside of it: where lines go, and what may end it. */
+struct outlet {
+    void (*print)(void *ctx, const char *line, size_t length);
+    void *print_ctx;
+    const volatile int *cancel;
+    int (*confirm)(void *ctx);
+    void *confirm_ctx;
+};
+/* Of the call at work on this thread, NULL: none. Setting gives the one before. */
+const struct outlet *outlet_get(void);
+const struct outlet *outlet_set(const struct outlet *o);
+
 /* Takes the calls of one run in place of the registered functions: commands show them. Throws to end the run.
  */
 typedef void callback_taker(void *ctx, const char *name, struct tensor *const *args, uint32_t n);

@@ -176,10 +176,16 @@ static void copy_layout(struct exe *e, const struct lp *p)
 
 /* ---- compiling ---- */
 
+struct exe *exe_ref(struct exe *e)
+{
+    __atomic_fetch_add(&e->more, 1, __ATOMIC_RELAXED);
+    return e;
+}
+
 void exe_free(void *exe)
 {
     struct exe *e = exe;
-    if (!e) return;
+    if (!e || __atomic_fetch_sub(&e->more, 1, __ATOMIC_ACQ_REL)) return;
     for (uint32_t i = 0; i < SPARE_RUNS; i++) run_free(atomic_load(&e->spare[i]));
     once_free(e->once);
     launch_constants_free(e);
@@ -476,6 +482,11 @@ const struct lp_update *exe_updates(const struct exe *e, uint32_t *n)
 {
     *n = e->n_updates;
     return e->updates;
+}
+const struct fn *exe_header(const struct exe *e, const struct module **m)
+{
+    *m = e->m;
+    return e->header;
 }
 const char *exe_name(const struct exe *e) { return module_text(e->m, e->header->name); }
 const char *exe_param_name(const struct exe *e, uint32_t p)

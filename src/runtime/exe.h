@@ -42,7 +42,11 @@ struct exe;
 struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_options *o,
                         struct compile_report *report);
 const struct lp *exe_lp(const struct exe *e); /* with keep_lp; valid while the module is */
+/* One more owner: each frees it. */
+struct exe *exe_ref(struct exe *e);
 void exe_free(void *e);
+/* Its parameters, results and symbols, in a module of its own; no nodes. */
+const struct fn *exe_header(const struct exe *e, const struct module **m);
 /* Results that compile_options.over names: which of them are computed in the memory of an argument. exe_run
  * gives no tensor for these: args hold them. */
 const struct lp_update *exe_updates(const struct exe *e, uint32_t *n);

@@ -29,6 +29,7 @@ struct run;
 struct code;
 struct keeper;
 struct exe {
+    int32_t more;       /* owners besides the first */
     struct arena arena; /* everything below */
     struct module *m; /* holds the header's types and names, nothing else; never changes after compilation */
     const struct fn *header; /* parameters, results, symbols and requirements; no nodes */

@@ -258,6 +258,8 @@ static void drop_operators(struct run *r)
     atomic_store(&r->holds, false);
 }
 
+static _Thread_local char this_thread;
+
 static int32_t rt_call(struct hop_rt *rt, struct hop_rt_call *call)
 {
     struct run *r = rt->state;
@@ -269,7 +271,11 @@ static int32_t rt_call(struct hop_rt *rt, struct hop_rt_call *call)
     struct registered *of = atomic_load_explicit(&r->operators[call->site], memory_order_acquire);
     if (!of) of = hold_operator(r, call->site);
     if (!of) return 1;
+    bool asks = !r->confirm || r->thread == &this_thread; /* on another thread nobody is asked */
+    struct outlet mine = { r->print, r->print_ctx, asks ? rt->cancel : NULL, r->confirm, r->confirm_ctx };
+    const struct outlet *before = outlet_set(&mine);
     int status = operator_call(of, s, r->e->backend->memory, rt, call, note, sizeof note);
+    outlet_set(before);
     return status ? note_told(r, status, note) : 0;
 }
 
@@ -279,8 +285,6 @@ static int32_t rt_parallel(struct hop_rt *rt,
 {
     return pool_run(((struct run *)rt->state)->e->threads, rt, body, env, n, grain);
 }
-
-static _Thread_local char this_thread;
 
 /* Other threads of the run leave when its own has been told to. */
 static int32_t rt_asked(struct hop_rt *rt)
