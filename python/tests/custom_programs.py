@@ -4,7 +4,8 @@ regions and modes, and what must come of them under any order of transforms. Wha
 The answer comes from an interpreter that has nothing of hop: numbers that carry a tangent, numbers on a tape
 and numbers per lane, each of a level of its own, so that transforms nest. Each rule is scaled by a number of
 its own, so that the answer tells which of them ran: the body, forward, backward (one number for each
-operand), the values and the tangents of a jvp, the rule over lanes."""
+operand), the values and the tangents of a jvp, the rule over lanes. Hooks on gradients may stand in their
+place; those of the host note what they are called with."""
 
 import itertools
 import math
@@ -158,7 +159,9 @@ def lanes(f):
 
     def of(c, w):
         with Level() as level:
+            _over.append(level)
             end = f(Lanes(level, [add(c, shift) for shift, _ in LANES]), w)
+            _over.pop()
             total = 0.0
             for i, (_, weight) in enumerate(LANES):
                 total = add(total, mul(weight, _lane(level, end, i)))
@@ -168,6 +171,7 @@ def lanes(f):
 
 
 LANES = ((0.1, 1.0), (-0.2, 0.5), (0.3, -0.75))
+_over = []  # the levels of lanes that all run now
 
 
 # ---- rules ----
@@ -226,6 +230,63 @@ def called(rules, c, w):
     return Taped(level, body(end, *values), parents)
 
 
+# ---- hooks ----
+
+HOOKS = ("scale", "square", "weight", "state", "off", "host")
+seen = []  # what hooks of the host were called with
+
+
+class Hook:
+    """A hook on c. how: what is done to a cotangent g, one of HOOKS: a g, a g g, a g w, a handed in as state,
+    nothing because it is off, noted by the host."""
+
+    def __init__(self, draw, how):
+        self.how, self.factor = how, 0.5 + 0.125 * draw.randrange(12)
+
+    def pulled(self, g, w):
+        if self.how == "host":
+            _noted(g, _over)
+        if self.how in ("off", "host"):
+            return g
+        more = {"square": g, "weight": w}.get(self.how, 1.0)
+        return mul(self.factor, mul(more, g))
+
+
+def _noted(g, levels):
+    """Every lane of these levels calls the host with its number."""
+    if levels:
+        for i in range(len(LANES)):
+            _noted(_lane_of(levels[-1], g, i), levels[:-1])
+        return
+    while isinstance(g, Traced):
+        g = g.value
+    seen.append(g)
+
+
+def _lane_of(level, x, i):
+    """A lane of a level, which may stand inside of others."""
+    if not isinstance(x, Traced) or x.level < level:
+        return x
+    if x.level == level:
+        return x.values[i]
+    if isinstance(x, Lanes):
+        return Lanes(x.level, [_lane_of(level, lane, i) for lane in x.values])
+    return _lane_of(level, x.value, i)
+
+
+def hooked(hook, c, w):
+    """The answer's value with a hook."""
+    if not isinstance(c, Traced):
+        return c
+    level, w_there = c.level, _value(c.level, w) if isinstance(c, (Dual, Taped)) else w
+    if isinstance(c, Lanes):
+        return Lanes(level, [hooked(hook, lane, _lane(level, w, i)) for i, lane in enumerate(c.values)])
+    inner = hooked(hook, c.value, w_there)
+    if isinstance(c, Dual):
+        return Dual(level, inner, c.tangent)
+    return Taped(level, inner, [(c, lambda ct: hook.pulled(ct, w_there))])
+
+
 # ---- programs ----
 
 TIMES = (0.1, -0.2, 0.3)  # what loops go over
@@ -246,10 +307,10 @@ QUIET = AGAIN | {"no_grad", "grad in no_grad"}
 
 class Program:
     """steps: of c, each (kind, what it needs, steps inside). around, inside: kinds that must be there, the
-    one in a body of the other; "rules" is one."""
+    one in a body of the other; "rules" is one. hooks: which kinds of these stand in the place of rules."""
 
-    def __init__(self, seed, kinds, around=None, inside=None):
-        self._random, self._kinds = random.Random(seed), kinds
+    def __init__(self, seed, kinds, around=None, inside=None, hooks=()):
+        self._random, self._kinds, self._hooks = random.Random(seed), kinds, hooks
         self.again = False
         self._loud = self._random.random() < 0.6
         if around is not None:
@@ -280,6 +341,8 @@ class Program:
 
     def _step(self, kind, depth):
         draw = self._random
+        if kind == "rules" and self._hooks:
+            return kind, Hook(draw, draw.choice(self._hooks)), []
         if kind == "rules":
             known = ("vjp", "jvp", "vjp", "jvp", "batch")
             given = (draw.choice(known if self._loud else known[:2]),)
@@ -305,7 +368,7 @@ def answer(steps, c, w):
             return answer(inside, c, w)
 
         if kind == "rules":
-            c = called(needs, c, w)
+            c = hooked(needs, c, w) if isinstance(needs, Hook) else called(needs, c, w)
         elif kind == "scan":
             for x in TIMES:
                 c = body(add(c, x))

@@ -1,6 +1,7 @@
 """Random programs that call functions with rules of their own in loops, branches, regions and modes, and
 every ordered pair of these (custom_programs.py): under every order of transforms they give what an
-interpreter without hop gives, with the rule that has to run there.
+interpreter without hop gives, with the rule that has to run there. The same of hooks on gradients, with what
+those of the host are called with.
 
 HOP_TEST_SEED=N runs the program of that seed alone, HOP_TEST_SEEDS=N that many, HOP_TEST_FIRST=N from that
 one on."""
@@ -67,6 +68,26 @@ def with_rules(rules):
     return f
 
 
+noted = []
+
+
+def note(g):
+    noted.append(g.item())
+
+
+def with_hook(hook, c, w):
+    factor = hook.factor
+    if hook.how == "host":
+        return hop.hook(c, note, host=True)
+    if hook.how == "state":
+        state = hop.asarray(factor, dtype=hop.float64), w
+        return hop.hook(c, lambda s, g: s[0] * g, state=state, when=hop.sin(w) ** 2 >= 0)
+    if hook.how == "off":
+        return hop.hook(c, lambda g: 100 * g, when=hop.sin(w) ** 2 > 2)
+    functions = {"scale": lambda g: factor * g, "square": lambda g: factor * g * g}
+    return hop.hook(c, functions.get(hook.how, lambda g: factor * w * g))
+
+
 def in_hop(steps, c, w):
     times = hop.asarray(TIMES, dtype=hop.float64)
     for kind, needs, inside in steps:
@@ -75,7 +96,7 @@ def in_hop(steps, c, w):
             return in_hop(inside, c, w)
 
         if kind == "rules":
-            c = with_rules(needs)(c, w)
+            c = with_hook(needs, c, w) if isinstance(needs, custom_programs.Hook) else with_rules(needs)(c, w)
         elif kind == "scan":
             c = hop.scan(lambda c, x: (body(c + x), None), c, times)[0]
         elif kind == "while":
@@ -171,6 +192,71 @@ class CustomRandom(Case):
             for k, pair in enumerate(((kind, "rules"), (kind, "region"), ("region", kind))):
                 orders = ORDERS if SOAK else ORDERS[(i + k) % 3 :: 3]
                 self.held(Program(i, LOOPS, *pair), i, orders, f"{pair[1]} in {pair[0]}")
+
+
+class HooksRandom(Case):
+    """The same of hooks on gradients. What the host notes is the same however the program is run, also in its
+    order; and it is what the answer's interpreter noted, which knows lanes and trips in another order."""
+
+    def held(self, program, seed, orders, what):
+        draw = random.Random(seed)
+        for order in orders:
+            derivatives = program.derivatives() + sum(name != "vmap" for name in order)
+            if program.again and derivatives > 1:
+                continue
+            here, there = lambda c, w: in_hop(program.steps, c, w), lambda c, w: answer(program.steps, c, w)
+            for name in order:
+                here, there = TRANSFORMS[name][0](here), TRANSFORMS[name][1](there)
+            c, w = draw.uniform(-1, 1), draw.uniform(0.5, 1.5)
+            given = hop.asarray(c, dtype=hop.float64), hop.asarray(w, dtype=hop.float64)
+            custom_programs.seen.clear()
+            expected, logs = there(c, w), {}
+            try:
+                interpreted = hop.jit(here).lower(*given).function.interpret
+            except hop.InvalidError as error:
+                # trips of a loop that nothing else knows, inside of another one, are not kept
+                if "effects would happen twice" in str(error) and "while" in shown(program.steps):
+                    continue
+                raise
+            ways = {
+                "interpreted": interpreted,
+                "portable": hop.jit(here, portable=True),
+                "in Python": here,
+                "jit": hop.jit(here),
+            }
+            if not SOAK and seed % 4:
+                del ways["in Python"], ways["jit"]
+            text = f"{what}, {' of '.join(reversed(order)) or 'itself'}"
+            for how, f in ways.items():
+                noted.clear()
+                x = float(f(*given))
+                logs[how] = list(noted)
+                if x != expected and not abs(x - expected) <= 1e-9 * max(1.0, abs(expected)):
+                    self.fail(f"{text}, {how}: {x!r}, expected {expected!r}\n{shown(program.steps)}")
+            for how, log in logs.items():
+                self.close(log, logs["interpreted"], 1e-8)
+            text = f"{text}:\n{shown(program.steps)}\n{logs['interpreted']}\n{custom_programs.seen}"
+            self.assertEqual(len(logs["interpreted"]), len(custom_programs.seen), text)
+            for a, b in zip(sorted(logs["interpreted"]), sorted(custom_programs.seen)):
+                self.assertLessEqual(abs(a - b), 1e-8 * max(1.0, abs(b)), text)
+
+    def test_random(self):
+        seeds = range(FIRST, FIRST + SEEDS)
+        if "HOP_TEST_SEED" in os.environ:
+            seeds = [int(os.environ["HOP_TEST_SEED"])]
+        kinds = tuple(kind for kind in KINDS if kind != "associative")
+        for seed in seeds:
+            orders = ORDERS if SOAK else [ORDERS[(seed + k) % len(ORDERS)] for k in (1, 4)]
+            program = Program(seed, kinds, hooks=custom_programs.HOOKS)
+            self.held(program, seed, orders, f"seed {seed}")
+
+    def test_every_place_under_every_pair(self):
+        kinds = (*[kind for kind in LOOPS if kind != "associative"], "region", *MODES)
+        for i, kind in enumerate(kinds):
+            for k, how in enumerate(("host", "square")):
+                orders = ORDERS if SOAK else ORDERS[(i + k) % 2 :: 2]
+                program = Program(i, LOOPS[:2], kind, "rules", hooks=(how,))
+                self.held(program, i if k else 4 * i + 1, orders, f"{how} in {kind}")
 
 
 def shown(steps, depth=0):

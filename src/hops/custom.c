@@ -565,10 +565,29 @@ static void jvp_by_transpose(struct jvp *j, const struct node_in *in)
         if (is_float(b->m, builder_type(b, j->results[k]))) j->out[k] = next++;
 }
 
-static void jvp_by_body(struct jvp *j, const struct region_in *r)
+/* Does computing the function twice cost nothing once equal nodes are one? */
+static bool can_be_twice(const struct module *m, const struct fn *f)
+{
+    if (f->effects) return false;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        bool is_call = n->op == OP_invoke_subgraph && n->n_regions == 1;
+        if (n->n_regions && (!is_call || !can_be_twice(m, module_fn(m, node_region(f, n, 0)->fn))))
+            return false;
+    }
+    return true;
+}
+
+/* The tangents are those of the body. Its results stay those of the call, so that a gradient of them goes by
+ * the rules, as those of hooks, which only a gradient knows of. */
+static void jvp_by_body(struct jvp *j, const struct node_in *in)
 {
     struct builder *b = j->b;
+    const struct region_in *r = &in->regions[0];
     uint32_t n = r->n_operands;
+    bool keeps = rule_of(in->attrs, CUSTOM_BACKWARD) != HOP_NONE &&
+                 can_be_twice(b->m, module_fn(b->m, r->fn));
+    val kept = keeps ? builder_node(b, in) : VAL_NONE;
     bool *active = ARENA_NEW(&b->arena, bool, n), *found = ARENA_NEW(&b->arena, bool, j->n->n_results);
     val *operands = ARENA_NEW(&b->arena, val, 2 * (size_t)n);
     for (uint32_t p = 0; p < n; p++) active[p] = j->tangents[p] != VAL_NONE;
@@ -577,7 +596,7 @@ static void jvp_by_body(struct jvp *j, const struct region_in *r)
     val first = call(b, fn, operands, total, r->dims, node_region(j->f, j->n, 0)->n_dims);
     val next = first + j->n->n_results;
     for (uint32_t k = 0; k < j->n->n_results; k++) {
-        j->results[k] = first + k;
+        j->results[k] = keeps ? kept + k : first + k;
         if (found[k]) j->out[k] = next++;
     }
 }
@@ -592,7 +611,7 @@ static void custom_jvp(struct jvp *j)
     bool by_body = in.attrs[CUSTOM_TANGENT].kind != ATTR_ABSENT && in.attrs[CUSTOM_TANGENT].i == TANGENT_BODY;
     if (rule != HOP_NONE) jvp_by_rule(j, &in.regions[0]);
     else if (rule_of(in.attrs, CUSTOM_BACKWARD) != HOP_NONE && !by_body) jvp_by_transpose(j, &in);
-    else jvp_by_body(j, &in.regions[0]);
+    else jvp_by_body(j, &in);
 }
 
 /* ---- batch ---- */
