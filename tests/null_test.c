@@ -666,6 +666,7 @@ static void keep_value(hop_val v)
     CALL(MADE, hop_keep_at, (AT, VALUE)) \
     CALL(MADE, hop_recompute_at, (AT, VALUE)) \
     CALL(MADE, hop_checkpoint_name_at, (AT, VALUE, TEXT)) \
+    CALL(MADE, hop_probe_at, (AT, VALUE, TEXT)) \
     CALL(STATUS, hop_apply_at, (AT, RESULTS, COUNT, OPERATOR, VALUES, COUNT)) \
     CALL(STATUS, hop_scan_at, (AT, RESULTS, COUNT, SCAN_SPEC)) \
     CALL(STATUS, hop_map_at, (AT, RESULTS, COUNT, MAP_SPEC)) \
@@ -736,6 +737,10 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_jacrev, (FN_OUT, FN, TEXT)) \
     CALL(STATUS, hop_hessian, (FN_OUT, FN, TEXT)) \
     CALL(STATUS, hop_vmap, (FN_OUT, FN, TEXT, TEXT)) \
+    CALL(STATUS, hop_probes, (FN_OUT, FN, TEXT, COUNT)) \
+    CALL(STATUS, hop_perturb, (FN_OUT, FN, TEXT, COUNT)) \
+    CALL(INTEGER, hop_fn_probes, (FN)) \
+    CALL(CHARS, hop_fn_probe_name, (FN, INT)) \
     CALL(STATUS, hop_compile, (EXE_OUT, FN, COMPILE_OPTIONS)) \
     CALL(NOTHING, hop_exe_free, (NULL)) \
     CALL(STATUS, hop_exe_operator, (EXE, CHOOSE(operator_names), FN)) \

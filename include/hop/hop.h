@@ -248,7 +248,8 @@ enum hop_mode {
     HOP_AUTOCAST_F16 = 2,
     HOP_AUTOCAST_BF16 = 4,
     HOP_AUTOCAST_F32 = 6,
-    HOP_AUTOCAST = 6 /* any of the three */
+    HOP_AUTOCAST = 6, /* any of the three */
+    HOP_PROBED = 8    /* transforms keep probes (hop_probe), otherwise they drop them */
 };
 unsigned hop_modes(void);
 unsigned hop_modes_set(unsigned modes);
@@ -890,6 +891,14 @@ hop_val hop_recompute_at(hop_place at, hop_val x);
 hop_val hop_checkpoint_name_at(hop_place at, hop_val x, const char *name);
 #define hop_checkpoint_name(...) hop_checkpoint_name_at(HOP_HERE, __VA_ARGS__)
 
+/* ---- probes ---- */
+
+/* The value as it is, marked by a name: "loss", "layer1/attn". hop_probes and hop_perturb speak of it; to
+ * everybody else it is not there. The names of the regions around it (of kind "named") stand before its
+ * own. */
+hop_val hop_probe_at(hop_place at, hop_val x, const char *name);
+#define hop_probe(...) hop_probe_at(HOP_HERE, __VA_ARGS__)
+
 /* Any operator of the table (`hop ops` lists them) with attributes as in the text form: hop_apply(out, 1,
  * "argmax {dim = 1}", in, 1). Operands are taken as they are: no promotion, no broadcasting. */
 int hop_apply_at(hop_place at, hop_val *out, int n_out, const char *op, const hop_val *in, int n_in);
@@ -1262,6 +1271,24 @@ const char *hop_fn_name(const hop_fn *f); /* without @, "" when it has none; val
 /* Declared sizes (`dim N`), whose values a run is given (hop_run_options.dims): how many, and their names. */
 int hop_fn_dims(const hop_fn *f);
 const char *hop_fn_dim_name(const hop_fn *f, int i); /* "" when there is no such; valid while f lives */
+
+/* (x…) -> (y…, value of each probe…): the values that hop_probe marks, in order of the program. names: those
+ * wanted, "loss, layer*" (patterns of fnmatch), NULL: all. A value of a loop's step is an array with a row a
+ * step; one of a branch that does not run is zeros; where only a run knows how many steps there are, so does
+ * only it the size. Of values in a `custom` those of its body. Two probes of one name are an error, or with
+ * HOP_STACKED one value with a dim more.
+ *
+ * hop_perturb: (x…, perturbation of each probe…) -> (y…), which are added to the values. So the gradient of
+ * a value inside is that of its perturbation, at zero. Perturbations of a loop's step have a row a step.
+ *
+ * Transforms forget probes, unless the thread has the mode HOP_PROBED (hop_modes_set): then those of a
+ * function are those of its gradient, and with lanes those of the function over lanes. */
+enum hop_probe_flags { HOP_STACKED = 1 };
+hop_status hop_probes(hop_fn **out, hop_fn *f, const char *names, unsigned flags);
+hop_status hop_perturb(hop_fn **out, hop_fn *f, const char *names, unsigned flags);
+/* Of what hop_probes or hop_perturb gave: how many, and their names with all of the path. */
+int hop_fn_probes(const hop_fn *f);
+const char *hop_fn_probe_name(const hop_fn *f, int i); /* "" when there is no such; valid while f lives */
 
 hop_status hop_grad(
     hop_fn **out, hop_fn *f,

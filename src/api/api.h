@@ -62,6 +62,8 @@ struct hop_fn {
      * keep them in front of those they add. In the module's arena. */
     const hop_dim *around;
     uint32_t n_around;
+    const char *const *probes; /* names of what hop_probes or hop_perturb added; in the module's arena */
+    uint32_t n_probes;
 };
 struct hop_exe {
     uint32_t magic;

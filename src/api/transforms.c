@@ -1,6 +1,7 @@
 /* Transforms as seen from C: parameters are named by text, the engines' functions are called under the
  * module's lock. Jacobians are jvp or vjp batched over one-hot arrays. */
 #include "api/api.h"
+#include "hops/probes.h"
 #include "interp/interp.h"
 #include "transform/transform.h"
 
@@ -111,12 +112,19 @@ static bool *wrt_mask(struct transform_args *a, struct module *m, const struct f
     return mask;
 }
 
+/* What is transformed: a function with its probes where the thread has the mode for it, else without them. */
+static uint32_t transformed_fn(const struct hop_fn *f)
+{
+    return hop_modes() & HOP_PROBED ? f->fn : without_probes(f->shared->m, f->fn);
+}
+
 /* ---- gradients ---- */
 
 static void make_grad(struct transform_args *a, struct hop_fn *f, struct arena *arena)
 {
     struct module *m = f->shared->m;
-    hop_fn *made = fn_new(f->shared, grad_of(m, f->fn, wrt_mask(a, m, module_fn(m, f->fn), arena), a->value));
+    uint32_t fn = transformed_fn(f);
+    hop_fn *made = fn_new(f->shared, carried_grad(m, fn, wrt_mask(a, m, module_fn(m, fn), arena), a->value));
     made->kept = saved_last(m);
     *a->out = made;
 }
@@ -137,8 +145,8 @@ hop_status hop_value_and_grad(hop_fn **out, hop_fn *f, const char *wrt)
 static void make_vjp(struct transform_args *a, struct hop_fn *f, struct arena *arena)
 {
     struct module *m = f->shared->m;
-    uint32_t fn = visible_function(f->shared->m, f->fn);
-    hop_fn *made = fn_new(f->shared, vjp_function(m, fn, wrt_mask(a, m, module_fn(m, fn), arena)));
+    uint32_t fn = transformed_fn(f);
+    hop_fn *made = fn_new(f->shared, carried_vjp(m, fn, wrt_mask(a, m, module_fn(m, fn), arena)));
     made->kept = saved_last(m);
     *a->out = made;
 }
@@ -151,8 +159,8 @@ hop_status hop_vjp(hop_fn **out, hop_fn *f, const char *wrt)
 static void make_jvp(struct transform_args *a, struct hop_fn *f, struct arena *arena)
 {
     struct module *m = f->shared->m;
-    uint32_t fn = visible_function(f->shared->m, f->fn);
-    *a->out = fn_new(f->shared, jvp_of(m, fn, wrt_mask(a, m, module_fn(m, fn), arena)));
+    uint32_t fn = transformed_fn(f);
+    *a->out = fn_new(f->shared, carried_jvp(m, fn, wrt_mask(a, m, module_fn(m, fn), arena)));
 }
 hop_status hop_jvp(hop_fn **out, hop_fn *f, const char *wrt)
 {
@@ -163,7 +171,7 @@ hop_status hop_jvp(hop_fn **out, hop_fn *f, const char *wrt)
 static void make_transpose(struct transform_args *a, struct hop_fn *f, struct arena *arena)
 {
     struct module *m = f->shared->m;
-    uint32_t fn = visible_function(m, f->fn);
+    uint32_t fn = visible_function(m, without_probes(m, f->fn));
     *a->out = fn_new(f->shared, transpose_function(m, fn, wrt_mask(a, m, module_fn(m, fn), arena),
                                                    "linear_transpose: the function", "transpose"));
 }
@@ -182,10 +190,9 @@ static void free_fn(void *f) { hop_fn_free(f); }
 static void make_halves(struct transform_args *a, struct hop_fn *f, struct arena *arena)
 {
     struct module *m = f->shared->m;
-    uint32_t fn = visible_function(m, f->fn), first, second;
+    uint32_t fn = transformed_fn(f), first, second;
     check_place(a->second, a->name);
-    (a->value ? vjp_two_functions : jvp_two_functions)(m, fn, wrt_mask(a, m, module_fn(m, fn), arena), &first,
-                                                       &second);
+    carried_halves(m, fn, wrt_mask(a, m, module_fn(m, fn), arena), a->value, &first, &second);
     hop_fn *forward = fn_new(f->shared, first);
     hop_cleanup_push(free_fn, forward);
     *a->second = fn_new(f->shared, second);
@@ -217,7 +224,7 @@ hop_status hop_jvp_halves(hop_fn **forward, hop_fn **linear, hop_fn *f, const ch
 static void make_linear(struct transform_args *a, struct hop_fn *f, struct arena *arena)
 {
     struct module *m = f->shared->m;
-    uint32_t fn = visible_function(f->shared->m, f->fn);
+    uint32_t fn = visible_function(m, without_probes(m, f->fn));
     const struct fn *g = module_fn(m, fn);
     bool *mask = wrt_mask(a, m, g, arena);
     if (a->n_in < 0 || (uint32_t)a->n_in != g->n_params)
@@ -329,7 +336,7 @@ static void make_jacfwd(struct transform_args *a, struct hop_fn *f, struct arena
 {
     struct module *m = f->shared->m;
     struct jacobian j;
-    begin_jacobian(&j, m, visible_function(f->shared->m, f->fn), arena);
+    begin_jacobian(&j, m, visible_function(m, without_probes(m, f->fn)), arena);
     const struct fn *g = j.f;
     bool *mask = wrt_mask(a, m, g, arena);
     val *columns = ARENA_NEW(arena, val,
@@ -374,7 +381,7 @@ static void make_jacrev(struct transform_args *a, struct hop_fn *f, struct arena
 {
     struct module *m = f->shared->m;
     struct jacobian j;
-    begin_jacobian(&j, m, visible_function(f->shared->m, f->fn), arena);
+    begin_jacobian(&j, m, visible_function(m, without_probes(m, f->fn)), arena);
     const struct fn *g = j.f;
     bool *mask = wrt_mask(a, m, g, arena);
     uint32_t vjp = vjp_function(m, j.fn, mask);
@@ -482,11 +489,12 @@ static void read_out_axes(struct transform_args *a, struct hop_fn *h, struct mod
 static void make_vmap(struct transform_args *a, struct hop_fn *h, struct arena *arena)
 {
     struct module *m = h->shared->m;
-    const struct fn *f = module_fn(m, h->fn);
+    uint32_t fn = transformed_fn(h);
+    const struct fn *f = module_fn(m, fn);
     int *in = ARENA_NEW(arena, int, f->n_params + 1), *out = ARENA_NEW(arena, int, f->n_results + 1);
     read_in_axes(a, m, f, in);
     read_out_axes(a, h, m, f, out);
-    *a->out = fn_new(h->shared, vmap_of(m, h->fn, in, out));
+    *a->out = fn_new(h->shared, carried_vmap(m, fn, in, out));
 }
 
 hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axes)

@@ -585,6 +585,21 @@ hop_val hop_checkpoint_name_at(hop_place at, hop_val x, const char *name)
     return capture_emit1(at, "checkpoint_name", rule_name, name, &x, 1);
 }
 
+static void rule_probe(struct emission *e)
+{
+    const char *name = e->args;
+    if (!name) capture_throw("expected a name, found NULL");
+    struct attr attrs[TAG_ATTRS] = {
+        [TAG_NAME] = A_STRING(module_string(e->b->m, name, strlen(name))), [TAG_USE] = A_WORD(TAG_PROBES)
+    };
+    val in = operand_value(e->b, &e->in[0]);
+    e->out[0] = emit(e->b, OP_tag, &in, 1, attrs);
+}
+hop_val hop_probe_at(hop_place at, hop_val x, const char *name)
+{
+    return capture_emit1(at, "probe", rule_probe, name, &x, 1);
+}
+
 /* ---- about values ---- */
 
 struct name_args {

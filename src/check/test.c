@@ -4,6 +4,7 @@
 #include "check/test.h"
 #include "check/test_c.h"
 
+#include "hops/probes.h"
 #include "transform/transform.h"
 
 /* ---- what a test asks for ---- */
@@ -24,16 +25,24 @@ static uint32_t apply_transform(struct arena *a, struct module *m, uint32_t fn,
     for (uint32_t p = 0; !t->n && p < f->n_params; p++)
         mask[p] = t->kind == TRANSFORM_VMAP ||
                   dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype);
+    struct probe_request want = { .names = t->kind >= TRANSFORM_PROBES && t->names != HOP_NONE
+                                               ? module_text(m, t->names)
+                                               : NULL,
+                                  .gives = t->kind == TRANSFORM_PROBES,
+                                  .takes = t->kind == TRANSFORM_PERTURB,
+                                  .stacked = t->stacked };
     switch (t->kind) {
-    case TRANSFORM_GRAD: return grad_of(m, fn, mask, false);
-    case TRANSFORM_JVP: return jvp_of(m, fn, mask);
-    case TRANSFORM_VJP: return vjp_function(m, visible_function(m, fn), mask);
+    case TRANSFORM_GRAD: return carried_grad(m, fn, mask, false);
+    case TRANSFORM_JVP: return carried_jvp(m, fn, mask);
+    case TRANSFORM_VJP: return carried_vjp(m, fn, mask);
+    case TRANSFORM_PROBES:
+    case TRANSFORM_PERTURB: return probes_function(m, fn, &want).fn;
     default: break;
     }
-    if (t->size >= 0) return batch_of(m, fn, mask, dim_const(m, t->size));
+    if (t->size >= 0 && !has_probes(m, fn)) return batch_of(m, fn, mask, dim_const(m, t->size));
     int *in_axes = ARENA_ZNEW(a, int, f->n_params), *out_axes = ARENA_ZNEW(a, int, f->n_results);
     for (uint32_t p = 0; p < f->n_params; p++) in_axes[p] = mask[p] ? 0 : -1;
-    return vmap_of(m, fn, in_axes, out_axes);
+    return carried_vmap(m, fn, in_axes, out_axes);
 }
 
 /* without: switches that are off in the transforms. */

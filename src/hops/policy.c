@@ -203,7 +203,8 @@ static bool names_in(const struct policy *p, const char *name)
 static const char *tag_name(const struct module *m, const struct fn *f, const struct node *n)
 {
     if (n->op != OP_tag) return NULL;
-    const struct attr *name = node_attr(f, n, TAG_NAME);
+    const struct attr *name = node_attr(f, n, TAG_NAME), *use = node_attr(f, n, TAG_USE);
+    if (use->kind != ATTR_ABSENT && use->i != TAG_SAVES) return NULL;
     return name->kind == ATTR_ABSENT ? NULL : module_text(m, (uint32_t)name->i);
 }
 

@@ -142,6 +142,7 @@ struct dtypes {
 struct shape_of_test {
     const struct fn *f;
     struct dtypes params, results;
+    bool open; /* there are more: what probes add, whose types the test says */
 };
 
 /* Tests name an object by a number. */
@@ -155,6 +156,15 @@ static enum dtype dtype_at(const struct dtypes *list, uint32_t i)
     if (!list->data || i >= list->len)
         hop_throw(HOP_INTERNAL, "a test speaks of number %u of %u", i, list->len);
     return (enum dtype)list->data[i];
+}
+
+static enum dtype dtype_there(struct reader *r, const struct shape_of_test *s, const struct dtypes *list,
+                              uint32_t i, bool typed)
+{
+    if (i < list->len || !s->open) return dtype_at(list, i);
+    if (!typed)
+        lexer_error(&r->lex, r->lex.tok, "expected its type in front of '=', which probes do not tell");
+    return DT_F32;
 }
 
 static uint32_t param_named(const struct fn *f, uint32_t name)
@@ -175,7 +185,7 @@ static uint32_t read_param(struct reader *r, const struct shape_of_test *s)
         digits.kind = TOKEN_NUMBER;
         lx->tok = digits;
         p = (uint32_t)lexer_integer(lx, 0, 65535);
-        if (p >= s->params.len)
+        if (p >= s->params.len && !s->open)
             lexer_error(lx, at, "there is no parameter #%u, the function has %u", p, s->params.len);
         return p;
     }
@@ -200,13 +210,18 @@ static uint32_t read_param_list(struct reader *r, const struct shape_of_test *s,
     return n;
 }
 
-static const char *const transform_words[] = {
-    [TRANSFORM_GRAD] = "grad", [TRANSFORM_JVP] = "jvp", [TRANSFORM_VMAP] = "vmap", [TRANSFORM_VJP] = "vjp"
+const char *const transform_words[TRANSFORMS] = {
+    [TRANSFORM_GRAD] = "grad", [TRANSFORM_JVP] = "jvp",       [TRANSFORM_VMAP] = "vmap",
+    [TRANSFORM_VJP] = "vjp",   [TRANSFORM_PROBES] = "probes", [TRANSFORM_PERTURB] = "perturb"
 };
+static bool is_of_probes(const struct test_transform *t)
+{
+    return t->kind == TRANSFORM_PROBES || t->kind == TRANSFORM_PERTURB;
+}
 
 static int transform_word(const struct token *t)
 {
-    for (uint32_t i = 0; i < HOP_COUNT(transform_words); i++)
+    for (uint32_t i = 0; i < TRANSFORMS; i++)
         if (token_is(t, transform_words[i])) return (int)i;
     return -1;
 }
@@ -216,6 +231,8 @@ static int transform_word(const struct token *t)
 static void transform_shape(struct reader *r, struct shape_of_test *s, const struct test_transform *t)
 {
     uint32_t n_results = s->results.len;
+    s->open |= is_of_probes(t);
+    if (is_of_probes(t)) return;
     if (t->kind == TRANSFORM_GRAD) s->results.len = 0;
     if (t->kind == TRANSFORM_VJP)
         for (uint32_t i = 0; i < n_results; i++)
@@ -225,10 +242,31 @@ static void transform_shape(struct reader *r, struct shape_of_test *s, const str
             if (dtype_is_float(s->results.data[i])) vec_push(&r->arena, &s->results, s->results.data[i]);
     if (t->kind == TRANSFORM_VMAP) return;
     for (uint32_t i = 0; i < t->n; i++) {
-        uint8_t dtype = (uint8_t)dtype_at(&s->params, t->params[i]);
+        bool known = t->params[i] < s->params.len || !s->open; /* of others the test says the type */
+        uint8_t dtype = known ? (uint8_t)dtype_at(&s->params, t->params[i]) : DT_F64;
         if (t->kind == TRANSFORM_JVP) vec_push(&r->arena, &s->params, dtype);
         else vec_push(&r->arena, &s->results, dtype);
     }
+}
+
+static uint32_t read_text(struct reader *r)
+{
+    size_t length;
+    if (r->lex.tok.kind != TOKEN_STRING) lexer_expected(&r->lex, "a string");
+    const char *text = lexer_string(&r->lex, &r->arena, &length);
+    return module_string(r->m, text, length);
+}
+
+/* ("a, b*"; stacked) */
+static void read_probes(struct reader *r, struct test_transform *t)
+{
+    struct lexer *lx = &r->lex;
+    t->names = HOP_NONE;
+    lexer_expect(lx, '(', "'('");
+    if (lx->tok.kind == TOKEN_STRING) t->names = read_text(r);
+    if (!lexer_accept(lx, ';')) return;
+    if (!lexer_accept_word(lx, "stacked")) lexer_expected(lx, "'stacked'");
+    t->stacked = true;
 }
 
 /* grad(x) vmap(x; size = 4) … @fn. The one nearest to the function is applied first, so reading starts from
@@ -250,7 +288,7 @@ static void read_transforms(struct reader *r, struct program_test *test, struct 
     }
     struct token fn_at = lx->tok;
     if (fn_at.kind != TOKEN_GLOBAL)
-        lexer_expected(lx, "a transform (grad, jvp, vjp, vmap) or the function (@name)");
+        lexer_expected(lx, "a transform (grad, jvp, vjp, vmap, probes, perturb) or the function (@name)");
     const struct definition *d = reader_resolve(r, fn_at, reader_name(r));
     if (d->is_const) lexer_error(lx, fn_at, "expected a function, found a constant");
     test->fn = d->index;
@@ -266,7 +304,8 @@ static void read_transforms(struct reader *r, struct program_test *test, struct 
         t->kind = (uint8_t)transform_word(&lx->tok);
         t->size = -1;
         lexer_next(lx);
-        t->n = read_param_list(r, s, t->params);
+        if (is_of_probes(t)) read_probes(r, t);
+        else t->n = read_param_list(r, s, t->params);
         if (t->kind == TRANSFORM_VMAP && lexer_accept(lx, ';')) {
             if (!lexer_accept_word(lx, "size")) lexer_expected(lx, "'size'");
             lexer_expect(lx, '=', "'='");
@@ -314,7 +353,8 @@ static void read_input(struct reader *r, const struct program_test *test, const 
     struct token at = lx->tok;
     if (!lexer_accept_word(lx, "random")) {
         in->kind = INPUT_CONST;
-        in->constant = read_test_constant(r, typed, in->type, dtype_at(&s->params, in->param), like);
+        enum dtype dtype = dtype_there(r, s, &s->params, in->param, typed);
+        in->constant = read_test_constant(r, typed, in->type, dtype, like);
         in->type = r->m->constants.data[in->constant].type;
         return;
     }
@@ -342,7 +382,7 @@ static void read_expect(struct reader *r, const struct program_test *test, const
     struct lexer *lx = &r->lex;
     struct token at = lx->tok;
     e->result = (uint32_t)lexer_integer(lx, 0, 65535);
-    if (e->result >= s->results.len)
+    if (e->result >= s->results.len && !s->open)
         lexer_error(lx, at, "there is no result %u, the function has %u", e->result, s->results.len);
     bool typed = lexer_accept(lx, ':');
     type_id type = typed ? literal_like(r->m, reader_type(r, NULL)) : HOP_NONE;
@@ -353,15 +393,8 @@ static void read_expect(struct reader *r, const struct program_test *test, const
     lexer_expect(lx, '=', "'='");
     type_id like = test->n_transforms ? HOP_NONE
                                       : literal_like(r->m, value_type(s->f, s->f->results[e->result]));
-    e->constant = read_test_constant(r, typed, type, dtype_at(&s->results, e->result), like);
-}
-
-static uint32_t read_text(struct reader *r)
-{
-    size_t length;
-    if (r->lex.tok.kind != TOKEN_STRING) lexer_expected(&r->lex, "a string");
-    const char *text = lexer_string(&r->lex, &r->arena, &length);
-    return module_string(r->m, text, length);
+    enum dtype dtype = dtype_there(r, s, &s->results, e->result, typed);
+    e->constant = read_test_constant(r, typed, type, dtype, like);
 }
 
 /* dim K = 4 */

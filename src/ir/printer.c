@@ -934,11 +934,15 @@ static void put_test_type(struct printer *p, type_id t)
     put_type(p, NULL, t);
 }
 
+static void put_probes(struct printer *p, const struct test_transform *t)
+{
+    if (t->kind != TRANSFORM_PROBES && t->kind != TRANSFORM_PERTURB) return;
+    if (t->names != HOP_NONE) text_quoted(p->out, module_text(p->m, t->names));
+    if (t->stacked) put_str(p->out, "; stacked");
+}
+
 static void put_test(struct printer *p, const struct program_test *t)
 {
-    static const char *const words[] = {
-        [TRANSFORM_GRAD] = "grad", [TRANSFORM_JVP] = "jvp", [TRANSFORM_VMAP] = "vmap", [TRANSFORM_VJP] = "vjp"
-    };
     const struct fn *f = module_fn(p->m, t->fn);
     struct text *out = p->out;
     put_str(out, "\ntest ");
@@ -947,11 +951,12 @@ static void put_test(struct printer *p, const struct program_test *t)
         put_char(out, ' ');
     }
     for (uint32_t i = t->n_transforms; i-- > 0;) {
-        put_str(out, words[t->transforms[i].kind]);
+        put_str(out, transform_words[t->transforms[i].kind]);
         put_char(out, '(');
         put_params(p, f, t->transforms[i].params, t->transforms[i].n);
         if (t->transforms[i].kind == TRANSFORM_VMAP && t->transforms[i].size >= 0)
             text_add(out, "; size = %lld", (long long)t->transforms[i].size);
+        put_probes(p, &t->transforms[i]);
         put_str(out, ") ");
     }
     put_name(p, '@', p->fn_names[t->fn]);

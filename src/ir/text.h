@@ -45,14 +45,25 @@ struct test_expect {
                       equals NaN) */
 };
 enum { MAX_TEST_TRANSFORMS = 4, MAX_TEST_PARAMS = 16 };
-enum { TRANSFORM_GRAD, TRANSFORM_JVP, TRANSFORM_VMAP, TRANSFORM_VJP };
+enum {
+    TRANSFORM_GRAD,
+    TRANSFORM_JVP,
+    TRANSFORM_VMAP,
+    TRANSFORM_VJP,
+    TRANSFORM_PROBES,
+    TRANSFORM_PERTURB,
+    TRANSFORMS
+};
+extern const char *const transform_words[TRANSFORMS];
 /* params: the parameters it works on, ascending or not as written; size: of vmap's new dim, -1: a fresh
- * symbol. */
+ * symbol. names, stacked: of probes and perturb; names HOP_NONE: all. */
 struct test_transform {
     uint8_t kind;
     uint32_t n;
     uint32_t params[MAX_TEST_PARAMS];
     int64_t size;
+    uint32_t names; /* string id */
+    bool stacked;
 };
 struct test_property {
     uint32_t word;

@@ -97,7 +97,10 @@ enum { STOP_RESULT };                                      /* the one word: unre
 enum { OFFLOAD_NAME, OFFLOAD_ATTRS };                      /* what messages call the value */
 val emit_offload(struct builder *b, val v, uint32_t name); /* string id of its name, 0: none */
 val emit_fetch(struct builder *b, val v);
-enum { TAG_GRADIENT, TAG_NAME, TAG_ATTRS }; /* an enum tag; what policies call the value */
+/* an enum tag; what policies or probes call the value; an enum tag_use, absent: for policies */
+enum { TAG_GRADIENT, TAG_NAME, TAG_USE, TAG_ATTRS };
+/* Whom the name of a tag speaks to. A probe is both of the last two. */
+enum tag_use { TAG_SAVES, TAG_PROBES, TAG_GIVES, TAG_TAKES };
 enum { DIM_VALUE_DIM };
 /* operand n: i64[]; result i64[?k] = 0, 1, … n-1, which makes k = n; n < lo (default 0) or n > hi fails as
  * a check */

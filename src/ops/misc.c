@@ -550,11 +550,23 @@ static void batch_tag(struct batch *v)
 /* It has nothing to say to anybody but a gradient. */
 static val fold_tag(const struct fold *w) { return w->x[0]; }
 
+/* The name of a probe is a path: of parts with / between them. */
+static void check_probe(const struct infer *in, const char *text)
+{
+    if (in->attrs[TAG_GRADIENT].kind != ATTR_ABSENT)
+        infer_error(in, "a probe says nothing to a gradient: expected no attribute gradient");
+    if (!text) infer_error(in, "a probe has a name: expected name = \"…\"");
+    if (*text == '/' || !*text || text[strlen(text) - 1] == '/' || strstr(text, "//"))
+        infer_error(in, "name \"%s\": expected parts with one / between them", text);
+}
+
 /* Names stand in lists of policies, so they are made of what cannot end one. */
 static void infer_tag(struct infer *in)
 {
     const struct attr *name = &in->attrs[TAG_NAME];
     const char *text = name->kind == ATTR_ABSENT ? NULL : module_text(in->m, (uint32_t)name->i);
+    const struct attr *use = &in->attrs[TAG_USE];
+    if (use->kind != ATTR_ABSENT && use->i != TAG_SAVES) check_probe(in, text);
     if (!text && in->attrs[TAG_GRADIENT].kind == ATTR_ABSENT)
         infer_error(in, "expected gradient = keep, recompute or offload, or name = \"…\"");
     if (text && (!*text || *text == ' ' || text[strlen(text) - 1] == ' ' || strpbrk(text, ",[]()=\t\n")))
@@ -575,17 +587,24 @@ static const struct op_sample tag_samples[] = {
       "%z)\n  return %e\n}\nfn @sample(%x: f64[3]) -> (f64[3]) {\n  %y = invoke_subgraph {policy = "
       "\"names(save = [t])\"} @f(%x)\n  return %y\n}\n",
       NULL },
+    { "hop 1\nfn @sample(%x: f64[3]) -> (f64[3]) {\n  %y = tanh(%x)\n  %z = tag {name = \"layer/t\", use = "
+      "probe} (%y)\n  %e = mul(%z, %y)\n  return %e\n}\n",
+      NULL },
+};
+static const char *const tag_uses[] = {
+    [TAG_SAVES] = "save", [TAG_PROBES] = "probe", [TAG_GIVES] = "give", [TAG_TAKES] = "take", NULL
 };
 static const char *const tag_words[] = {
     [TAG_KEEP] = "keep", [TAG_RECOMPUTE] = "recompute", [TAG_OFFLOAD] = "offload", NULL
 };
 static const struct attr_spec tag_attrs[] = { [TAG_GRADIENT] = { "gradient", ATTR_WORD, false, tag_words },
-                                              [TAG_NAME] = { "name", ATTR_STRING, false, NULL } };
+                                              [TAG_NAME] = { "name", ATTR_STRING, false, NULL },
+                                              [TAG_USE] = { "use", ATTR_WORD, false, tag_uses } };
 const struct op_row row_tag = {
     .name = "tag",
     .meaning =
         "its operand; a gradient that reads the value keeps it, computes it again, keeps it in a file, or "
-        "does what a policy says of its name",
+        "does what a policy says of its name; a probe's value can be asked for by its name, and perturbed",
     .sig = { 1, 1, ROW_ATTRS(tag_attrs) },
     .flags = OPF_TAG | OPF_ALIAS,
     .infer = infer_tag,

@@ -100,7 +100,8 @@ static val call(struct second *s, uint32_t fn, const val *operands, uint32_t n)
                                                   .n_regions = 1 });
 }
 
-static const struct vjp_halves *halves_of(struct module *m, const struct fn *f, const bool *wrt)
+static const struct vjp_halves *halves_of(struct module *m, const struct fn *f, const bool *wrt,
+                                          const bool *some)
 {
     bool *wanted = ARENA_NEW(&m->arena, bool, f->n_results);
     for (uint32_t p = 0; p < f->n_params; p++)
@@ -109,14 +110,15 @@ static const struct vjp_halves *halves_of(struct module *m, const struct fn *f, 
                 HOP_INVALID,
                 "cannot differentiate with respect to parameter %u (%%%s): expected a float type, found %s",
                 p, module_text(m, f->values[p].name), type_text(m, f->symbols, value_type(f, p)));
-    memset(wanted, true, f->n_results);
+    for (uint32_t k = 0; k < f->n_results; k++) wanted[k] = !some || some[k];
     return vjp_split_whole(m, f->id, wrt, wanted);
 }
 
-void vjp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t *forward, uint32_t *backward)
+void vjp_two_functions(struct module *m, uint32_t fn, const bool *wrt, const bool *wanted, uint32_t *forward,
+                       uint32_t *backward)
 {
     const struct fn *f = module_fn(m, fn);
-    const struct vjp_halves *h = halves_of(m, f, wrt);
+    const struct vjp_halves *h = halves_of(m, f, wrt, wanted);
     struct second s;
     second_begin(&s, m, f, h, "backward");
     struct arena *arena = &s.b.arena;
@@ -126,7 +128,7 @@ void vjp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t 
     for (uint32_t k = 0; k < f->n_results; k++) {
         val v = f->results[k];
         ct[k] = VAL_NONE;
-        if (!is_float(m, value_type(f, v))) continue;
+        if (!is_float(m, value_type(f, v)) || (wanted && !wanted[k])) continue;
         uint32_t name = named(&s, "ct_", f->values[v].name);
         ct[k] = builder_param(&s.b, builder_type(&s.b, s.y[k]), name);
     }
@@ -144,10 +146,11 @@ void vjp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t 
 
 /* Backward is linear in its cotangents, so its own pullback is the derivative itself: loops keep what the
  * first half stacked and are not run again. */
-void jvp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t *forward, uint32_t *linear)
+void jvp_two_functions(struct module *m, uint32_t fn, const bool *wrt, const bool *wanted, uint32_t *forward,
+                       uint32_t *linear)
 {
     const struct fn *f = module_fn(m, fn);
-    const struct vjp_halves *h = halves_of(m, f, wrt);
+    const struct vjp_halves *h = halves_of(m, f, wrt, wanted);
     const struct fn *back = module_fn(m, h->backward);
     bool *cotangents = ARENA_ZNEW(&m->arena, bool, back->n_params);
     for (uint32_t p = h->n_residuals; p < back->n_params; p++) cotangents[p] = true;
@@ -175,7 +178,7 @@ void jvp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t 
     val next = call(&s, twice, operands, n);
     for (uint32_t k = 0; k < f->n_results; k++) {
         val found = h->ct_result[k] ? next++ : VAL_NONE;
-        if (is_float(m, value_type(f, f->results[k])))
+        if (is_float(m, value_type(f, f->results[k])) && (!wanted || wanted[k]))
             out[n_out++] = found != VAL_NONE ? found : zeros_like(&s.b, s.y[k]);
     }
     *linear = prune_function(m, builder_finish(&s.b, out, n_out), NULL);

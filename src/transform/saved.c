@@ -38,7 +38,9 @@ static void read_tags(const struct fn *f, val v, struct saved_value *out, const 
         const struct node *n = fn_node(f, i);
         if (!(node_row(n)->flags & OPF_TAG) || tagged(f, n) != v) continue;
         const struct attr *name = node_attr(f, n, TAG_NAME), *word = node_attr(f, n, TAG_GRADIENT);
-        if (name->kind != ATTR_ABSENT && !out->tag) out->tag = (uint32_t)name->i;
+        const struct attr *use = node_attr(f, n, TAG_USE);
+        bool saves = use->kind == ATTR_ABSENT || use->i == TAG_SAVES;
+        if (name->kind != ATTR_ABSENT && saves && !out->tag) out->tag = (uint32_t)name->i;
         if (word->kind != ATTR_ABSENT && word->i != TAG_RECOMPUTE) *kept = ways[word->i];
     }
 }

@@ -11,6 +11,8 @@
 /* f: (x…) -> (y…)   becomes   (x…, ct of each float y…) -> (y…, ct of each x with wrt[x]…).
  * A cotangent that is zero is materialised. wrt on a non-float parameter is an error. */
 uint32_t vjp_function(struct module *m, uint32_t fn, const bool *wrt);
+/* The same with cotangents of the results in `wanted` alone (NULL: all); the others' are zero. */
+uint32_t vjp_of_some(struct module *m, uint32_t fn, const bool *wrt, const bool *wanted);
 /* f with one float scalar result first: (x…) -> (grad of each wrt x…), with `value` (y…, grads…). */
 uint32_t grad_function(struct module *m, uint32_t fn, const bool *wrt, bool value);
 
@@ -60,9 +62,12 @@ uint32_t vjp_join(struct module *m, const struct fn *f, const struct vjp_halves 
                   bool value);
 /* For users: forward (x…) -> (y…, residual…); backward (x…, y…, residual…, ct of each float y…) -> (ct of
  * each wrt x…), zeros where none came; linear (x…, y…, residual…, tangent of each wrt x…) -> (tangent of each
- * float y…). Arguments and results are no residuals: they are given as they are. */
-void vjp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t *forward, uint32_t *backward);
-void jvp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t *forward, uint32_t *linear);
+ * float y…). Arguments and results are no residuals: they are given as they are. wanted: which float y have
+ * cotangents and tangents; NULL: all. */
+void vjp_two_functions(struct module *m, uint32_t fn, const bool *wrt, const bool *wanted, uint32_t *forward,
+                       uint32_t *backward);
+void jvp_two_functions(struct module *m, uint32_t fn, const bool *wrt, const bool *wanted, uint32_t *forward,
+                       uint32_t *linear);
 /* Which results depend on active parameters through differentiable nodes? */
 void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool *results);
 /* What a call is differentiated for. */

@@ -555,21 +555,26 @@ static uint32_t joined_halves(struct module *m, const struct fn *f, const bool *
 
 uint32_t vjp_function(struct module *m, uint32_t fn, const bool *wrt)
 {
+    return vjp_of_some(m, fn, wrt, NULL);
+}
+
+uint32_t vjp_of_some(struct module *m, uint32_t fn, const bool *wrt, const bool *wanted)
+{
     const struct fn *f = module_fn(m, fn);
-    uint32_t *known = transform_recall(m, MEMO_VJP, fn, 0, wrt, f->n_params);
+    uint32_t *known = wanted ? NULL : transform_recall(m, MEMO_VJP, fn, 0, wrt, f->n_params);
     if (known) return *known;
     check_wrt(m, f, wrt);
     bool *all = ARENA_NEW(&m->arena, bool, f->n_results);
-    memset(all, true, f->n_results);
-    uint32_t joined = joined_halves(m, f, wrt, all, true, true);
+    for (uint32_t k = 0; k < f->n_results; k++) all[k] = !wanted || wanted[k];
+    uint32_t joined = wanted ? HOP_NONE : joined_halves(m, f, wrt, all, true, true);
     if (joined != HOP_NONE) {
         transform_remember(m, MEMO_VJP, fn, 0, wrt, f->n_params, remembered_fn(m, joined));
         return joined;
     }
     struct reverse r;
     f = module_fn(m, before_vjp(m, fn));
-    reverse_begin(&r, m, f, wrt, NULL);
-    add_ct_params(&r, NULL);
+    reverse_begin(&r, m, f, wrt, wanted);
+    add_ct_params(&r, wanted);
     forward_pass(&r);
     tell_reads(&r);
     for (uint32_t k = 0; k < f->n_results; k++)
@@ -580,7 +585,7 @@ uint32_t vjp_function(struct module *m, uint32_t fn, const bool *wrt)
     uint32_t n = wrt_results(&r, wrt, results, f->n_results);
     list_end(&r);
     uint32_t out = prune_function(m, builder_finish(&r.b, results, n), NULL);
-    transform_remember(m, MEMO_VJP, fn, 0, wrt, f->n_params, remembered_fn(m, out));
+    if (!wanted) transform_remember(m, MEMO_VJP, fn, 0, wrt, f->n_params, remembered_fn(m, out));
     return out;
 }
 
