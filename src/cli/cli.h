@@ -43,6 +43,8 @@ enum option_id {
     O_NO_CACHE,
     O_CONSTANT,
     O_OPERATORS,
+    O_NAMES,
+    O_STACKED,
     O_COUNT
 };
 #define O_BIT(o) ((uint64_t)1 << (o))
@@ -53,7 +55,7 @@ struct options {
     uint32_t without; /* switches that are off */
     enum pass after;  /* with O_AFTER */
     uint32_t threads, jobs, capacity;
-    const char *fn, *wrt, *in_axes, *constant;
+    const char *fn, *wrt, *in_axes, *constant, *names;
     const struct backend *backend;           /* NULL: not said */
     vec(const char *) inputs, dims, outputs; /* "x=[1, 2]", "T=4", "y=y.npy" or "all.npz" */
     vec(const char *) files;                 /* or names: what is not an option */
@@ -78,6 +80,7 @@ int command_run(struct options *o);
 int command_check(struct options *o);
 int command_show(struct options *o);
 int command_grad(struct options *o);
+int command_probes(struct options *o);
 int command_jvp(struct options *o);
 int command_vmap(struct options *o);
 int command_explain(struct options *o);
@@ -89,6 +92,7 @@ int command_cache(struct options *o);
 /* ---- programs ---- */
 
 /* The transforms that --grad, --jvp, --vmap with --wrt, --in-axes, --value ask for. */
+uint32_t program_probes(struct options *o, struct module *m, uint32_t fn);
 uint32_t program_grad(struct options *o, struct module *m, uint32_t fn);
 uint32_t program_jvp(struct options *o, struct module *m, uint32_t fn);
 uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn);

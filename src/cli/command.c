@@ -34,6 +34,8 @@ static const struct option {
     [O_AFTER] = { "after", "PASS",
                   "print what the passes up to this one make of it, each run once on every function" },
     [O_LOCATIONS] = { "locations", NULL, "print where each node was made" },
+    [O_NAMES] = { "names", "LIST", "which probes: names or patterns, as in 'loss,layer*' (default: all)" },
+    [O_STACKED] = { "stacked", NULL, "probes of one name are one value with one more dim, not an error" },
     [O_GRAD] = { "grad", NULL, "the gradient instead of the function (see --wrt, --value)" },
     [O_JVP] = { "jvp", NULL, "the forward derivative instead of the function (see --wrt)" },
     [O_VMAP] = { "vmap", NULL, "the batched function instead of the function (see --in-axes)" },
@@ -94,6 +96,7 @@ static void take_option(struct options *o, enum option_id id, const char *argume
     case O_BACKEND: o->backend = backend_named(argument); break;
     case O_WRT: o->wrt = argument; break;
     case O_IN_AXES: o->in_axes = argument; break;
+    case O_NAMES: o->names = argument; break;
     case O_CONSTANT: o->constant = argument; break;
     case O_OPERATORS: operators_load(argument); break;
     case O_IN: vec_push(&o->bag.arena, &o->inputs, argument); break;
@@ -222,6 +225,10 @@ static const struct command commands[] = {
       "Every parameter that --in-axes does not set to 'none' gets one more dim; so does every result, in "
       "front.",
       DERIVED_OPTIONS | O_BIT(O_IN_AXES), 1, 1, command_vmap },
+    { "probes", "FILE", "print or run a function with the values that it marks",
+      "Values that a tag with use = probe marks are further results, those of loops with a row for each "
+      "step.",
+      DERIVED_OPTIONS | O_BIT(O_NAMES) | O_BIT(O_STACKED), 1, 1, command_probes },
     { "explain", "FILE", "say what the compiler does with a function",
       "Prints the passes with their times and node counts, the loop nests, what is stored and why, copies "
       "and why, memory, code size, whether the\ncache has it and the time of each stage.",

@@ -2,6 +2,7 @@
  * for. */
 #include "cli/cli.h"
 
+#include "hops/probes.h"
 #include "io/io.h"
 #include "transform/transform.h"
 
@@ -28,8 +29,25 @@ static uint32_t named_after(struct module *m, uint32_t fn, uint32_t made, const 
     return made;
 }
 
+/* Without its probes, which derivatives and lanes do not ask for. */
+static uint32_t plain_function(struct module *m, uint32_t fn)
+{
+    uint32_t out = without_probes(m, fn);
+    if (out != fn && !module_fn(m, out)->name)
+        module_rename(m, out, arena_printf(&m->scratch, "%s_plain", module_text(m, module_fn(m, fn)->name)));
+    return out;
+}
+
+uint32_t program_probes(struct options *o, struct module *m, uint32_t fn)
+{
+    struct probe_request want = { .names = o->names, .gives = true, .stacked = option_on(o, O_STACKED) };
+    m->without = o->without;
+    return named_after(m, fn, probes_function(m, fn, &want).fn, "probes");
+}
+
 uint32_t program_grad(struct options *o, struct module *m, uint32_t fn)
 {
+    fn = plain_function(m, fn);
     const struct fn *f = module_fn(m, fn);
     uint32_t first = 0;
     m->without = o->without;

@@ -280,5 +280,6 @@ static int transformed(struct options *o,
 }
 
 int command_grad(struct options *o) { return transformed(o, program_grad); }
+int command_probes(struct options *o) { return transformed(o, program_probes); }
 int command_jvp(struct options *o) { return transformed(o, program_jvp); }
 int command_vmap(struct options *o) { return transformed(o, program_vmap); }

@@ -8,6 +8,7 @@
 #include "ir/named.h"
 #include "transform/pass.h"
 
+#include <ctype.h>
 #include <fnmatch.h>
 
 static const uint64_t MEMO_HAS = 0x70726f6265, MEMO_WITHOUT = 0x6e6f70726f;
@@ -701,6 +702,17 @@ static void build_node(struct parts *p, const struct site *site, const struct no
     else build_call(p, site, n);
 }
 
+/* A result is called by its path, as far as a name in the text form can be; others keep their names. */
+static void name_result(struct builder *b, val v, const struct fn *f, uint32_t path)
+{
+    char *name = arena_copy(&b->arena, module_text(b->m, path), strlen(module_text(b->m, path)) + 1);
+    for (char *p = name; *p; p++)
+        if (!isalnum((unsigned char)*p)) *p = '_';
+    bool word = !isdigit((unsigned char)*name);
+    for (uint32_t k = 0; k < f->n_params; k++) word &= strcmp(fn_param_name(b->m, f, k), name) != 0;
+    if (word && !b->values.data[v].name) builder_name(b, v, module_string(b->m, name, strlen(name)));
+}
+
 static uint32_t build_lifted(struct building *s)
 {
     struct builder b;
@@ -723,7 +735,10 @@ static uint32_t build_lifted(struct building *s)
     for (uint32_t i = 0; i < f->n_nodes; i++) build_node(&p, s->sites[i], fn_node(f, i));
     val *results = ARENA_NEW(&b.arena, val, f->n_results + out->gives.len + 1);
     for (uint32_t k = 0; k < f->n_results; k++) results[k] = c.values[f->results[k]];
-    for (uint32_t k = 0; k < out->gives.len; k++) results[f->n_results + k] = p.gives[k];
+    for (uint32_t k = 0; k < out->gives.len; k++) {
+        results[f->n_results + k] = p.gives[k];
+        name_result(&b, p.gives[k], f, out->gives.data[k].path);
+    }
     return builder_finish(&b, results, f->n_results + out->gives.len);
 }
 
@@ -893,8 +908,9 @@ static uint32_t grouped(struct module *m, const struct fn *f, const struct probe
         out[k] = all[k];
         if (fn_updated(f, k) != HOP_NONE) builder_mut(&b, fn_updated(f, k), k);
     }
-    for (uint32_t k = 0; k < gives->len; k++)
+    for (uint32_t k = 0; k < gives->len; k++) {
         out[f->n_results + k] = stack_of(&b, &gives->data[k], all + f->n_results);
+    }
     return builder_finish(&b, out, f->n_results + gives->len);
 }
 
