@@ -63,6 +63,7 @@ from ._jit import *  # noqa: E402, F403
 from ._lax import *  # noqa: E402, F403
 from ._modes import *  # noqa: E402, F403
 from ._printing import *  # noqa: E402, F403
+from ._probes import *  # noqa: E402, F403
 from ._region import *  # noqa: E402, F403
 from ._sets import *  # noqa: E402, F403
 from ._show import *  # noqa: E402, F403
@@ -89,7 +90,8 @@ __all__ = [
     *_control.__all__, *_custom.__all__,  # noqa: F405
     *_files.__all__, *_function.__all__, *_gradients.__all__, *_hooks.__all__,  # noqa: F405
     *_jit.__all__, *_printing.__all__,  # noqa: F405
-    *_modes.__all__, *_object.__all__, *_operator.__all__, *_region.__all__, *_sets.__all__,  # noqa: F405
+    *_modes.__all__, *_object.__all__, *_operator.__all__, *_probes.__all__, *_region.__all__,  # noqa: F405
+    *_sets.__all__,  # noqa: F405
     *_show.__all__, *_solves.__all__, *_sources.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
     "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError",

@@ -12,6 +12,7 @@ from ._errors import InvalidError
 
 # enum hop_mode of the C header
 _NO_GRAD, _AUTOCAST = 1, 6
+PROBED = 8  # somebody asks for probes (_probes.py)
 _CASTS = {"f16": 2, "bf16": 4, "f32": 6}
 
 

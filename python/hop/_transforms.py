@@ -358,7 +358,7 @@ class _Derivative:
     def _at(cls, rule, operands):
         """(the values of the function, its derivative there)"""
         n = rule.out_tree.num_leaves
-        at_once = rule.active and not _core.tracing()
+        at_once = rule.active and (not _core.tracing() or _core.modes() & _modes.PROBED)
         out = apply(rule.program("halves")[0] if at_once else rule.function, operands)
         made = cls(rule, operands, out[:n], out[n:] if at_once else None)
         return tree.unflatten(rule.out_tree, marked(out[:n], rule.weak_out, False)), made

@@ -487,6 +487,14 @@ static PyObject *function_transform(PyObject *self, PyObject *args)
         transform_end(t);
         return status ? raise_status(status) : function_new(made, callbacks_of(self));
     }
+    if (!strcmp(name, "probes") || !strcmp(name, "perturb")) {
+        unsigned flags = text2 ? HOP_STACKED : 0;
+        struct transform t = transform_begin();
+        status = *name == 'p' && name[1] == 'r' ? hop_probes(&made, fn, text, flags)
+                                                : hop_perturb(&made, fn, text, flags);
+        transform_end(t);
+        return status ? raise_status(status) : function_new(made, callbacks_of(self));
+    }
     for (size_t i = 0; i < sizeof transforms / sizeof *transforms; i++)
         if (!strcmp(name, transforms[i].name)) {
             struct transform t = transform_begin();
@@ -496,6 +504,20 @@ static PyObject *function_transform(PyObject *self, PyObject *args)
         }
     PyErr_Format(PyExc_ValueError, "there is no transform '%s'", name);
     return NULL;
+}
+
+/* Names of what probes or perturb has added, in order. */
+static PyObject *function_probe_names(PyObject *self, PyObject *unused)
+{
+    const hop_fn *fn = ((function_object *)self)->fn;
+    (void)unused;
+    PyObject *names = PyList_New(hop_fn_probes(fn));
+    for (int i = 0; names && i < hop_fn_probes(fn); i++) {
+        PyObject *name = PyUnicode_FromString(hop_fn_probe_name(fn, i));
+        if (!name) Py_CLEAR(names);
+        else PyList_SetItem(names, i, name);
+    }
+    return names;
 }
 
 /* halves(name, wrt): (forward, backward) of "vjp", (forward, linear) of "jvp" */
@@ -1123,6 +1145,7 @@ static PyMethodDef function_methods[] = {
     { "text", function_text, METH_NOARGS, "the program as text" },
     { "remarks", function_remarks, METH_NOARGS, "what its capture did that may surprise" },
     { "transform", function_transform, METH_VARARGS, "transform(name, text=None, text2=None) -> Function" },
+    { "probe_names", function_probe_names, METH_NOARGS, "names of what probes or perturb has added" },
     { "halves", function_halves, METH_VARARGS, "halves(name, wrt) -> (Function, Function)" },
     { "compile", (PyCFunction)(void (*)(void))function_compile, METH_VARARGS | METH_KEYWORDS,
       "compile(strict, threads, without, portable, donate, weak, keep, constant) -> Executable" },

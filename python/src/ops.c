@@ -189,6 +189,7 @@ const struct op_row op_rows[] = {
     ROW(keep, X, FLAT | JOIN)
     ROW(recompute, X, FLAT | JOIN)
     ROW(checkpoint_name, XT, FLAT)
+    ROW(probe, XT, FLAT)
     ROW(sum, XT, FIRST)
     ROW(prod, XT, FIRST)
     ROW(mean, XT, FIRST)

@@ -82,7 +82,8 @@ static void around_begin(struct around *w, struct carried *c, uint32_t h, const 
         val zero = zeros_of(&w->b, value_type(w->h, first + k));
         w->args[first + k] = tagged(&w->b, zero, c->l.takes.data[k].path, TAG_TAKES);
     }
-    inline_function(&w->b, h, NULL, w->args, w->results);
+    /* what rules made of the lifted function is no probe of it */
+    inline_function(&w->b, without_probes(c->m, h), NULL, w->args, w->results);
 }
 
 /* The values among the results of h, from `at` on, are marked. */
