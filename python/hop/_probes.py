@@ -1,5 +1,5 @@
 """Probes: values inside of a function that are marked by a name, so that they can be asked for and perturbed.
-A mode of the thread says that somebody asks; without it a probe is nothing at all, so that it costs nothing."""
+A mode of the thread says that somebody asks; without it a probe is nothing at all, and costs nothing."""
 
 __all__ = ["perturb", "probe", "probes"]
 

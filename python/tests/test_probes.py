@@ -1,5 +1,5 @@
-"""Probes: what is marked comes out, and what is added goes in, under every transform and pair of transforms, in
-every place, beside the same function written with the value or the perturbation by hand."""
+"""Probes: what is marked comes out, and what is added goes in, under every transform and pair of transforms,
+in every place, beside the same function written with the value or the perturbation by hand."""
 
 import os
 import unittest
@@ -158,7 +158,7 @@ def arguments(n):
 
 
 def pairs(place, every=4):
-    """Transforms, and of the pairs of them one in four for each place, others for each; HOP_TEST_SEEDS: all."""
+    """Transforms, and of the pairs of them one in four, others for each place; HOP_TEST_SEEDS: all."""
     every = 1 if "HOP_TEST_SEEDS" in os.environ else every
     at = list(PLACES).index(place)
     yield (), 0
@@ -193,7 +193,8 @@ class UnderTransforms(unittest.TestCase):
     def test_values_of_a_function_that_is_then_transformed(self):
         for place, (g, values) in PLACES.items():
             x = arguments(1)
-            for f in (hop.vmap(hop.probes(g)), hop.jit(hop.vmap(hop.probes(g))), hop.probes(hop.jit(hop.vmap(g)))):
+            probed = hop.vmap(hop.probes(g))
+            for f in (probed, hop.jit(probed), hop.probes(hop.jit(hop.vmap(g)))):
                 value, found = f(x)
                 self.close(value, hop.vmap(g)(x), place)
                 self.close(found["v"], lanes(values, 1)(x), place)
@@ -292,7 +293,8 @@ class Names(unittest.TestCase):
         def f(x):
             return hop.probe(x, "a") + hop.probe(x * 2, "a")
 
-        with self.assertRaisesRegex(hop.InvalidError, "probe 'a': there is another one of this name, at .*test_probes"):
+        said = "probe 'a': there is another one of this name, at .*test_probes"
+        with self.assertRaisesRegex(hop.InvalidError, said):
             hop.probes(f)(1.0)
         value, found = hop.probes(f, repeated="stack")(1.0)
         self.assertEqual(found["a"].tolist(), [1.0, 2.0])
@@ -329,15 +331,21 @@ class Mistakes(unittest.TestCase):
         def f(x):
             return hop.probe(x, "a")
 
+        def within(x):
+            return hop.probe(x, "a") + hop.probe(x, "a/b")
+
+        def mask(x):
+            return hop.probe(x > 0, "m")
+
         x = hop.asarray([1.0])
         for call, said in (
             (lambda: hop.probes(f, "b")(x), "there is no probe 'b'; there are: 'a'"),
             (lambda: hop.probes(lambda x: x, "b")(x), "there is no probe 'b'; there are none"),
             (lambda: hop.perturb(f)({"b": x}, x), "there is no probe 'b'"),
-            (lambda: hop.perturb(f)({"a": hop.ones(3)}, x), r"'a' has type f32\[1\], its perturbation f32\[3\]"),
+            (lambda: hop.perturb(f)({"a": hop.ones(3)}, x), r"has type f32\[1\], its perturbation f32\[3\]"),
             (lambda: hop.probes(lambda x: hop.probe(x, "a//b"))(x), "parts with one / between them"),
-            (lambda: hop.probes(lambda x: hop.probe(x, "a") + hop.probe(x, "a/b"))(x), "inside of another one"),
-            (lambda: hop.perturb(lambda x: hop.probe(x > 0, "m"))({"m": x > 0}, x), "its values are no floats"),
+            (lambda: hop.probes(within)(x), "inside of another one"),
+            (lambda: hop.perturb(mask)({"m": x > 0}, x), "its values are no floats"),
         ):
             with self.assertRaisesRegex(hop.InvalidError, said):
                 call()
