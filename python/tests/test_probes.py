@@ -226,6 +226,17 @@ class UnderTransforms(unittest.TestCase):
             again = hop.jit(hop.grad(hop.perturb(loss)))(zeros, x)["v"]
             self.close(again, by_hand, place)
 
+    def test_jacobians(self):
+        for place, (g, values) in PLACES.items():
+            x = arguments(0)
+            for jacobian in (hop.jacfwd, hop.jacrev, hop.hessian):
+                value, found = hop.probes(jacobian(g))(x)
+                self.close(value, jacobian(g)(x), place)
+                self.close(found["v"], values(x), place)
+        p = hop.asarray([1.0, 2.0, 3.0])
+        by_hand = hop.jacfwd(lambda x: top(x, p))(x)
+        self.close(hop.perturb(hop.jacfwd(top))({"v": p}, x), by_hand, "perturbed")
+
     def test_lanes_are_perturbed_each(self):
         x = arguments(1)
         p = hop.asarray([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])

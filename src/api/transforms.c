@@ -332,13 +332,20 @@ static void inline_batched(struct jacobian *j, uint32_t fn, uint32_t over, dim c
     inline_function(&j->b, made, symbols, args, results);
 }
 
-static void make_jacfwd(struct transform_args *a, struct hop_fn *f, struct arena *arena)
+/* What both ways to a Jacobian work with. */
+struct jacobian_of {
+    struct module *m;
+    struct arena *arena;
+};
+
+static uint32_t jacfwd_of(void *ctx, uint32_t fn, const bool *mask)
 {
-    struct module *m = f->shared->m;
+    const struct jacobian_of *of = ctx;
+    struct module *m = of->m;
+    struct arena *arena = of->arena;
     struct jacobian j;
-    begin_jacobian(&j, m, visible_function(m, without_probes(m, f->fn)), arena);
+    begin_jacobian(&j, m, fn, arena);
     const struct fn *g = j.f;
-    bool *mask = wrt_mask(a, m, g, arena);
     val *columns = ARENA_NEW(arena, val,
                              (size_t)g->n_results * g->n_params + 1); /* per result and parameter */
     for (uint32_t p = 0; p < g->n_params; p++) {
@@ -373,17 +380,17 @@ static void make_jacfwd(struct transform_args *a, struct hop_fn *f, struct arena
     for (uint32_t k = 0; k < g->n_results; k++)
         for (uint32_t p = 0; p < g->n_params && is_float(m, value_type(g, g->results[k])); p++)
             if (mask[p]) vec_push(arena, &j.out, columns[k * (size_t)g->n_params + p]);
-    uint32_t made = builder_finish(&j.b, j.out.data, j.out.len);
-    *a->out = fn_new(f->shared, prune_function(m, made, NULL));
+    return prune_function(m, builder_finish(&j.b, j.out.data, j.out.len), NULL);
 }
 
-static void make_jacrev(struct transform_args *a, struct hop_fn *f, struct arena *arena)
+static uint32_t jacrev_of(void *ctx, uint32_t fn, const bool *mask)
 {
-    struct module *m = f->shared->m;
+    const struct jacobian_of *of = ctx;
+    struct module *m = of->m;
+    struct arena *arena = of->arena;
     struct jacobian j;
-    begin_jacobian(&j, m, visible_function(m, without_probes(m, f->fn)), arena);
+    begin_jacobian(&j, m, fn, arena);
     const struct fn *g = j.f;
-    bool *mask = wrt_mask(a, m, g, arena);
     uint32_t vjp = vjp_function(m, j.fn, mask);
     const struct fn *h = module_fn(m, vjp);
     if (h->n_outer_symbols != g->n_outer_symbols)
@@ -408,8 +415,24 @@ static void make_jacrev(struct transform_args *a, struct hop_fn *f, struct arena
             t++;
         }
     }
-    uint32_t made = builder_finish(&j.b, j.out.data, j.out.len);
-    *a->out = fn_new(f->shared, prune_function(m, made, NULL));
+    return prune_function(m, builder_finish(&j.b, j.out.data, j.out.len), NULL);
+}
+
+static void make_jacobian(struct transform_args *a, struct hop_fn *f, struct arena *arena, derivation derive)
+{
+    struct module *m = f->shared->m;
+    uint32_t fn = transformed_fn(f);
+    struct jacobian_of of = { m, arena };
+    const bool *mask = wrt_mask(a, m, module_fn(m, fn), arena);
+    *a->out = fn_new(f->shared, carried_beside(m, fn, mask, derive, &of));
+}
+static void make_jacfwd(struct transform_args *a, struct hop_fn *f, struct arena *arena)
+{
+    make_jacobian(a, f, arena, jacfwd_of);
+}
+static void make_jacrev(struct transform_args *a, struct hop_fn *f, struct arena *arena)
+{
+    make_jacobian(a, f, arena, jacrev_of);
 }
 
 hop_status hop_jacfwd(hop_fn **out, hop_fn *f, const char *wrt)

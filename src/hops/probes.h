@@ -47,5 +47,9 @@ uint32_t carried_jvp(struct module *m, uint32_t fn, const bool *wrt);
 uint32_t carried_vmap(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes);
 void carried_halves(struct module *m, uint32_t fn, const bool *wrt, bool reverse, uint32_t *forward,
                     uint32_t *second);
+/* The same of a derivative that is made of several: derive(ctx, function, wrt) has the function's parameters;
+ * the values come from a run of the function beside it. */
+typedef uint32_t (*derivation)(void *ctx, uint32_t fn, const bool *wrt);
+uint32_t carried_beside(struct module *m, uint32_t fn, const bool *wrt, derivation derive, void *ctx);
 
 #endif

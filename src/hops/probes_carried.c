@@ -224,3 +224,24 @@ void carried_halves(struct module *m, uint32_t fn, const bool *wrt, bool reverse
     *forward = around_finish(&w);
     *second = carried_end(&c, second_around(&c, last, n));
 }
+
+uint32_t carried_beside(struct module *m, uint32_t fn, const bool *wrt, derivation derive, void *ctx)
+{
+    if (!has_probes(m, fn)) return derive(ctx, visible_function(m, fn), wrt);
+    struct carried c;
+    struct around w;
+    carried_begin(&c, m, fn);
+    uint32_t n = visible_results(c.f), lifted = visible_function(m, c.l.fn);
+    bool *keep = ARENA_ZNEW(&c.arena, bool, n + c.n_v + 1);
+    memset(keep, true, n);
+    uint32_t values = prune_function(m, lifted, keep);
+    for (uint32_t k = 0; k < n + c.n_v; k++) keep[k] = k >= n;
+    around_begin(&w, &c, derive(ctx, values, mask_of(&c, wrt)), "derivative");
+    val *seen = ARENA_NEW(&w.b.arena, val, c.n_v + 1), *results = w.results;
+    inline_function(&w.b, strip_effects(m, lifted, keep), NULL, w.args, seen);
+    w.results = seen;
+    around_mark(&w, &c, 0);
+    w.results = results;
+    around_give(&w, 0, w.h->n_results);
+    return carried_end(&c, around_finish(&w));
+}
