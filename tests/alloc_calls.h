@@ -46,7 +46,7 @@ struct world {
 static int step(void *env, const hop_val *in, hop_val *out)
 {
     const hop_val *outer = env; /* w, log */
-    hop_val h = hop_tanh(hop_add(hop_mul(in[0], outer[0]), in[1]));
+    hop_val h = hop_probe(hop_tanh(hop_add(hop_mul(in[0], outer[0]), in[1])), "h");
     hop_add_to(hop_view(outer[1], "0:3"), hop_scalar(1));
     out[0] = hop_softmax(h, "all");
     out[1] = hop_einsum("i,i->", (hop_val[]){ h, in[1] }, 2);
@@ -265,6 +265,8 @@ static int call_hessian(struct world *w)
     return second;
 }
 CALL(vmap, hop_vmap(&w->made_fn, w->f, "xs, h: 0, log: 1", "0"))
+CALL(probes, hop_probes(&w->made_fn, w->f, NULL, HOP_STACKED))
+CALL(perturb, hop_perturb(&w->made_fn, w->f, "h", HOP_STACKED))
 CALL(compile_portable,
      hop_compile(&w->made_exe, w->f, &(hop_compile_options){ .portable = 1, .donate = "h" }))
 CALL(compile, hop_compile(&w->made_exe, w->plain, &(hop_compile_options){ .strict = 1, .threads = 1 }))
@@ -381,6 +383,8 @@ static const struct alloc_call alloc_calls[] = {
     ENTRY(jacrev),
     ENTRY(hessian),
     ENTRY(vmap),
+    ENTRY(probes),
+    ENTRY(perturb),
     ENTRY(compile_portable),
     ENTRY(run),
     ENTRY(run_keeping),

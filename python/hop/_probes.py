@@ -20,10 +20,9 @@ def probe(x, /, name):
     their places behind the name. Inside of hop.region("named", name="block") the name is "block/…".
 
     >>> def f(x):
-    ...     h = hop.probe(hop.sin(x), "h")
-    ...     return hop.sum(h * h)
-    >>> hop.probes(f)(hop.asarray([0.0, 1.0]))
-    (Array(0.70807344, dtype=float32), {'h': Array([0.       , 0.84147096], dtype=float32)})
+    ...     return hop.sum(hop.probe(x * x, "square"))
+    >>> hop.probes(f)(hop.asarray([1.0, 2.0]))
+    (Array(5., dtype=float32), {'square': Array([1., 4.], dtype=float32)})
     """
     if not isinstance(name, str) or not name:
         raise _arguments.wrong("probe: name", "a name", name)
@@ -172,11 +171,10 @@ def perturb(fun, names=None, *, repeated="error"):
     values inside are those of their perturbations:
 
     >>> def f(x):
-    ...     h = hop.probe(hop.sin(x), "h")
-    ...     return hop.sum(h * h)
-    >>> g, x = hop.perturb(f), hop.asarray([0.0, 1.0])
+    ...     return hop.sum(hop.probe(2 * x, "h") ** 2)
+    >>> g, x = hop.perturb(f), hop.asarray([1.0, 3.0])
     >>> hop.grad(g)(g.zeros(x), x)
-    {'h': Array([0.       , 1.6829419], dtype=float32)}
+    {'h': Array([ 4., 12.], dtype=float32)}
     """
     _callable(fun, "perturb")
     wanted, stacked = _names("perturb", names), _repeated("perturb", repeated)
