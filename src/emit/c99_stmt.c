@@ -2,6 +2,7 @@
  * calls of the small runtime that the unit carries. A vector loop that keeps lanes runs in blocks of sixteen,
  * so that each lane is an element of an array. */
 #include "emit/c99_impl.h"
+#include "ir/finite.h"
 
 enum {
     TWICE_WRITTEN = 64
@@ -138,6 +139,51 @@ static void put_check(struct c99 *e, const struct lp_call *c, uint32_t indent)
     text_str(e->out, "}\n");
 }
 
+static void put_made(struct c99 *e, const struct lp_call *c, const struct finite *s, enum finite_made made)
+{
+    struct text message = { .arena = e->out->arena };
+    finite_short(s, made, &message);
+    text_str(&message, c->within ? c->within : "");
+    c99_put_string(e->out, message.data);
+}
+
+static void put_finite(struct c99 *e, const struct lp_call *c, uint32_t indent)
+{
+    struct finite s = finite_read(e->out->arena, module_text(e->p->m, c->text));
+    text_str(e->out, "if (!(");
+    c99_put(e, c->value);
+    text_str(e->out, ")) {\n");
+    put_shown(e, c, indent + 1);
+    put_indent(e, indent + 1);
+    text_add(e->out, "const int made = %s(shown, %u, %d, %u, %d, %d);\n", c99_helper(e->unit, "made"),
+             c->n_operands - s.trips, s.masked, s.lanes, s.each, s.infinities);
+    put_indent(e, indent + 1);
+    text_str(e->out, "if (made && context) {\n");
+    put_indent(e, indent + 2);
+    text_str(e->out, "context->place = ");
+    c99_put_string(e->out, place_text(e->p->m, c->place));
+    text_str(e->out, ";\n");
+    put_indent(e, indent + 2);
+    text_str(e->out, "context->message = made == 1 ? ");
+    put_made(e, c, &s, MADE_NAN);
+    text_str(e->out, " : ");
+    put_made(e, c, &s, MADE_INFINITY);
+    text_str(e->out, ";\n");
+    put_indent(e, indent + 2);
+    text_add(e->out,
+             "if (context->failed) context->failed(context->user, context->place, context->message, %u, "
+             "shown);\n",
+             c->n_operands);
+    put_indent(e, indent + 1);
+    text_str(e->out, "}\n");
+    put_indent(e, indent + 1);
+    text_str(e->out, "if (made) ");
+    c99_put_leave(e, "HOP_C_CHECK");
+    text_str(e->out, "\n");
+    put_indent(e, indent);
+    text_str(e->out, "}\n");
+}
+
 static void put_print(struct c99 *e, const struct lp_call *c, uint32_t indent)
 {
     text_str(e->out, "if (context && context->print");
@@ -244,6 +290,7 @@ static void put_call(struct c99 *e, const struct lp_call *c, uint32_t indent)
     switch ((enum lp_call_kind)c->kind) {
     case CALL_GEMM: put_gemm(e, c); return;
     case CALL_CHECK: put_check(e, c, indent); return;
+    case CALL_FINITE: put_finite(e, c, indent); return;
     case CALL_PRINT: put_print(e, c, indent); return;
     case CALL_OPERATOR:
         if (c->declared) c99_put_operator(e, c, indent);

@@ -103,21 +103,21 @@ static void fill_operand(struct emitter *e, const struct lp_operand *o, LLVMValu
     LLVMBuildStore(e->builder, LLVMConstNull(e->ptr), field(e, to, offsetof(struct hop_rt_operand, strides)));
 }
 
-static void tell_site(struct emitter *e, const struct lp_call *c)
+static LLVMValueRef tell_site(struct emitter *e, const struct lp_call *c)
 {
-    static const size_t offsets[] = {
-        [CALL_CHECK] = offsetof(struct hop_rt, check), [CALL_PRINT] = offsetof(struct hop_rt, print)
-    };
+    static const size_t offsets[] = { [CALL_CHECK] = offsetof(struct hop_rt, check),
+                                      [CALL_FINITE] = offsetof(struct hop_rt, finite),
+                                      [CALL_PRINT] = offsetof(struct hop_rt, print) };
     LLVMValueRef operands = stack_slot(e, e->i8, c->n_operands * (uint32_t)sizeof(struct hop_rt_operand), 8);
     for (uint32_t k = 0; k < c->n_operands; k++)
         fill_operand(e, &c->operands[k], field(e, operands, k * sizeof(struct hop_rt_operand)));
     LLVMValueRef args[4] = { e->f->rt, int32(e, c->site), int32(e, c->n_operands), operands };
-    call_rt(e, offsets[c->kind], e->nothing, args, 4);
+    return call_rt(e, offsets[c->kind], c->kind == CALL_FINITE ? e->i32 : e->nothing, args, 4);
 }
 
 static void emit_told(struct emitter *e, const struct lp_call *c)
 {
-    bool check = c->kind == CALL_CHECK;
+    bool check = c->kind != CALL_PRINT;
     if (!check && c->mask == LPV_NONE) {
         tell_site(e, c);
         return;
@@ -126,12 +126,16 @@ static void emit_told(struct emitter *e, const struct lp_call *c)
     LLVMBasicBlockRef told = new_block(e, check ? "failed" : "told"), next = new_block(e, "on");
     LLVMBuildCondBr(e->builder, condition, check ? next : told, check ? told : next);
     LLVMPositionBuilderAtEnd(e->builder, told);
-    tell_site(e, c);
-    LLVMBuildBr(e->builder, check ? exit_block(e, HOP_CHECK) : next);
+    LLVMValueRef said = tell_site(e, c);
+    if (c->kind == CALL_FINITE) {
+        LLVMValueRef made = LLVMBuildICmp(e->builder, LLVMIntNE, said, int32(e, 0), "");
+        LLVMBuildCondBr(e->builder, made, exit_block(e, HOP_CHECK), next);
+    } else LLVMBuildBr(e->builder, check ? exit_block(e, HOP_CHECK) : next);
     LLVMPositionBuilderAtEnd(e->builder, next);
 }
 
 static void emit_CHECK(struct emitter *e, const struct lp_call *c) { emit_told(e, c); }
+static void emit_FINITE(struct emitter *e, const struct lp_call *c) { emit_told(e, c); }
 static void emit_PRINT(struct emitter *e, const struct lp_call *c) { emit_told(e, c); }
 
 /* ---- operators from outside ---- */

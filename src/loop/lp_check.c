@@ -270,7 +270,8 @@ static void check_call(const struct checker *c, const struct lp_call *call)
 {
     if (c->vector) fail(c, "is inside a vector loop");
     switch ((enum lp_call_kind)call->kind) {
-    case CALL_CHECK: want(c, call->value, DT_BOOL, "its condition"); break;
+    case CALL_CHECK:
+    case CALL_FINITE: want(c, call->value, DT_BOOL, "its condition"); break;
     case CALL_PRINT: want(c, call->mask, DT_BOOL, "its mask"); break;
     case CALL_SETDIM:
         want(c, call->value, DT_I64, "the size");

@@ -362,17 +362,20 @@ static struct hop_rt_operand show_operand(struct executor *e, const struct lp_op
     return shown;
 }
 
-static void tell_site(struct executor *e, const struct lp_call *c)
+/* What the host says of it; only of a check_finite something else than 0 means that it failed. */
+static int32_t tell_site(struct executor *e, const struct lp_call *c)
 {
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     struct hop_rt_operand *operands = ARENA_ZNEW(&arena, struct hop_rt_operand, c->n_operands);
     for (uint32_t k = 0; k < c->n_operands; k++) operands[k] = show_operand(e, &c->operands[k], &arena);
-    int32_t site = (int32_t)c->site, n = (int32_t)c->n_operands;
+    int32_t site = (int32_t)c->site, n = (int32_t)c->n_operands, failed = 0;
     if (c->kind == CALL_CHECK) e->rt->check(e->rt, site, n, operands);
+    else if (c->kind == CALL_FINITE) failed = e->rt->finite(e->rt, site, n, operands);
     else e->rt->print(e->rt, site, n, operands);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
+    return failed;
 }
 
 /* How far apart the first and the last element of a view lie. */
@@ -544,6 +547,7 @@ static int32_t run_call(struct executor *e, const struct lp_call *c)
         if (value_of(e, c->value).b) return HOP_OK;
         tell_site(e, c);
         return HOP_CHECK;
+    case CALL_FINITE: return value_of(e, c->value).b || !tell_site(e, c) ? HOP_OK : HOP_CHECK;
     case CALL_PRINT:
         if (c->mask == LPV_NONE || value_of(e, c->mask).b) tell_site(e, c);
         return HOP_OK;

@@ -240,9 +240,10 @@ static void put_call(struct printer *w, const struct lp_call *c)
         text_str(out, ")");
         return;
     case CALL_CHECK:
-        text_str(out, "check(");
+    case CALL_FINITE:
+        text_str(out, c->kind == CALL_CHECK ? "check(" : "check_finite(");
         put_value(w, c->value);
-        text_add(out, ", \"%s\"", module_text(w->p->m, c->text));
+        if (c->kind == CALL_CHECK) text_add(out, ", \"%s\"", module_text(w->p->m, c->text));
         put_shown(w, c);
         break;
     case CALL_PRINT:

@@ -184,6 +184,7 @@ static inline void lp_stmt_buffers(const struct lp *p, const struct lp_stmt *s,
         touch(ctx, c->gemm.c, c->gemm.c_at, true);
         break;
     case CALL_CHECK:
+    case CALL_FINITE:
     case CALL_PRINT:
         for (uint32_t k = 0; k < c->n_operands; k++)
             if (c->operands[k].buffer != HOP_NONE)

@@ -37,6 +37,9 @@ struct hop_rt {
     /* Notes a failed check; native code then returns HOP_CHECK. `site` indexes the executable's table of
      * sites. */
     void (*check)(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands);
+    /* Looks whether the site's operator made a NaN or an infinity. Non-zero: it did, which is noted; native
+     * code leaves with HOP_CHECK. */
+    int32_t (*finite)(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands);
     void (*print)(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands);
     /* Calls the operator or the callback that the site names. Non-zero: it failed, which is noted; native
      * code leaves with HOP_INVALID. */

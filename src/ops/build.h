@@ -75,6 +75,19 @@ enum { RANDINT_DIMS };
 enum { RANDOM_SPLIT_COUNT }; /* keys u32[…, 2] to u32[…, count, 2] */
 enum { PERMUTATION_SIZE };   /* i64[…, size] */
 enum { CHECK_MESSAGE };      /* operands pred (bool, any shape: all must hold), values… */
+/* operands: with `masked` bool over the lanes, the value, floats that it was made of, `trips` i64 with some of
+ * the lanes' dims; see ir/finite.h */
+enum {
+    CHECK_FINITE_OPERATOR,
+    CHECK_FINITE_PART,
+    CHECK_FINITE_LANES,
+    CHECK_FINITE_TRIPS,
+    CHECK_FINITE_LOOPS,
+    CHECK_FINITE_EACH,
+    CHECK_FINITE_INFINITIES,
+    CHECK_FINITE_MASKED,
+    CHECK_FINITE_ATTRS
+};
 /* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
 enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };
 /* as for print; together: all lanes in one call */

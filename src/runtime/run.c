@@ -5,6 +5,7 @@
 #include "runtime/operator_call.h"
 #include "interp/interp.h"
 #include "ir/angle.h"
+#include "ir/finite.h"
 #include "ops/misc.h"
 #include "runtime/blas.h"
 #include "base/memory.h"
@@ -174,6 +175,31 @@ static void rt_check(struct hop_rt *rt, int32_t site, int32_t n, const struct ho
         snprintf(r->note, sizeof r->note, "%s%s", s->place, s->text);
     }
     arena_free(&arena);
+}
+
+static int32_t rt_finite(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands)
+{
+    struct run *r = rt->state;
+    struct arena arena = { 0 };
+    struct hop_catch c;
+    const struct site *s = &r->e->sites[site];
+    volatile int32_t failed = 1;
+    if (HOP_TRY(c)) {
+        struct finite what = finite_read(&arena, s->text);
+        struct tensor **shown = shown_tensors(&arena, operands, n);
+        struct finite_found found = finite_look(&what, shown, (uint32_t)n);
+        failed = found.made != MADE_NOTHING;
+        if (failed && !atomic_exchange(&r->noted, true)) {
+            struct text out = { .arena = &arena };
+            finite_text(&what, found, s->place, s->stack, shown, (uint32_t)n, &out);
+            snprintf(r->note, sizeof r->note, "%s", out.data);
+        }
+        hop_catch_end(&c);
+    } else if (!atomic_exchange(&r->noted, true)) {
+        snprintf(r->note, sizeof r->note, "%sdebug_nans: a NaN or an infinity", s->place);
+    }
+    arena_free(&arena);
+    return failed;
 }
 
 static void rt_print(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands)
@@ -359,6 +385,7 @@ static struct run *run_new(struct exe *e)
         .gemm = blas_gemm,
         .reserve = rt_reserve,
         .check = rt_check,
+        .finite = rt_finite,
         .print = rt_print,
         .call = rt_call,
         .parallel = rt_parallel,
