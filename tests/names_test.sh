@@ -14,6 +14,7 @@ ir/builder.c reshape: results of an expansion get exactly the type that was infe
 ir/builder.c any_object: a body that is given one object under two names is told so
 transform/vjp.c add: cotangents that meet are added
 transform/vjp.c barrier: what a gradient computes again is kept apart from the first time
+transform/debug_nans.c check_finite iota add: the checks that it puts behind operators, and the trips of loops
 transform/pass_accumulate.c add sub sum: what left the loop is summed over time and added to the carry
 transform/pass_unroll.c concat: steps written out stack their rows
 transform/loop_plan.c concat: the carries before each step are the first one and the stacked ones

@@ -741,6 +741,7 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_perturb, (FN_OUT, FN, TEXT, COUNT)) \
     CALL(INTEGER, hop_fn_probes, (FN)) \
     CALL(CHARS, hop_fn_probe_name, (FN, INT)) \
+    CALL(STATUS, hop_debug_nans, (FN_OUT, FN, INT)) \
     CALL(STATUS, hop_compile, (EXE_OUT, FN, COMPILE_OPTIONS)) \
     CALL(NOTHING, hop_exe_free, (NULL)) \
     CALL(STATUS, hop_exe_operator, (EXE, CHOOSE(operator_names), FN)) \

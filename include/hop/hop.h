@@ -1320,6 +1320,13 @@ hop_status hop_hessian(hop_fn **out, hop_fn *f,
  * - for a result without it; NULL: all in front. Objects are the same for all lanes: NULL leaves them out.
  */
 hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axes);
+/* The same function, which ends with HOP_CHECK where an operator makes a NaN, and with infinities (not 0)
+ * also where it makes an infinity, that is not in what it computes from. The message names the operator, its
+ * place, the element, the trips of the loops around it, the lane of a batch, and whether it belongs to a
+ * derivative. An argument with a NaN is named; infinite arguments and constants are no fault. Transforms of
+ * such a function watch what they add; transforms before it are watched as well. Results are the same, bit
+ * for bit in strict mode; it takes longer. */
+hop_status hop_debug_nans(hop_fn **out, hop_fn *f, int infinities);
 /* Until it is called again, calls of this thread that take no options (these, captures, hop_fn_read) end with
  * HOP_CANCELLED when *cancel is not zero, as hop_compile does with its options: cancel and confirm mean the
  * same. NULL: they do not. From confirm the functions at work cannot be used. */

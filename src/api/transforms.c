@@ -32,6 +32,14 @@ static uint32_t label_for(const struct transform_args *a, const struct hop_fn *f
     return module_label(m, fn_label(module_fn(m, of->fn)), a->suffix ? a->suffix : a->name);
 }
 
+/* What a transform adds to a function that is watched for NaNs is watched, too. */
+static void watch_likewise(const struct hop_fn *f, struct hop_fn *made)
+{
+    bool infinities = false;
+    if (made->fn == f->fn || !debug_nans_within(f->shared->m, f->fn, &infinities)) return;
+    made->fn = debug_nans_function(f->shared->m, made->fn, infinities);
+}
+
 static void do_transform(void *args)
 {
     struct transform_args *a = args;
@@ -43,6 +51,8 @@ static void do_transform(void *args)
     hop_cleanup_push(arena_free, &arena);
     uint32_t label = label_for(a, f);
     a->make(a, f, &arena);
+    watch_likewise(f, *a->out);
+    if (a->second) watch_likewise(f, *a->second);
     struct fn *made = f->shared->m->fns.data[(*a->out)->fn];
     if (!a->second && !made->name && made->id != f->fn) made->label = label;
     keep_around(f, *a->out);
@@ -524,6 +534,24 @@ hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axe
 {
     struct transform_args a = {
         .out = out, .f = f, .wrt = in, .out_axes = out_axes, .name = "vmap", .make = make_vmap
+    };
+    return api_edge(do_transform, &a);
+}
+
+/* ---- the first NaN ---- */
+
+static void make_debug_nans(struct transform_args *a, struct hop_fn *f, struct arena *arena)
+{
+    HOP_UNUSED(arena);
+    hop_fn *made = fn_new(f->shared, debug_nans_function(f->shared->m, f->fn, a->value));
+    made->kept = f->kept;
+    *a->out = made;
+}
+
+hop_status hop_debug_nans(hop_fn **out, hop_fn *f, int infinities)
+{
+    struct transform_args a = {
+        .out = out, .f = f, .name = "debug_nans", .value = infinities != 0, .make = make_debug_nans
     };
     return api_edge(do_transform, &a);
 }

@@ -30,11 +30,14 @@
 
 /* ---- errors ---- */
 
-/* A place in the user's program. Line 0: unknown. `file` indexes the module's file names. */
+/* A place in the user's program. Line 0: unknown. `file` indexes the module's file names. The rest says what
+ * transforms made of the node there, and is no part of the place. */
 struct place {
     uint32_t line;
     uint16_t col;
     uint16_t file;
+    uint8_t lanes; /* leading dims of its results that are lanes */
+    uint8_t part;  /* 1: of a gradient, 2: of a forward derivative (enum finite_part) */
 };
 
 struct hop_catch {

@@ -45,6 +45,7 @@ enum option_id {
     O_OPERATORS,
     O_NAMES,
     O_STACKED,
+    O_DEBUG_NANS,
     O_COUNT
 };
 #define O_BIT(o) ((uint64_t)1 << (o))

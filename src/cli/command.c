@@ -59,6 +59,8 @@ static const struct option {
     [O_CONSTANT] = { "constant", "NAMES",
                      "parameters that are constant, w,b: regions of the kind once are computed of them and "
                      "kept" },
+    [O_DEBUG_NANS] = { "debug-nans", NULL,
+                       "end the run where an operator makes a NaN or an infinity, and say where that is" },
     [O_OPERATORS] = { "operators", "LIBRARY",
                       "a shared library whose operators programs may call (docs/operators.md); may be "
                       "repeated" },
@@ -185,7 +187,7 @@ void options_help(const struct command *c, FILE *out)
 #define RUN_OPTIONS \
     (O_BIT(O_IN) | O_BIT(O_DIM) | O_BIT(O_INTERPRET) | O_BIT(O_JIT) | O_BIT(O_BACKEND) | O_BIT(O_STRICT) | \
      O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_TIME) | O_BIT(O_JSON) | O_BIT(O_OUT) | \
-     O_BIT(O_NO_CACHE) | O_BIT(O_CONSTANT) | O_BIT(O_OPERATORS))
+     O_BIT(O_NO_CACHE) | O_BIT(O_CONSTANT) | O_BIT(O_OPERATORS) | O_BIT(O_DEBUG_NANS))
 #define DERIVED_OPTIONS \
     (RUN_OPTIONS | O_BIT(O_FN) | O_BIT(O_RUN) | O_BIT(O_SIMPLIFY) | O_BIT(O_AFTER) | O_BIT(O_LOCATIONS))
 static const struct command commands[] = {

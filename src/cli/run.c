@@ -1,5 +1,6 @@
 /* hop run, check, show, grad, jvp, vmap: reading programs, transforming them, running them, printing them. */
 #include "cli/cli.h"
+#include "transform/transform.h"
 #include "ops/operators.h"
 
 #include <time.h>
@@ -156,6 +157,7 @@ static struct exe *compile_or_not(const struct options *o, struct module *m, uin
 
 static int run_function(struct options *o, struct module *m, uint32_t fn)
 {
+    if (option_on(o, O_DEBUG_NANS)) fn = debug_nans_function(m, fn, true);
     const struct fn *f = module_fn(m, fn);
     struct job j = { .m = m,
                      .fn = fn,

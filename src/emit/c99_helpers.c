@@ -281,9 +281,11 @@ static const struct helper helpers[] = {
       "    return bits > top ? 1 : bits == top ? 2 : 0;\n"
       "}\n" },
     { "made", "not_finite",
-      "/* 1: an operator made a NaN, 2: an infinity. v: the mask of lanes if there is one, the value, what it was "
+      "/* 1: an operator made a NaN, 2: an infinity. v: the mask of lanes if there is one, the value, what "
+      "it was "
       "made of. */\n"
-      "static int hop_made(const struct hop_c_value *v, int n, int masked, int lane_dims, int each, int infinities)\n"
+      "static int hop_made(const struct hop_c_value *v, int n, int masked, int lane_dims, int each, int "
+      "infinities)\n"
       "{\n"
       "    const uint8_t *const mask = masked ? v[0].data : NULL;\n"
       "    const struct hop_c_value *const value = v + masked;\n"

@@ -130,8 +130,13 @@ void finite_short(const struct finite *s, enum finite_made made, struct text *ou
     else text_add(out, "debug_nans: %s made %s", s->name, what);
 }
 
+/* A NaN has a sign on some machines only. */
 static void add_element(const struct tensor *t, int64_t i, struct text *out)
 {
+    if (kind_at(t, i) == HAS_NAN) {
+        text_str(out, "nan");
+        return;
+    }
     text_print_element((enum dtype)t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size, out);
 }
 

@@ -210,10 +210,13 @@ static uint32_t read_param_list(struct reader *r, const struct shape_of_test *s,
     return n;
 }
 
-const char *const transform_words[TRANSFORMS] = {
-    [TRANSFORM_GRAD] = "grad", [TRANSFORM_JVP] = "jvp",       [TRANSFORM_VMAP] = "vmap",
-    [TRANSFORM_VJP] = "vjp",   [TRANSFORM_PROBES] = "probes", [TRANSFORM_PERTURB] = "perturb"
-};
+const char *const transform_words[TRANSFORMS] = { [TRANSFORM_GRAD] = "grad",
+                                                  [TRANSFORM_JVP] = "jvp",
+                                                  [TRANSFORM_VMAP] = "vmap",
+                                                  [TRANSFORM_VJP] = "vjp",
+                                                  [TRANSFORM_DEBUG_NANS] = "debug_nans",
+                                                  [TRANSFORM_PROBES] = "probes",
+                                                  [TRANSFORM_PERTURB] = "perturb" };
 static bool is_of_probes(const struct test_transform *t)
 {
     return t->kind == TRANSFORM_PROBES || t->kind == TRANSFORM_PERTURB;
@@ -240,7 +243,7 @@ static void transform_shape(struct reader *r, struct shape_of_test *s, const str
     if (t->kind == TRANSFORM_JVP)
         for (uint32_t i = 0; i < n_results; i++)
             if (dtype_is_float(s->results.data[i])) vec_push(&r->arena, &s->results, s->results.data[i]);
-    if (t->kind == TRANSFORM_VMAP) return;
+    if (t->kind == TRANSFORM_VMAP || t->kind == TRANSFORM_DEBUG_NANS) return;
     for (uint32_t i = 0; i < t->n; i++) {
         bool known = t->params[i] < s->params.len || !s->open; /* of others the test says the type */
         uint8_t dtype = known ? (uint8_t)dtype_at(&s->params, t->params[i]) : DT_F64;
@@ -288,7 +291,8 @@ static void read_transforms(struct reader *r, struct program_test *test, struct 
     }
     struct token fn_at = lx->tok;
     if (fn_at.kind != TOKEN_GLOBAL)
-        lexer_expected(lx, "a transform (grad, jvp, vjp, vmap, probes, perturb) or the function (@name)");
+        lexer_expected(
+            lx, "a transform (grad, jvp, vjp, vmap, debug_nans, probes, perturb) or the function (@name)");
     const struct definition *d = reader_resolve(r, fn_at, reader_name(r));
     if (d->is_const) lexer_error(lx, fn_at, "expected a function, found a constant");
     test->fn = d->index;

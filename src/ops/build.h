@@ -75,8 +75,8 @@ enum { RANDINT_DIMS };
 enum { RANDOM_SPLIT_COUNT }; /* keys u32[…, 2] to u32[…, count, 2] */
 enum { PERMUTATION_SIZE };   /* i64[…, size] */
 enum { CHECK_MESSAGE };      /* operands pred (bool, any shape: all must hold), values… */
-/* operands: with `masked` bool over the lanes, the value, floats that it was made of, `trips` i64 with some of
- * the lanes' dims; see ir/finite.h */
+/* operands: with `masked` bool over the lanes, the value, floats that it was made of, `trips` i64 with some
+ * of the lanes' dims; see ir/finite.h */
 enum {
     CHECK_FINITE_OPERATOR,
     CHECK_FINITE_PART,

@@ -152,8 +152,7 @@ static void block_check_finite(struct lower *L, const struct fn *f, const struct
         arrays |= type_get(m, value_type(f, node_operands(f, n)[i])).rank > 0;
     if (arrays) lp_if_begin(p, lp_un(p, LP_NOT, call.value));
     call.operands = ARENA_ZNEW(&p->arena, struct lp_operand, n->n_operands);
-    for (uint32_t i = 0; i < n->n_operands; i++)
-        call.operands[i] = lower_operand(L, node_operands(f, n)[i]);
+    for (uint32_t i = 0; i < n->n_operands; i++) call.operands[i] = lower_operand(L, node_operands(f, n)[i]);
     lp_add_call(p, call);
     if (arrays) lp_if_end(p);
 }
@@ -184,7 +183,8 @@ static const struct op_lower lower_check_finite = { .kind = LOWER_BLOCK,
                                                     .block = block_check_finite,
                                                     .operand_use = use_once };
 static const struct op_sample samples[] = {
-    { "hop 1\nfn @sample(%x: f32[3]) -> (f32[3]) {\n  %y = exp(%x)\n  check_finite {operator = \"exp\", each, "
+    { "hop 1\nfn @sample(%x: f32[3]) -> (f32[3]) {\n  %y = exp(%x)\n  check_finite {operator = \"exp\", "
+      "each, "
       "infinities} (%y, %x)\n  return %y\n}\n",
       NULL },
     { "hop 1\nfn @sample[T](%x: f64[T, 2], %i: i64[], %p: bool[T]) -> (f64[T, 2]) {\n  %y = sin(%x)\n  "
@@ -197,8 +197,9 @@ static const struct op_sample samples[] = {
 };
 const struct op_row row_check_finite = {
     .name = "check_finite",
-    .meaning = "ends the run if its operand has a NaN or an infinity that is not in what it was made of; what "
-               "debug_nans puts behind operators",
+    .meaning =
+        "ends the run if its operand has a NaN or an infinity that is not in what it was made of; what "
+        "debug_nans puts behind operators",
     .sig = { 1, MANY, ROW_ATTRS(attr_specs) },
     .effect = EFFECT_CHECK,
     .flags = OPF_NO_FOLD,

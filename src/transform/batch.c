@@ -48,6 +48,7 @@ static void batch_node(struct batching *s, const struct node *n)
     struct node_in in = copier_node_in(&s->copy, n);
     struct place outer = s->b->place;
     s->b->place = n->place;
+    if (s->b->place.lanes < MAX_RANK) s->b->place.lanes++;
     node_row(n)->batch(&(struct batch){ .b = s->b,
                                         .copy = &s->copy,
                                         .f = f,

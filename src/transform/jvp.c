@@ -1,5 +1,6 @@
 /* Forward mode: a function comes in, one that carries tangents beside values goes out. A node none of whose
  * operands has a tangent is copied; others get their tangents from their rows. */
+#include "ir/finite.h"
 #include "ops/build.h"
 #include "transform/transform.h"
 
@@ -38,6 +39,7 @@ static void jvp_node(struct builder *b, struct copier *copy, const struct node *
     }
     struct place outer = b->place;
     b->place = n->place;
+    b->place.part = FINITE_TANGENT;
     row->jvp(&(struct jvp){ .b = b,
                             .copy = copy,
                             .f = f,

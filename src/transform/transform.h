@@ -152,6 +152,15 @@ uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim 
 /* For the user: any axes. in_axes[p] / out_axes[r]: -1 not batched, else where the batch dim stands. */
 uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes);
 
+/* ---- the first NaN ---- */
+
+/* The same function, which ends with HOP_CHECK where an operator makes a NaN (or an infinity, if asked) that
+ * is not in what it computes from; the message says which, in which trips of the loops around and in which
+ * lane. An argument that has a NaN is told of, too. Operators that are watched already are left alone. */
+uint32_t debug_nans_function(struct module *m, uint32_t fn, bool infinities);
+/* Is it a function of which some operators are watched? Also for infinities? */
+bool debug_nans_within(struct module *m, uint32_t fn, bool *infinities);
+
 /* ---- functions that update parameters ---- */
 
 /* To the engines above, a parameter's new content is a result like any other. What a user transforms keeps to

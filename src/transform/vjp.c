@@ -1,6 +1,7 @@
 /* Reverse mode. A function comes in; its nodes are copied (or replaced by their rows' forward rules), then
  * walked backwards through the rows' pullbacks, which gives one joint function. That is vjp_function;
  * vjp_split cuts the joint function in two for loops, branches and calls. */
+#include "ir/finite.h"
 #include "ops/build.h"
 #include "transform/transform.h"
 
@@ -391,6 +392,7 @@ static void backward_node(struct reverse *r, uint32_t i)
                      .out = out,
                      .saved = r->saved[i] };
     r->b.place = n->place;
+    r->b.place.part = FINITE_GRADIENT;
     uint32_t first = r->b.nodes.len;
     node_row(n)->vjp(&v);
     tell_pullback(r, i, first);
