@@ -39,6 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Error(Exception): ...
 class InvalidError(Error, ValueError, TypeError): ...
 class CheckError(Error, AssertionError): ...
+class NotFiniteError(CheckError, FloatingPointError): ...
 class GradientError(Error, AssertionError):
     mode: str
     order: int
@@ -328,7 +329,9 @@ RESULTS = {
     "set_printoptions": "None", "get_printoptions": "dict[str, Any]", "printoptions": "Any",
     "__array_namespace_info__": "Any", "read": "Function",
 }  # fmt: skip
-FUNCTIONS = {"vectorize", "grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap"}
+FUNCTIONS = {
+    "vectorize", "grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap", "debug_nans",
+}
 
 
 # Of each public module: what its stub begins with, and what its functions give where it is no array. Classes
@@ -699,8 +702,8 @@ def stubs():
         "pure_callback",
     }
     done |= {
-        "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError",
-        "FileError", "InternalError", "OperatorError", "WriteError",
+        "Error", "InvalidError", "CheckError", "NotFiniteError", "GradientError", "TracerError",
+        "UnavailableError", "FileError", "InternalError", "OperatorError", "WriteError",
     }
     for name in hop.__all__:
         if name in done:

@@ -52,6 +52,19 @@ class CheckError(Error, AssertionError):
     """
 
 
+class NotFiniteError(CheckError, FloatingPointError):
+    """A function made by hop.debug_nans made a NaN or an infinity. The message names the operator, the line,
+    the element, the trips of loops, the lane of vmap, and the derivative that it belongs to. A
+    FloatingPointError.
+
+    >>> try:
+    ...     hop.debug_nans(hop.log)(0.0)
+    ... except FloatingPointError as error:
+    ...     print("log made an infinity: -inf of 0" in str(error))
+    True
+    """
+
+
 class GradientError(Error, AssertionError):
     """hop.check_grads found a derivative that differs from differences: in which mode and order, where,
     what was found and what was expected.
@@ -130,10 +143,12 @@ class InternalError(Error, RuntimeError):
 
 # They are known by the names that users write.
 for _class in (
-    Error, InvalidError, CheckError, GradientError, OperatorError, TracerError, UnavailableError, FileError,
+    Error, InvalidError, CheckError, NotFiniteError, GradientError, OperatorError, TracerError, UnavailableError, FileError,
     InternalError, WriteError,
 ):
     _class.__module__ = "hop"
 del _class
 
-ALL = (Error, InvalidError, CheckError, TracerError, UnavailableError, FileError, InternalError)
+ALL = (
+    Error, InvalidError, CheckError, TracerError, UnavailableError, FileError, InternalError, NotFiniteError,
+)

@@ -3,7 +3,7 @@ out, in whatever context the call stands. So they nest in any order."""
 
 __all__ = [
     "grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "jacobian", "hessian", "vmap",
-    "vectorize", "checkpoint", "remat", "Pullback", "Pushforward",
+    "vectorize", "debug_nans", "checkpoint", "remat", "Pullback", "Pushforward",
 ]  # fmt: skip
 
 import functools
@@ -900,6 +900,38 @@ class _Batched(_calls.Transform):
                 x if a is None else _repeated(x, a, size)
                 for x, a in zip(apply(t.function, [*leaves, *hidden]), placed)
             ]
+        return tree.unflatten(t.out_tree, marked(out, t.weak_out, False))
+
+
+def debug_nans(fun, *, infinities=True):
+    """fun, but a call ends with hop.NotFiniteError, a FloatingPointError, where an operator makes a NaN, or with
+    infinities also an infinity, that is not in what it computes from. The message names the operator, the line,
+    the element, the trips of the loops around it, the lane of vmap, and whether it belongs to a derivative.
+    An argument with a NaN is named, too; infinite arguments and constants are no fault.
+
+    >>> def f(xs):
+    ...     return hop.scan(lambda c, x: (c + hop.sqrt(x), None), 0.0, xs)[0]
+    >>> try:
+    ...     hop.debug_nans(f)(hop.asarray([1.0, 4.0, -1.0]))
+    ... except FloatingPointError as error:
+    ...     print("sqrt made a NaN: nan of -1" in str(error), "in trip 2 of the scan" in str(error))
+    True True
+    """
+    _callable(fun, "debug_nans")
+    infinities = _arguments.flag("debug_nans: infinities", infinities)
+    return _transformed(_DebugNans(infinities), fun, "debug_nans")
+
+
+class _DebugNans(_calls.Transform):
+    def __init__(self, infinities):
+        self.what = ("debug_nans", infinities)
+
+    def plan(self, arguments):
+        return arguments.numbers(), None
+
+    def finish(self, t, given, leaves, more, hidden):
+        name = "debug_nans_and_infinities" if self.what[1] else "debug_nans"
+        out = apply(t.transform(name), [*leaves, *hidden])
         return tree.unflatten(t.out_tree, marked(out, t.weak_out, False))
 
 

@@ -463,6 +463,17 @@ static void transform_end(struct transform t)
     signals_end(t.ours);
 }
 
+static hop_status debug_nans(hop_fn **out, hop_fn *f, const char *unused)
+{
+    (void)unused;
+    return hop_debug_nans(out, f, 0);
+}
+static hop_status debug_nans_and_infinities(hop_fn **out, hop_fn *f, const char *unused)
+{
+    (void)unused;
+    return hop_debug_nans(out, f, 1);
+}
+
 /* transform(name, text=None, text2=None) */
 static PyObject *function_transform(PyObject *self, PyObject *args)
 {
@@ -476,7 +487,9 @@ static PyObject *function_transform(PyObject *self, PyObject *args)
                        { "linear_transpose", hop_linear_transpose },
                        { "jacfwd", hop_jacfwd },
                        { "jacrev", hop_jacrev },
-                       { "hessian", hop_hessian } };
+                       { "hessian", hop_hessian },
+                       { "debug_nans", debug_nans },
+                       { "debug_nans_and_infinities", debug_nans_and_infinities } };
     const char *name, *text = NULL, *text2 = NULL;
     hop_fn *fn = ((function_object *)self)->fn, *made = NULL;
     int status = HOP_INVALID;

@@ -9,7 +9,8 @@ PyObject *array_class, *tracer_class, *dtype_objects, *error_classes;
 
 /* ---- errors ---- */
 
-/* error_classes: (Error, InvalidError, CheckError, TracerError, UnavailableError, FileError, InternalError).
+/* error_classes: (Error, InvalidError, CheckError, TracerError, UnavailableError, FileError, InternalError,
+ * NotFiniteError).
  */
 enum error_class {
     ERROR,
@@ -18,7 +19,8 @@ enum error_class {
     ERROR_TRACER,
     ERROR_UNAVAILABLE,
     ERROR_FILE,
-    ERROR_INTERNAL
+    ERROR_INTERNAL,
+    ERROR_NUMBERS
 };
 
 static PyObject *error_class(enum error_class which)
@@ -45,6 +47,7 @@ PyObject *raise_status(int status)
     }
     bool known = status > 0 && status <= HOP_INTERNAL;
     enum error_class class = known ? (enum error_class)classes[status] : ERROR;
+    if (status == HOP_CHECK && strstr(hop_message(), "debug_nans: ")) class = ERROR_NUMBERS;
     PyErr_SetString(status == HOP_NOMEM ? PyExc_MemoryError : error_class(class), hop_message());
     hop_forgive();
     return NULL;

@@ -40,6 +40,24 @@ static void watch_likewise(const struct hop_fn *f, struct hop_fn *made)
     made->fn = debug_nans_function(f->shared->m, made->fn, infinities);
 }
 
+/* Where that fails the caller's places are as they were. */
+static void watch_made(const struct transform_args *a, const struct hop_fn *f, hop_fn *out, hop_fn *second)
+{
+    struct hop_catch caught;
+    if (HOP_TRY(caught)) {
+        watch_likewise(f, *a->out);
+        if (a->second) watch_likewise(f, *a->second);
+        hop_catch_end(&caught);
+        return;
+    }
+    hop_status status = hop_caught();
+    hop_fn_free(*a->out);
+    *a->out = out;
+    if (a->second) hop_fn_free(*a->second);
+    if (a->second) *a->second = second;
+    hop_rethrow(status);
+}
+
 static void do_transform(void *args)
 {
     struct transform_args *a = args;
@@ -50,9 +68,9 @@ static void do_transform(void *args)
     hop_cleanup_push(module_changed, f->shared);
     hop_cleanup_push(arena_free, &arena);
     uint32_t label = label_for(a, f);
+    hop_fn *out = *a->out, *second = a->second ? *a->second : NULL;
     a->make(a, f, &arena);
-    watch_likewise(f, *a->out);
-    if (a->second) watch_likewise(f, *a->second);
+    watch_made(a, f, out, second);
     struct fn *made = f->shared->m->fns.data[(*a->out)->fn];
     if (!a->second && !made->name && made->id != f->fn) made->label = label;
     keep_around(f, *a->out);

@@ -9,7 +9,7 @@
 
 #include "loop/lower.h"
 
-static const uint64_t MEMO_WATCH = 0x6e616e73, MEMO_HOLDS = 0x6e616e74;
+static const uint64_t MEMO_WATCH = 0x6e616e73, MEMO_HOLDS = 0x6e616e74, MEMO_WITHIN = 0x6e616e75;
 
 /* ---- what is looked at ---- */
 
@@ -358,17 +358,30 @@ uint32_t debug_nans_function(struct module *m, uint32_t fn, bool infinities)
     return made;
 }
 
+enum { WITHIN = 1, WITHIN_INFINITIES = 2 };
+
+static int64_t found_within(struct module *m, uint32_t fn)
+{
+    const uint64_t key[4] = { MEMO_WITHIN, fn, 0, 0 };
+    const struct fn *f = module_fn(m, fn);
+    union memo_value known;
+    if (!(f->effects & EFFECT_CHECK)) return 0;
+    if (memo_get(m, key, &known)) return known.number;
+    int64_t found = 0;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        if (is_check(n)) found |= WITHIN;
+        if (is_check(n) && node_attr(f, n, CHECK_FINITE_INFINITIES)->kind != ATTR_ABSENT)
+            found |= WITHIN_INFINITIES;
+        for (uint32_t r = 0; r < n->n_regions; r++) found |= found_within(m, node_region(f, n, r)->fn);
+    }
+    memo_put(m, key, (union memo_value){ .number = found });
+    return found;
+}
+
 bool debug_nans_within(struct module *m, uint32_t fn, bool *infinities)
 {
-    const struct fn *f = module_fn(m, fn);
-    for (uint32_t i = 0; f->effects & EFFECT_CHECK && i < f->n_nodes; i++) {
-        const struct node *n = fn_node(f, i);
-        *infinities |= is_check(n) && node_attr(f, n, CHECK_FINITE_INFINITIES)->kind != ATTR_ABSENT;
-        if (is_check(n) && *infinities) return true;
-        for (uint32_t r = 0; r < n->n_regions; r++)
-            if (debug_nans_within(m, node_region(f, n, r)->fn, infinities)) return true;
-    }
-    for (uint32_t i = 0; f->effects & EFFECT_CHECK && i < f->n_nodes; i++)
-        if (is_check(fn_node(f, i))) return true;
-    return false;
+    int64_t found = found_within(m, fn);
+    *infinities = found & WITHIN_INFINITIES;
+    return found & WITHIN;
 }
