@@ -265,6 +265,7 @@ static int call_hessian(struct world *w)
     return second;
 }
 CALL(vmap, hop_vmap(&w->made_fn, w->f, "xs, h: 0, log: 1", "0"))
+CALL(debug_nans, hop_debug_nans(&w->made_fn, w->f, 1))
 CALL(probes, hop_probes(&w->made_fn, w->f, NULL, HOP_STACKED))
 CALL(perturb, hop_perturb(&w->made_fn, w->f, "h", HOP_STACKED))
 CALL(compile_portable,
@@ -383,6 +384,7 @@ static const struct alloc_call alloc_calls[] = {
     ENTRY(jacrev),
     ENTRY(hessian),
     ENTRY(vmap),
+    ENTRY(debug_nans),
     ENTRY(probes),
     ENTRY(perturb),
     ENTRY(compile_portable),

@@ -927,7 +927,8 @@ class _DebugNans(_calls.Transform):
         self.what = ("debug_nans", infinities)
 
     def plan(self, arguments):
-        return arguments.numbers(), None
+        """Floats are looked at; other numbers stay Python's."""
+        return [n and type(x) is not float for n, x in zip(arguments.numbers(), arguments.found)], None
 
     def finish(self, t, given, leaves, more, hidden):
         name = "debug_nans_and_infinities" if self.what[1] else "debug_nans"

@@ -1,7 +1,6 @@
 /* Whether an operator made a NaN or an infinity, and what is said of it. */
 #include "ir/finite.h"
 #include "ir/number.h"
-#include "ir/text.h"
 
 #include <math.h>
 
@@ -39,9 +38,14 @@ struct finite finite_read(struct arena *a, const char *text)
 
 enum { HAS_NAN = 1, HAS_INFINITY = 2 };
 
+static double real_at(const struct tensor *t, int64_t i)
+{
+    return element_real((enum dtype)t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size);
+}
+
 static int kind_at(const struct tensor *t, int64_t i)
 {
-    double x = element_real((enum dtype)t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size);
+    double x = real_at(t, i);
     return isnan(x) ? HAS_NAN : isinf(x) ? HAS_INFINITY : 0;
 }
 
@@ -137,7 +141,7 @@ static void add_element(const struct tensor *t, int64_t i, struct text *out)
         text_str(out, "nan");
         return;
     }
-    text_print_element((enum dtype)t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size, out);
+    text_add(out, "%.7g", real_at(t, i));
 }
 
 static void add_index(const int64_t *index, uint32_t n, struct text *out)
