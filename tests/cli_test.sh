@@ -11,6 +11,7 @@ if ! [ -x "$HOP" ]; then
 fi
 passed=0 failed=0
 sums=$PWD/tests/corpus/product/sums.hop
+first=$PWD/examples/first.hop
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 2
@@ -281,6 +282,17 @@ if [ -e "$library" ]; then
 fi
 expect 2 "outside.hop:5:3: scaled: there is no operator 'scaled': expected one that hop_operator_register or --operators" "$HOP" run outside.hop --in 'x=[1, 2]'
 expect 2 '--operators: ./nowhere.so: ' "$HOP" run outside.hop --operators nowhere.so --in 'x=[1, 2]'
+
+# profiles
+if "$HOP" explain square.hop >/dev/null 2>&1; then
+    expect 0 'self  entered +trips +rate  what' "$HOP" run "$first" --in h=0 --in w=0.5 --in 'xs:f32[9000]=random:3' --profile
+    expect 0 '1 +9000 +scan' "$HOP" run "$first" --in h=0 --in w=0.5 --in 'xs:f32[9000]=random:3' --profile
+    "$HOP" run "$first" --in h=0 --in w=0.5 --in 'xs=[1]' --profile-out profile.svg >/dev/null 2>&1
+    expect 0 '^<svg ' cat profile.svg
+    expect 2 "expected table, json, svg or folded, found 'flame'" "$HOP" run "$first" --in h=0 --in w=0.5 --in 'xs=[1]' --profile=flame
+    expect 2 'cannot be written' "$HOP" run "$first" --in h=0 --in w=0.5 --in 'xs=[1]' --profile-out missing/x.svg
+fi
+expect 2 'exclude each other' "$HOP" run "$first" --in h=0 --in w=0.5 --in 'xs=[1]' --profile --interpret
 
 # explain, ops
 if "$HOP" run square.hop --jit --in 'x=[1,2,3]' >/dev/null 2>&1; then

@@ -43,6 +43,7 @@ static void *out_dlpack;
 static size_t out_bytes;
 static hop_cache_stats out_stats;
 static hop_kept out_kept;
+static hop_profile *out_profile;
 static hop_val list_values[8][LIST]; /* several lists may be asked for in one call */
 static uint32_t n_lists;
 static _Alignas(64) unsigned char memory[TEXT_ROOM];
@@ -440,6 +441,7 @@ SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 #define DL_OUT (choose(8) ? (void *)&out_dlpack : NULL)
 #define BYTES_OUT (choose(8) ? &out_bytes : NULL)
 #define STATS_OUT (choose(8) ? &out_stats : NULL)
+#define PROFILE_OUT (choose(8) ? &out_profile : NULL)
 #define KEPT_OUT (choose(8) ? &out_kept : NULL)
 #define DOT_SPEC hop_dot_spec_choice()
 #define SCAN_SPEC hop_scan_spec_choice()
@@ -748,6 +750,10 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_exe_refresh, (EXE)) \
     CALL(STATUS, hop_exe_kept, (KEPT_OUT, EXE)) \
     CALL(STATUS, hop_explain, (TEXT_OUT, FN, &(hop_compile_options){ .portable = 1 }, FORM)) \
+    CALL(STATUS, hop_profile_start, (PROFILE_OUT, EXE, 0)) \
+    CALL(STATUS, hop_profile_stop, (NULL)) \
+    CALL(STATUS, hop_profile_text, (TEXT_OUT, NULL, FORM)) \
+    CALL(NOTHING, hop_profile_free, (NULL)) \
     CALL(STATUS, hop_emit, (TEXT_OUT, FN, KIND, EMIT_OPTIONS)) \
     CALL(STATUS, hop_run, (EXE, TENSORS, COUNT, TENSOR_OUT, COUNT)) \
     CALL(NOTHING, hop_cancel_by, (CHOOSE((const volatile int *const[]){ NULL, &never }), NULL, NULL)) \

@@ -1363,6 +1363,8 @@ typedef struct hop_compile_options {
      * again. Borrowed memory, and memory given to others by DLPack as long as they have it, counts as changed
      * at every run, unless hop_exe_refresh is used. */
     const char *constant;
+    int profile; /* for hop_profile_start: the code says where it is, which costs a few instructions where
+                    there is much to do; compiled anew each time */
 } hop_compile_options;
 /* options NULL: defaults. The executable owns all it needs; f may be freed. A program for which LLVM would
  * need more memory than there is fails with HOP_NOMEM; HOP_COMPILE_MEMORY in the environment, "500M", says
@@ -1396,6 +1398,20 @@ hop_status hop_exe_kept(hop_kept *out, hop_exe *exe);
  * programs. Released with hop_text_free. HOP_UNAVAILABLE where there is no
  * compiler, unless options.portable says that none is wanted. */
 hop_status hop_explain(char **out, hop_fn *f, const hop_compile_options *options, const char *form);
+
+/* Where the time of runs goes: of each nest, product, loop, branch, call and operator of the compiled
+ * program, with its place in the source. The executable must be compiled with the option `profile`. From
+ * hop_profile_start to hop_profile_stop a thread looks a few thousand times a second at what its runs, on any
+ * threads, are doing; hop_profile_text then says what it saw. Let the runs take half a second at least.
+ * interval: seconds between two looks; 0: the usual 0.0003. One profile of an executable at a time.
+ * form: "table" or NULL, "json", "svg" (a flame graph), "folded" (a line for each stack, for other tools).
+ * The text is released with hop_text_free. A profile may outlive its executable; hop_profile_free accepts
+ * NULL and stops what is not stopped. See docs/profiling.md. */
+typedef struct hop_profile hop_profile;
+hop_status hop_profile_start(hop_profile **out, hop_exe *exe, double interval);
+hop_status hop_profile_stop(hop_profile *profile);
+hop_status hop_profile_text(char **out, hop_profile *profile, const char *form);
+void hop_profile_free(hop_profile *profile);
 
 typedef struct hop_emit_options {
     const hop_compile_options *compile; /* strict, without, …; NULL: defaults. Not portable and donate */

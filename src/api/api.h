@@ -41,7 +41,7 @@ struct shared_module *shared_new(struct module *m); /* takes the module, also wh
 struct shared_module *shared_ref(struct shared_module *s);
 void shared_free(void *s);
 
-enum { FN_MAGIC = 0x68666e31, EXE_MAGIC = 0x68657831, DEAD_MAGIC = 0x64656164 };
+enum { FN_MAGIC = 0x68666e31, EXE_MAGIC = 0x68657831, PROFILE_MAGIC = 0x68707231, DEAD_MAGIC = 0x64656164 };
 
 /* What the results of a function are: given to the caller, or the new content of an argument. */
 struct result_map {
@@ -82,6 +82,11 @@ struct hop_exe {
 void exe_drop(void *exe);
 /* A second handle of the same program, to be freed by itself; throws. */
 struct hop_exe *exe_again(const struct hop_exe *e);
+
+struct hop_profile {
+    uint32_t magic;
+    struct profile *p;
+};
 
 /* Runs body(args) at the edge of the library. */
 hop_status api_edge(void (*body)(void *args), void *args);

@@ -2,6 +2,7 @@
 #include "api/api.h"
 #include "emit/c99.h"
 #include "runtime/explain.h"
+#include "runtime/profile.h"
 
 /* ---- what is asked for ---- */
 
@@ -139,7 +140,9 @@ static void begin_compilation(struct compilation *c, hop_fn *f, const char *what
     const hop_compile_options *o = given ? given : &defaults;
     *c = (struct compilation){ .f = check_fn(f, what), .watch = { o->cancel, o->confirm, o->confirm_ctx } };
     c->options = (struct compile_options){
-        .passes = { .without = passes_without(o->without), .strict = o->strict != 0 },
+        .passes = { .without = passes_without(o->without),
+                    .strict = o->strict != 0,
+                    .profile = o->profile != 0 },
         .threads = o->threads > 0 ? (uint32_t)o->threads : 0,
         .no_cache = o->no_cache != 0,
         .backend = o->portable ? &executor_backend : NULL,
@@ -319,6 +322,83 @@ hop_status hop_explain(char **out, hop_fn *f, const hop_compile_options *options
 {
     struct explain_args a = { out, f, options, form };
     return api_edge(do_explain, &a);
+}
+
+/* ---- profiles ---- */
+
+struct profile_args {
+    hop_profile **out;
+    hop_exe *exe;
+    double interval;
+    hop_profile *profile;
+    char **text;
+    const char *form;
+};
+
+static struct hop_profile *check_profile(hop_profile *p)
+{
+    if (!p) hop_throw(HOP_INVALID, "profile: the profile is NULL");
+    if (p->magic != PROFILE_MAGIC) hop_throw(HOP_INVALID, "profile: the profile has been freed");
+    return p;
+}
+
+static void do_profile_start(void *args)
+{
+    const struct profile_args *a = args;
+    check_place(a->out, "profile");
+    struct hop_exe *exe = check_exe(a->exe);
+    struct hop_profile *p = hop_calloc(1, sizeof *p);
+    hop_cleanup_push(hop_free, p);
+    p->magic = PROFILE_MAGIC;
+    p->p = profile_start(exe->e, a->interval > 0 ? a->interval : 0);
+    hop_cleanup_pop(p);
+    *a->out = p;
+}
+
+hop_status hop_profile_start(hop_profile **out, hop_exe *exe, double interval)
+{
+    struct profile_args a = { .out = out, .exe = exe, .interval = interval };
+    return api_edge(do_profile_start, &a);
+}
+
+static void do_profile_stop(void *args)
+{
+    const struct profile_args *a = args;
+    profile_stop(check_profile(a->profile)->p);
+}
+
+hop_status hop_profile_stop(hop_profile *profile)
+{
+    struct profile_args a = { .profile = profile };
+    return api_edge(do_profile_stop, &a);
+}
+
+static void do_profile_text(void *args)
+{
+    const struct profile_args *a = args;
+    struct arena arena = { 0 };
+    struct text out = { .arena = &arena };
+    check_place(a->text, "profile");
+    struct hop_profile *p = check_profile(a->profile);
+    hop_cleanup_push(arena_free, &arena);
+    profile_text(p->p, a->form ? a->form : "table", &out);
+    *a->text = text_given(&out);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+}
+
+hop_status hop_profile_text(char **out, hop_profile *profile, const char *form)
+{
+    struct profile_args a = { .text = out, .profile = profile, .form = form };
+    return api_edge(do_profile_text, &a);
+}
+
+void hop_profile_free(hop_profile *profile)
+{
+    if (!profile || profile->magic != PROFILE_MAGIC) return;
+    profile_free(profile->p);
+    profile->magic = DEAD_MAGIC;
+    handle_bury(profile);
 }
 
 /* ---- texts ---- */

@@ -46,6 +46,8 @@ enum option_id {
     O_NAMES,
     O_STACKED,
     O_DEBUG_NANS,
+    O_PROFILE,
+    O_PROFILE_OUT,
     O_COUNT
 };
 #define O_BIT(o) ((uint64_t)1 << (o))
@@ -57,6 +59,7 @@ struct options {
     enum pass after;  /* with O_AFTER */
     uint32_t threads, jobs, capacity;
     const char *fn, *wrt, *in_axes, *constant, *names;
+    const char *profile, *profile_out;       /* the form, "": not said; the file, NULL: none */
     const struct backend *backend;           /* NULL: not said */
     vec(const char *) inputs, dims, outputs; /* "x=[1, 2]", "T=4", "y=y.npy" or "all.npz" */
     vec(const char *) files;                 /* or names: what is not an option */

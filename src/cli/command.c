@@ -64,6 +64,11 @@ static const struct option {
     [O_OPERATORS] = { "operators", "LIBRARY",
                       "a shared library whose operators programs may call (docs/operators.md); may be "
                       "repeated" },
+    [O_PROFILE] = { "profile", "[FORM]",
+                    "run it for half a second and say where the time goes, on standard error or in a file: "
+                    "table, json, svg (a flame graph) or folded" },
+    [O_PROFILE_OUT] = { "profile-out", "FILE",
+                        "write the profile there; its ending says the form, .json, .svg or .folded" },
     [O_MARKDOWN] = { "markdown", NULL, "print the reference of operators, a page of documentation" },
     [O_CAPACITY] = { "capacity", "N",
                      "arrays of data-dependent size get fixed room for N elements instead of memory from an "
@@ -94,6 +99,8 @@ static void take_option(struct options *o, enum option_id id, const char *argume
 {
     o->given |= O_BIT(id);
     switch (id) {
+    case O_PROFILE: o->profile = argument; break;
+    case O_PROFILE_OUT: o->profile_out = argument; break;
     case O_FN: o->fn = argument[0] == '@' ? argument + 1 : argument; break;
     case O_BACKEND: o->backend = backend_named(argument); break;
     case O_WRT: o->wrt = argument; break;
@@ -139,7 +146,9 @@ void options_parse(struct options *o, const struct command *c, int argc, char **
         if (id == O_COUNT)
             hop_throw(HOP_INVALID, "hop %s has no option '%s'; see hop %s --help", c->name, a, c->name);
         const char *argument = NULL;
-        if (option_table[id].argument) {
+        if (option_table[id].argument && option_table[id].argument[0] == '[') { /* only behind "=" */
+            argument = equals ? equals + 1 : "";
+        } else if (option_table[id].argument) {
             if (equals) argument = equals + 1;
             else if (i + 1 < argc) argument = argv[++i];
             if (!argument)
@@ -154,6 +163,9 @@ void options_parse(struct options *o, const struct command *c, int argc, char **
         hop_throw(HOP_INVALID, "--interpret and --jit exclude each other");
     if (option_on(o, O_INTERPRET) && o->backend)
         hop_throw(HOP_INVALID, "--interpret and --backend exclude each other");
+    if (option_on(o, O_INTERPRET) && (o->profile || o->profile_out))
+        hop_throw(HOP_INVALID,
+                  "--interpret and --profile exclude each other: compiled programs have profiles");
     if (o->files.len < c->min_files)
         hop_throw(HOP_INVALID, "hop %s needs %s; see hop %s --help", c->name, c->arguments, c->name);
     if (o->files.len > c->max_files)
@@ -170,8 +182,9 @@ void options_help(const struct command *c, FILE *out)
         int id = k == O_COUNT ? O_HELP : k;
         if (!((c->options | O_BIT(O_HELP)) >> id & 1)) continue;
         char left[64];
-        snprintf(left, sizeof left, "--%s%s%s", option_table[id].name, option_table[id].argument ? " " : "",
-                 option_table[id].argument ? option_table[id].argument : "");
+        const char *argument = option_table[id].argument ? option_table[id].argument : "";
+        if (*argument == '[') snprintf(left, sizeof left, "--%s[=%s", option_table[id].name, argument + 1);
+        else snprintf(left, sizeof left, "--%s%s%s", option_table[id].name, *argument ? " " : "", argument);
         fprintf(out, "  %-20s  %s\n", left, option_table[id].meaning);
     }
     if (c->options >> O_WITHOUT & 1) {
@@ -187,7 +200,8 @@ void options_help(const struct command *c, FILE *out)
 #define RUN_OPTIONS \
     (O_BIT(O_IN) | O_BIT(O_DIM) | O_BIT(O_INTERPRET) | O_BIT(O_JIT) | O_BIT(O_BACKEND) | O_BIT(O_STRICT) | \
      O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_TIME) | O_BIT(O_JSON) | O_BIT(O_OUT) | \
-     O_BIT(O_NO_CACHE) | O_BIT(O_CONSTANT) | O_BIT(O_OPERATORS) | O_BIT(O_DEBUG_NANS))
+     O_BIT(O_NO_CACHE) | O_BIT(O_CONSTANT) | O_BIT(O_OPERATORS) | O_BIT(O_DEBUG_NANS) | O_BIT(O_PROFILE) | \
+     O_BIT(O_PROFILE_OUT))
 #define DERIVED_OPTIONS \
     (RUN_OPTIONS | O_BIT(O_FN) | O_BIT(O_RUN) | O_BIT(O_SIMPLIFY) | O_BIT(O_AFTER) | O_BIT(O_LOCATIONS))
 static const struct command commands[] = {

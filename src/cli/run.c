@@ -2,7 +2,9 @@
 #include "cli/cli.h"
 #include "transform/transform.h"
 #include "ops/operators.h"
+#include "runtime/profile.h"
 
+#include <errno.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -155,6 +157,50 @@ static struct exe *compile_or_not(const struct options *o, struct module *m, uin
     return NULL;
 }
 
+/* ---- profiles ---- */
+
+/* As --profile says, else as the file's name ends, else a table. */
+static const char *profile_form(const struct options *o)
+{
+    static const char *const forms[] = { "table", "json", "svg", "folded" };
+    const char *dot = o->profile_out ? strrchr(o->profile_out, '.') : NULL;
+    const char *asked = o->profile && *o->profile ? o->profile : NULL;
+    for (uint32_t i = 0; i < HOP_COUNT(forms); i++)
+        if (asked ? !strcmp(asked, forms[i]) : dot && !strcmp(dot + 1, forms[i])) return forms[i];
+    if (asked)
+        hop_throw(HOP_INVALID, "--profile: expected table, json, svg or folded, found '%.100s'", asked);
+    return "table";
+}
+
+static bool is_profiled(const struct options *o) { return o->profile || o->profile_out; }
+
+/* Goes on with the run for half a second, results in tensors of their own, and says what was seen. */
+static void report_profile(struct options *o, const struct job *j, struct profile *p, double first_ms)
+{
+    static const double LEAST_MS = 500;
+    uint32_t n_results = module_fn(j->m, j->fn)->n_results;
+    struct tensor **results = ARENA_ZNEW(&o->bag.arena, struct tensor *, n_results);
+    double end = now_ms() + LEAST_MS - first_ms;
+    while (now_ms() < end) {
+        struct job again = *j;
+        again.results = results;
+        job_once(&again, false);
+        for (uint32_t i = 0; i < n_results; i++) {
+            tensor_free(results[i]);
+            results[i] = NULL;
+        }
+    }
+    profile_stop(p);
+    struct text out = { .arena = &o->bag.arena };
+    profile_text(p, profile_form(o), &out);
+    FILE *file = o->profile_out ? fopen(o->profile_out, "w") : stderr;
+    bool written = file && fwrite(out.data, 1, out.len, file) == out.len;
+    if (file && o->profile_out) written &= !fclose(file);
+    if (!written)
+        hop_throw(HOP_IO, "%s: cannot be written: %s", o->profile_out ? o->profile_out : "standard error",
+                  strerror(errno));
+}
+
 static int run_function(struct options *o, struct module *m, uint32_t fn)
 {
     if (option_on(o, O_DEBUG_NANS)) fn = debug_nans_function(m, fn, true);
@@ -173,10 +219,18 @@ static int run_function(struct options *o, struct module *m, uint32_t fn)
                                            .backend = o->backend,
                                            .no_cache = option_on(o, O_NO_CACHE),
                                            .constant = program_constants(o, m, f) };
+        options.passes.profile = is_profiled(o);
+        if (is_profiled(o)) profile_form(o);
         double start = now_ms();
         j.exe = compile_or_not(o, m, fn, &options);
         compile_ms = now_ms() - start;
         if (j.exe) hop_cleanup_push(exe_free, j.exe);
+    }
+    struct profile *profile = NULL;
+    if (is_profiled(o) && !j.exe) hop_throw(HOP_UNAVAILABLE, "only compiled programs have profiles");
+    if (is_profiled(o)) {
+        profile = profile_start(j.exe, 0);
+        hop_cleanup_push(profile_free, profile);
     }
     double start = now_ms();
     job_once(&j, true);
@@ -185,6 +239,11 @@ static int run_function(struct options *o, struct module *m, uint32_t fn)
     outputs_write(&files, j.results, f->n_results);
     print_results(o, m, f, &files, j.results);
     if (option_on(o, O_TIME)) report_time(o, &j, compile_ms, first_ms);
+    if (profile) {
+        report_profile(o, &j, profile, first_ms);
+        hop_cleanup_pop(profile);
+        profile_free(profile);
+    }
     if (j.exe) {
         hop_cleanup_pop(j.exe);
         exe_free(j.exe);

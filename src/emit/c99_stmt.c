@@ -306,6 +306,8 @@ static void put_call(struct c99 *e, const struct lp_call *c, uint32_t indent)
     case CALL_COPY:
     case CALL_ZERO: put_copy(e, c, indent); return;
     case CALL_DROP: break; /* lp_keep_in_memory leaves none */
+    case CALL_MARK:
+    case CALL_COUNT: break; /* emitted C is not profiled */
     }
     hop_throw(HOP_INTERNAL, "C99: a call of kind %d", c->kind);
 }

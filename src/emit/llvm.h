@@ -180,8 +180,9 @@ struct func {
     uint32_t loop; /* the outlined loop or the section's number, HOP_NONE: the entry */
     bool shared;   /* called for several nests: nothing that is special to one may be written into it */
     LLVMValueRef fn, rt, buffers_arg, symbols_arg, env, cancel;
-    LLVMValueRef frame;      /* the small buffers of the entry, NULL: not needed yet */
-    LLVMBasicBlockRef entry; /* stack slots and pointers; gets its terminator last */
+    LLVMValueRef profile_at, profile_counters; /* of the runtime, NULL: not needed yet */
+    LLVMValueRef frame;                        /* the small buffers of the entry, NULL: not needed yet */
+    LLVMBasicBlockRef entry;                   /* stack slots and pointers; gets its terminator last */
     LLVMBasicBlockRef exits[HOP_INTERNAL + 1];
     struct table values;      /* struct known_value, per instruction */
     struct table vars;        /* struct held, per loop */

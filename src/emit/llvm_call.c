@@ -295,6 +295,33 @@ static void emit_DROP(struct emitter *e, const struct lp_call *c)
     call_rt(e, offsetof(struct hop_rt, drop), LLVMVoidTypeInContext(e->context), args, 4);
 }
 
+/* Where the numbers of a profiled run lie, found once where the function begins. */
+static LLVMValueRef profile_field(struct emitter *e, LLVMValueRef *known, size_t offset)
+{
+    if (*known) return *known;
+    LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
+    LLVMPositionBuilderAtEnd(e->builder, e->f->entry);
+    *known = rt_function(e, offset);
+    LLVMPositionBuilderAtEnd(e->builder, at);
+    return *known;
+}
+
+static void emit_MARK(struct emitter *e, const struct lp_call *c)
+{
+    LLVMValueRef at = profile_field(e, &e->f->profile_at, offsetof(struct hop_rt, at));
+    LLVMValueRef here = field(e, at, e->p->level * sizeof(int32_t));
+    /* another thread looks at it */
+    LLVMSetVolatile(LLVMBuildStore(e->builder, int32(e, c->target), here), true);
+}
+
+static void emit_COUNT(struct emitter *e, const struct lp_call *c)
+{
+    LLVMValueRef counters = profile_field(e, &e->f->profile_counters, offsetof(struct hop_rt, counters));
+    LLVMValueRef place = field(e, counters, c->target * sizeof(uint64_t));
+    LLVMValueRef before = LLVMBuildLoad2(e->builder, e->i64, place, "");
+    LLVMBuildStore(e->builder, LLVMBuildAdd(e->builder, before, value_scalar(e, c->value), ""), place);
+}
+
 static void emit_SETDIM(struct emitter *e, const struct lp_call *c)
 {
     LLVMBuildStore(e->builder, value_scalar(e, c->value),

@@ -42,6 +42,8 @@ static uint64_t block_cost(const struct emitter *e, const struct lp_block *block
 
 static uint64_t stmt_cost(const struct emitter *e, const struct lp_stmt *s)
 {
+    bool mark = s->kind == LP_CALL && (s->call->kind == CALL_MARK || s->call->kind == CALL_COUNT);
+    if (mark) return 1;
     if (s->kind == LP_CALL) return CALL_COST;
     if (s->kind == LP_FOR && e->plan.loops[s->target].own_function) return CALL_COST;
     if (!s->body && !s->other) return 1;

@@ -194,6 +194,7 @@ static void steps_block(struct lower *L, const struct fn *f, const struct node *
     struct feed *feeds = ARENA_NEW(&p->arena, struct feed, l.body->n_params);
     struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, l.body->n_results);
 
+    lower_mark_trips(L, from, to);
     lower_loop_enter(L);
     lpv index = lp_for_begin(p, from, to, one, FOR_SERIAL), row = index;
     if (counted) row = lp_bin(p, LP_SUB, index, from);
@@ -295,6 +296,7 @@ static void while_block(struct lower *L, const struct fn *f, const struct node *
     struct sink test = { .scalar = true, .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
     lower_body(L, f, n, l.cond_region, feeds, &test);
     lp_while_body(p, test.value);
+    lower_mark_trip(L);
     lpv trip = l.counts || limited ? lp_read(p, count) : LPV_NONE;
     if (limited) check_trips(L, n, trip, lower_dim(L, l.max_trips));
     if (l.n_stack && !all_rows) grow_stacks(L, f, &l, stacks, trip, capacity);

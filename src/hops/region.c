@@ -281,6 +281,8 @@ static void region_block(struct lower *L, const struct fn *f, const struct node 
     keep_operands(L, f, n);
     p->regime = inner_regime(lower_module(L), attrs, around);
     p->has_strict |= p->regime.strict;
+    const char *name = name_of(lower_module(L), attrs);
+    if (name) lower_mark_label(L, name);
     lower_call(L, f, n);
     p->regime = around;
     keep_results(L, f, n);

@@ -722,11 +722,15 @@ void lower_steps(struct lower *L)
     for (uint32_t i = 0; i < L->steps.len; i++) {
         struct lower_step s = L->steps.data[i];
         L->step = i;
+        struct mark_around around = mark_step(L, &s);
         if (s.kind == STEP_NEST) nest_emit(L, L->nest_list.data[s.index]);
         else if (s.kind == STEP_SCALAR) emit_scalar(L, s.index);
         else emit_block(L, fn_node(L->f, s.index));
+        mark_end(L, around);
     }
+    struct mark_around around = mark_results(L);
     finish_results(L);
+    mark_end(L, around);
 }
 
 struct lower *lower_new(struct shared *S, struct lower *outer, const struct fn *f, struct sink *sinks)
@@ -913,7 +917,8 @@ struct lp *lower_function(struct module *m, uint32_t fn, const struct pass_optio
     const struct fn *f = module_fn(m, fn);
     struct lp *p = lp_new(m, f, passes->strict);
     hop_cleanup_push(lp_free, p);
-    struct shared S = { .p = p, .program = p, .m = m, .passes = passes, .over = over };
+    struct shared S = { .p = p, .program = p, .m = m, .passes = passes, .over = over, .mark = HOP_NONE };
+    mark_program(&S, f);
     struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, f->n_results);
     struct lower *L = lower_new(&S, NULL, f, sinks);
     procedure_survey(&S, fn);
@@ -936,6 +941,7 @@ struct lp *lower_function(struct module *m, uint32_t fn, const struct pass_optio
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
         if (L->symbols[s] != LPV_NONE)
             lp_add_call(p, (struct lp_call){ .kind = CALL_SETDIM, .target = s, .value = L->symbols[s] });
+    if (passes->profile) lp_thin_marks(p);
     hop_cleanup_pop(p);
     return p;
 }

@@ -186,6 +186,13 @@ void lower_fill(struct lower *L, val v, struct array to);
 lpv lower_offset(struct lower *L, struct array a, lpv row,
                  type_id row_type); /* a.at + row * elements of row_type */
 
+/* For rows, in profiles: what the node at hand is called instead of its row's name; that its loop, which
+ * begins here, goes from `from` to `to`; that a trip of it begins here. Nothing happens for programs that are
+ * not profiled. */
+void lower_mark_label(struct lower *L, const char *label);
+void lower_mark_trips(struct lower *L, lpv from, lpv to);
+void lower_mark_trip(struct lower *L);
+
 /* Test hook: every body that can be a procedure is one, however small and rare. Per thread. */
 void lower_procedures_everywhere(bool on);
 

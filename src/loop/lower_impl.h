@@ -105,6 +105,7 @@ struct shared {
     struct map procedure_map;
     vec(struct procedure) procedures;
     uint64_t lowered; /* nodes so far */
+    uint32_t mark;    /* of a profiled program: the one that is open, HOP_NONE: none */
     uint32_t depth;   /* of bodies in bodies */
     uint32_t level;   /* of the procedures called so far by what is being lowered */
 };
@@ -178,6 +179,16 @@ const struct fn *procedure_body(struct lower *L, const struct node *n, const str
 /* Will node n of the function that is lowered be a call of a procedure? Its results lie in memory, however
  * small. */
 bool lower_is_called(struct lower *L, const struct node *n);
+
+/* marks.c: of profiled programs; nothing happens for others */
+void mark_program(struct shared *S, const struct fn *f);
+/* Opens the mark of a step; what was open before, for mark_end. */
+struct mark_around {
+    uint32_t mark, outer; /* HOP_NONE: there is none */
+};
+struct mark_around mark_step(struct lower *L, const struct lower_step *s);
+struct mark_around mark_results(struct lower *L);
+void mark_end(struct lower *L, struct mark_around around);
 
 /* lower.c */
 struct lower *lower_new(struct shared *S, struct lower *outer, const struct fn *f, struct sink *sinks);

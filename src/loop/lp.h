@@ -177,6 +177,39 @@ struct lp_value {
     struct lp_block *home; /* block it is placed in; NULL for constants and symbols */
     bool kept;             /* a product that no sum takes in: it is rounded (lp_keep) */
 };
+/* A part of a program that profiles show: its number is what the code of a profiled program leaves where the
+ * run is (CALL_MARK). */
+enum lp_mark_kind {
+    MARK_FUNCTION,
+    MARK_REGION,
+    MARK_CALL,
+    MARK_LOOP,
+    MARK_BRANCH,
+    MARK_NEST,
+    MARK_PRODUCT,
+    MARK_OPERATOR
+};
+/* A sum of products that is worked out for the sizes of a run. */
+struct lp_term {
+    double factor;
+    uint32_t n;
+    dim dims[4]; /* over the entry's symbols */
+};
+struct lp_amount {
+    uint32_t n; /* 0: not known */
+    struct lp_term *terms;
+};
+struct lp_mark {
+    uint8_t kind;
+    bool kept;       /* it is worth its cost: the code has it */
+    uint32_t level;  /* of the procedure that it stands in, 0: in the program */
+    uint32_t parent; /* HOP_NONE: the procedure or, of mark 0, nothing */
+    const char *label;
+    uint32_t n_places; /* of the operators in it, each once; the first is that of the mark */
+    struct place *places;
+    struct lp_amount bytes, operations; /* that one entry moves and does */
+};
+
 /* What holds for all that is made, until it is set to something else: regions say so (hops/region.c). */
 struct lp_regime {
     bool strict;    /* strict numbers */
@@ -203,6 +236,7 @@ struct lp {
     /* Checks, prints, callbacks and operators in the order in which they were made, those of procedures
      * included: what native code knows of them is their number here. */
     vec(const struct lp_call *) sites;
+    vec(struct lp_mark) marks; /* of a profiled program, its procedures' included; the first is its own */
     struct lp *program; /* of a procedure: whose it is, with the list of sites; NULL: a program's own */
     struct lp_block *root, *current;
     vec(struct lp_stmt) open;       /* FOR, IF and WHILE statements under construction */
@@ -318,6 +352,8 @@ void lp_print(const struct lp *p, struct text *out); /* pseudo-C */
 void lp_check(const struct lp *p); /* throws HOP_INTERNAL: a value used out of its block, a type mismatch, an
                                       index out of range by its range */
 void lp_plan(struct lp *p);        /* live intervals and arena slots for BUF_TEMP */
+/* Takes out the marks that would cost more than they are worth: before planning. */
+void lp_thin_marks(struct lp *p);
 /* Nothing lies in a file: before planning, for those who have no files. */
 void lp_keep_in_memory(struct lp *p);
 

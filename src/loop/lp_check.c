@@ -266,6 +266,15 @@ static void check_operator(const struct checker *c, const struct lp_call *call)
     }
 }
 
+static void check_mark(const struct checker *c, const struct lp_call *call)
+{
+    uint32_t most = c->program->marks.len;
+    bool counts = call->kind == CALL_COUNT;
+    if (c->parallel) fail(c, "is inside a parallel loop");
+    if (counts) want(c, call->value, DT_I64, "what is counted");
+    if (call->target >= (counts ? 2 * most : most + 1)) fail(c, "has a number that is none of a mark");
+}
+
 static void check_call(const struct checker *c, const struct lp_call *call)
 {
     if (c->vector) fail(c, "is inside a vector loop");
@@ -308,6 +317,8 @@ static void check_call(const struct checker *c, const struct lp_call *call)
         if (c->p->buffers.data[call->target].kind != BUF_DYN)
             fail(c, "reserves room in a buffer that does not grow");
         break;
+    case CALL_MARK:
+    case CALL_COUNT: check_mark(c, call); break;
     case CALL_ZERO:
     case CALL_DROP: break;
     }

@@ -558,6 +558,10 @@ static int32_t run_call(struct executor *e, const struct lp_call *c)
     case CALL_ZERO: clear(e, c); return HOP_OK;
     case CALL_DROP: drop(e, c); return HOP_OK;
     case CALL_PROCEDURE: return run_procedure(e, c);
+    case CALL_MARK:
+        __atomic_store_n(&e->rt->at[e->p->level], (int32_t)c->target, __ATOMIC_RELAXED);
+        return HOP_OK;
+    case CALL_COUNT: e->rt->counters[c->target] += (uint64_t)value_of(e, c->value).i64; return HOP_OK;
     }
     hop_throw(HOP_INTERNAL, "loop program: call of unknown kind %d", c->kind);
 }

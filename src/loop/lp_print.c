@@ -271,6 +271,11 @@ static void put_call(struct printer *w, const struct lp_call *c)
         text_add(out, "%s = (", module_text(w->p->m, w->p->entry->symbols[c->target].name));
         put_value(w, c->value);
         break;
+    case CALL_MARK: text_add(out, "mark(%u", c->target); break;
+    case CALL_COUNT:
+        text_add(out, "count(%u, ", c->target);
+        put_value(w, c->value);
+        break;
     case CALL_COPY:
     case CALL_ZERO:
     case CALL_DROP:

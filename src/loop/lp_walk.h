@@ -202,7 +202,9 @@ static inline void lp_stmt_buffers(const struct lp *p, const struct lp_stmt *s,
         for (uint32_t k = 0; k < c->n_operands; k++)
             touch(ctx, c->operands[k].buffer, c->operands[k].index, k >= c->source);
         break;
-    case CALL_SETDIM: break;
+    case CALL_SETDIM:
+    case CALL_MARK:
+    case CALL_COUNT: break;
     }
 }
 

@@ -280,6 +280,7 @@ static struct lp *lower_procedure(struct shared *S, const struct procedure *q)
     S->loop_depth = q->in_loop;
     S->depth = 0;
     S->level = 0;
+    S->mark = HOP_NONE;
     lower_into(S, q);
     p->level = S->level + 1;
     if (p->level > DEEPEST_CALLS)
@@ -289,6 +290,7 @@ static struct lp *lower_procedure(struct shared *S, const struct procedure *q)
     S->loop_depth = around.loop_depth;
     S->depth = around.depth;
     S->level = around.level;
+    S->mark = around.mark;
     hop_cleanup_pop(p);
     return p;
 }

@@ -55,6 +55,10 @@ struct hop_rt {
     double (*fmod)(double, double);
     float (*fmodf)(float, float);
     void (*far)(int32_t which, int32_t wide, uint32_t lanes, const void *x, void *out); /* angle_far_lanes */
+    /* Of a profiled run: where it is, for the program and each level of procedures, and how often it was
+     * there (CALL_MARK, CALL_COUNT). */
+    int32_t *at;
+    uint64_t *counters;
     /* private to the runtime from here on */
     void **buffers;
     void *state;

@@ -411,6 +411,7 @@ static void block_operator(struct lower *L, const struct fn *f, const struct nod
 {
     struct writing w = { .L = L, .p = lower_lp(L), .m = lower_module(L), .f = f, .n = n };
     w.l = operator_layout_of(&w.p->arena, w.m, f, n);
+    lower_mark_label(L, name_of(&w));
     number_sizes(&w);
     find_memory(&w);
     for (uint32_t d = 0; d < w.l.lanes; d++) w.lanes[d] = lane_count(&w, d);

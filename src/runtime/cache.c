@@ -114,7 +114,8 @@ void cache_key_make(struct cache_key *k, struct module *m, uint32_t fn, const st
     key_wide(k, o->rewritings);
     for (uint32_t i = 0; i < f->n_results; i++) key_word(k, o->over ? o->over[i] : HOP_NONE);
     canon_function(&k->canon, m, fn);
-    k->usable = keeps && !o->no_cache && cache_wanted();
+    /* an image has no marks */
+    k->usable = keeps && !o->no_cache && !o->passes.profile && cache_wanted();
     hash_bytes128(k->canon.words.data, k->canon.words.len * sizeof(uint32_t), k->hash);
 }
 

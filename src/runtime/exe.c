@@ -3,6 +3,7 @@
 #include "runtime/cache.h"
 #include "runtime/exe_impl.h"
 #include "runtime/launch.h"
+#include "runtime/profile.h"
 #include "loop/lower.h"
 #include "base/memory.h"
 #include "runtime/pool.h"
@@ -146,6 +147,29 @@ static void place_buffer(struct exe *e, const struct lp *p, uint32_t from)
     e->constants[b] = copy;
 }
 
+static struct lp_amount copy_amount(struct exe *e, const struct module *from, struct lp_amount a)
+{
+    struct lp_amount to = { a.n, ARENA_NEW(&e->arena, struct lp_term, a.n) };
+    for (uint32_t i = 0; i < a.n; i++) {
+        to.terms[i] = a.terms[i];
+        for (uint32_t k = 0; k < a.terms[i].n; k++)
+            to.terms[i].dims[k] = copy_dim(e->m, from, a.terms[i].dims[k]);
+    }
+    return to;
+}
+
+static void copy_marks(struct exe *e, const struct lp *p)
+{
+    if (!p->marks.len) return;
+    e->marks = marks_new(p);
+    e->bytes = ARENA_NEW(&e->arena, struct lp_amount, p->marks.len);
+    e->operations = ARENA_NEW(&e->arena, struct lp_amount, p->marks.len);
+    for (uint32_t i = 0; i < p->marks.len; i++) {
+        e->bytes[i] = copy_amount(e, p->m, p->marks.data[i].bytes);
+        e->operations[i] = copy_amount(e, p->m, p->marks.data[i].operations);
+    }
+}
+
 static void copy_layout(struct exe *e, const struct lp *p)
 {
     const struct lp *last = p->procedures.len ? p->procedures.data[p->procedures.len - 1] : p;
@@ -172,6 +196,7 @@ static void copy_layout(struct exe *e, const struct lp *p)
         if (e->updates[i].why)
             e->updates[i].why = arena_string(&e->arena, e->updates[i].why, strlen(e->updates[i].why));
     copy_sites(e, p);
+    copy_marks(e, p);
 }
 
 /* ---- compiling ---- */
@@ -186,12 +211,14 @@ void exe_free(void *exe)
 {
     struct exe *e = exe;
     if (!e || __atomic_fetch_sub(&e->more, 1, __ATOMIC_ACQ_REL)) return;
+    if (e->marks) profile_detach(e);
     for (uint32_t i = 0; i < SPARE_RUNS; i++) run_free(atomic_load(&e->spare[i]));
     once_free(e->once);
     launch_constants_free(e);
     if (e->code) code_free(e->code);
     else e->backend->unload(&e->program);
     lp_free((struct lp *)e->kept);
+    marks_drop(e->marks);
     module_free(e->m);
     arena_free(&e->arena);
     hop_free(e);
@@ -467,6 +494,7 @@ struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_opti
         plain.keep_ir_text = false;
         plain.keep_machine_text = false;
         plain.passes.report = NULL;
+        plain.passes.profile = false;
         hop_cleanup_push(exe_free, e);
         struct exe *init = compile_one(m, split.init, &plain, NULL);
         name_inputs(init, m, module_fn(m, fn), &split);

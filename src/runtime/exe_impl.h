@@ -27,6 +27,7 @@ struct bound_buffer { /* an argument or a result and the buffer it lies in */
 };
 struct run;
 struct code;
+struct profile;
 struct keeper;
 struct exe {
     int32_t more;       /* owners besides the first */
@@ -57,7 +58,10 @@ struct exe {
     uint32_t n_sites;
     struct lp_update *updates; /* results that may take an argument's memory */
     uint32_t n_updates;
-    struct keeper *once; /* what it keeps from run to run; NULL: nothing */
+    struct mark_table *marks;             /* of a profiled program; NULL: of none */
+    struct lp_amount *bytes, *operations; /* per mark, in terms of `m` */
+    struct profile *profile; /* what its runs are noted in, NULL: nothing; behind profile.c's lock */
+    struct keeper *once;     /* what it keeps from run to run; NULL: nothing */
     struct run *_Atomic spare[SPARE_RUNS];
 };
 

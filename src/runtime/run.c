@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "runtime/offload.h"
 #include "runtime/pool.h"
+#include "runtime/profile.h"
 #include "loop/rt.h"
 
 #include <math.h>
@@ -51,6 +52,7 @@ struct run {
     atomic_bool ended;  /* it is to end with HOP_CANCELLED */
     int told_status;    /* of a print or a callback that failed; `note` says why */
     atomic_bool noted;
+    struct profiled_run profiled;
     char note[NOTE_SIZE];
 };
 
@@ -360,6 +362,8 @@ static struct run *run_new(struct exe *e)
                   ((size_t)f->n_params + f->n_results) * MAX_RANK * sizeof(int64_t);
     if (e->once) size += f->n_params * sizeof(struct tensor *);
     size += e->n_sites * sizeof(struct registered *);
+    if (e->marks)
+        size += marks_counters(e->marks) * sizeof(uint64_t) + marks_levels(e->marks) * sizeof(int32_t);
     struct run *r = hop_calloc(1, size);
     r->e = e;
     r->buffers = (void **)(r + 1);
@@ -398,6 +402,13 @@ static struct run *run_new(struct exe *e)
         .buffers = r->buffers,
         .state = r,
     };
+    if (e->marks) {
+        r->rt.counters = (uint64_t *)(r->operators + e->n_sites);
+        r->rt.at = (int32_t *)(r->rt.counters + marks_counters(e->marks));
+        r->profiled = (struct profiled_run){
+            .e = e, .at = r->rt.at, .counters = r->rt.counters, .symbols = r->symbols
+        };
+    }
     for (uint32_t b = 0; b < e->n_buffers; b++)
         r->buffers[b] = e->brought ? e->brought[b] : (void *)e->constants[b];
     return r;
@@ -418,6 +429,7 @@ static void run_return(void *run)
 {
     struct run *r = run;
     struct exe *e = r->e;
+    if (e->marks) profile_leave(&r->profiled);
     for (uint32_t i = 0; i < e->header->n_results; i++) {
         tensor_free(r->fresh[i]);
         r->fresh[i] = NULL;
@@ -702,6 +714,7 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
 {
     struct run *r = run_take(e);
     hop_cleanup_push(run_return, r);
+    if (e->marks) profile_enter(&r->profiled);
     args = all_arguments(r, args, call);
     size_run(r, args, dims);
     check_objects_differ(e->m, e->header, args);
@@ -729,6 +742,7 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
         status = HOP_CANCELLED; /* a product was left unfinished */
     if (status) run_failed(r, status);
     if (r->told_status) hop_throw((hop_status)r->told_status, "%s", r->note);
+    r->profiled.succeeded = true;
     take_grown(r, results);
     if (e->m->has_objects) name_objects(r, args);
     hand_out(r, results);

@@ -34,6 +34,7 @@ struct pass_options {
     uint32_t without;    /* a bit for each switch that is off */
     bool strict;         /* strict numbers: no rewrite may change a bit of a result */
     bool plain_products; /* only products of one dtype, f32 or f64, are calls: emitted C has no others */
+    bool profile;        /* marks stand in the loop program (CALL_MARK); passes do not look at it */
     bool differentiable; /* the result may still be differentiated: its gradients stay free of NaN */
     const enum pass
         *after; /* for people: the list once, up to this pass, in every function; NULL: all of it */
