@@ -367,6 +367,22 @@ class Mistakes(unittest.TestCase):
             with self.assertRaises((TypeError, ValueError, hop.InvalidError)):
                 call()
 
+    def test_a_loop_whose_steps_nobody_knows(self):
+        def f(x):
+            return hop.while_loop(lambda c: c < 50, lambda c: hop.probe(c * 2, "d"), x)
+
+        self.assertEqual(hop.probes(f)(1.0)[1]["d"].tolist(), [2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
+        self.assertEqual(hop.probes(hop.grad(f))(1.0)[1]["d"].shape, (6,))
+        # 2 + 1, doubled until it is not below 50
+        self.assertEqual(float(hop.perturb(f)({"d": hop.asarray([1.0])}, 1.0)), 96.0)
+        for transform in (hop.grad, hop.jacfwd):
+            with self.assertRaisesRegex(hop.InvalidError, "'d' cannot be perturbed: .* a loop without max"):
+                hop.perturb(transform(f))({"d": hop.asarray([1.0])}, 1.0)
+        with self.assertRaisesRegex(hop.InvalidError, "max_trips"):
+            hop.probes(hop.vmap(f))(hop.asarray([1.0, 5.0]))
+        with self.assertRaisesRegex(hop.InvalidError, "max_trips"):
+            hop.probes(lambda x: hop.map(f, x))(hop.asarray([1.0, 5.0]))
+
     def test_a_combine_function_has_none_that_can_be_had(self):
         def f(x):
             return hop.associative_scan(lambda a, b: hop.probe(a + b, "t"), x)

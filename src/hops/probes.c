@@ -81,6 +81,7 @@ struct lifting {
     const struct probe_request *want;
     vec(const char *) names; /* of the request; none: all */
     vec(bool) met;           /* per name */
+    probe_points shut;       /* what can be seen, but takes nothing */
     struct text seen;        /* the names that there are, for messages */
     vec(struct known_lift) known;
 };
@@ -203,6 +204,7 @@ static void find_probe(struct building *s, uint32_t i)
     struct probe_point p = { path_of(w->m, s->path, name), n->place, value_type(s->f, n->results) };
     const char *path = module_text(w->m, p.path);
     bool gives = w->want->gives && use != TAG_TAKES, takes = w->want->takes && use != TAG_GIVES;
+    if (use == TAG_GIVES && w->want->takes) vec_push(w->arena, &w->shut, p);
     if (!gives && !takes) return;
     text_add(&w->seen, "%s'%s'", w->seen.data ? ", " : "", path);
     if (!is_wanted(w, path)) return;
@@ -789,6 +791,12 @@ static struct lifted *lift(struct lifting *w, uint32_t fn, uint32_t path, bool t
 /* A name that nothing has is a mistake. */
 static void check_met(struct lifting *w)
 {
+    static const char why[] =
+        "a transform was made of a loop without max_trips, or of rules, in which it stands";
+    for (uint32_t i = 0; i < w->names.len && !w->want->lenient; i++)
+        for (uint32_t k = 0; k < w->shut.len && !w->met.data[i]; k++)
+            if (!strcmp(w->names.data[i], module_text(w->m, w->shut.data[k].path)))
+                cannot_take(w, &w->shut.data[k], why);
     for (uint32_t i = 0; i < w->names.len && !w->want->lenient; i++)
         if (!w->met.data[i])
             hop_throw(HOP_INVALID, "there is no probe '%s'; there %s%s", w->names.data[i],
