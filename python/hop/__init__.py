@@ -95,8 +95,8 @@ __all__ = [
     *_sets.__all__,  # noqa: F405
     *_show.__all__, *_solves.__all__, *_sources.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
-    "Error", "InvalidError", "CheckError", "NotFiniteError", "GradientError", "TracerError", "UnavailableError",
-    "FileError", "InternalError", "OperatorError", "WriteError",
+    "Error", "InvalidError", "CheckError", "NotFiniteError", "GradientError", "TracerError",
+    "UnavailableError", "FileError", "InternalError", "OperatorError", "WriteError",
 ]  # fmt: skip
 
 _entries.install(_sys.modules["hop"])

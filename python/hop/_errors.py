@@ -143,8 +143,8 @@ class InternalError(Error, RuntimeError):
 
 # They are known by the names that users write.
 for _class in (
-    Error, InvalidError, CheckError, NotFiniteError, GradientError, OperatorError, TracerError, UnavailableError, FileError,
-    InternalError, WriteError,
+    Error, InvalidError, CheckError, NotFiniteError, GradientError, OperatorError, TracerError,
+    UnavailableError, FileError, InternalError, WriteError,
 ):
     _class.__module__ = "hop"
 del _class

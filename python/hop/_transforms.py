@@ -904,10 +904,10 @@ class _Batched(_calls.Transform):
 
 
 def debug_nans(fun, *, infinities=True):
-    """fun, but a call ends with hop.NotFiniteError, a FloatingPointError, where an operator makes a NaN, or with
-    infinities also an infinity, that is not in what it computes from. The message names the operator, the line,
-    the element, the trips of the loops around it, the lane of vmap, and whether it belongs to a derivative.
-    An argument with a NaN is named, too; infinite arguments and constants are no fault.
+    """fun, but a call ends with hop.NotFiniteError, a FloatingPointError, where an operator makes a NaN, or
+    with infinities also an infinity, that is not in what it computes from. The message names the operator,
+    the line, the element, the trips of the loops around it, the lane of vmap, and whether it belongs to a
+    derivative. An argument with a NaN is named, too; infinite arguments and constants are no fault.
 
     >>> def f(xs):
     ...     return hop.scan(lambda c, x: (c + hop.sqrt(x), None), 0.0, xs)[0]

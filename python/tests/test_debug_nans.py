@@ -1,5 +1,5 @@
-"""hop.debug_nans: the first operator, element, trip and lane that made a NaN or an infinity is named, in every
-place and under every transform, compiled, interpreted and portable; functions that make none are as they were."""
+"""hop.debug_nans: the first operator, element, trip and lane that made a NaN or an infinity is named, in
+every place, under gradients and batches; functions that make none are as they were."""
 
 import os
 import random
