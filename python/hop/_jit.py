@@ -10,7 +10,7 @@ import time
 import types
 import weakref
 
-from . import _arguments, _core, _export, _guards, _modes, _mut, _reuse, _sizes, tree
+from . import _arguments, _core, _export, _guards, _modes, _mut, _profile, _reuse, _sizes, tree
 from ._errors import InvalidError, WriteError
 from ._function import Function
 from ._index import write
@@ -351,6 +351,14 @@ class Lowered:
 
     def compile(self):
         return _compile(self._program.traced.function, self._program.name, None, self._options)
+
+    def profile(self, *, seconds=0.5, runs=None):
+        """Where the time goes: see jit(f).profile."""
+        traced = self._program.traced
+        function = traced.function
+        options = {**self._options, "profile": True}
+        exe = _compile(function, self._program.name, None, options)
+        return _profile.measured(exe, traced.operands(), function.updated, seconds, runs)
 
     def __repr__(self):
         return self.text()
@@ -781,6 +789,28 @@ class Compiled(_core.JitBase):
     def explain(self, *args, **named):
         """What compiling does with the program for these arguments."""
         return self.lower(*args, **named).explain()
+
+    def profile(self, *args, seconds=0.5, runs=None, **named):
+        """Where the time goes: calls the program for these arguments again and again for so many seconds,
+        or so many times (runs), and gives a profile, with the time of each nest, product, loop, branch,
+        call, region and operator of it and the lines that they come from.
+
+        What the function prints or does to others, it does at every call; arrays that it updates are
+        copies. Arguments of the function that are called seconds or runs: lower(…).profile(seconds=…).
+
+        >>> @hop.jit
+        ... def f(x):
+        ...     return hop.scan(lambda c, row: (hop.tanh(c @ x) + row, None), x[0], x)[0]
+        >>> p = f.profile(hop.ones((200, 200)), runs=3)
+        >>> p.tree["label"], p.runs, p.tree["inside"][0]["kind"]
+        ('@f', 3, 'loop')
+        """
+        if self._signature and not {"seconds", "runs"}.isdisjoint(self._signature.names):
+            raise InvalidError(
+                f"{place()}profile: the function has arguments called seconds or runs: "
+                "write lower(…).profile(seconds=…)"
+            )
+        return self.lower(*args, **named).profile(seconds=seconds, runs=runs)
 
     def c(self, *args, **named):
         """The program for these arguments as C99 source: one file that compiles as it is, with the arrays

@@ -129,7 +129,8 @@ _INSTEAD = {
     "pmin": "there are no named axes: use hop.min of what hop.vmap gives",
     "ppermute": "there are no named axes: use hop.roll of what hop.vmap gives",
     "psum": "there are no named axes: use hop.sum of what hop.vmap gives",
-    "profiler": "hop.show and hop.jit(f).explain(*args) say what a program does",
+    "profiler": "hop.jit(f).profile(*args) says where the time goes, and hop.jit(f).explain(*args) what a "
+    "program does",
     "reduce": "use hop.sum, hop.max, … or hop.associative_scan and its last element",
     "reduce_window": "stack shifted slices and use hop.max or hop.sum",
     "shard_map": "there is one device: use hop.vmap or jit(…, threads=n)",

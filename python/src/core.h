@@ -295,6 +295,7 @@ int cut_init(PyObject *module);
 
 typedef struct {
     PyObject_HEAD hop_exe *exe;
+    hop_profile *profile; /* under way; NULL: none */
     int n_in, n_out, n_dims;
     uint8_t *donated;    /* per parameter: a run takes its memory over; NULL: none */
     uint8_t *updated;    /* per parameter: a run updates the array; NULL: none */

@@ -754,13 +754,13 @@ static int read_updated(const hop_fn *fn, int n_in, uint8_t **out)
     return -1;
 }
 
-/* compile(strict=0, threads=0, without=None, portable=0, donate=None, weak=None, keep=0, constant=None);
- * donate, constant: numbers of parameters, of the latter None: all; weak: a byte per result, 1 where that is
- * weak; keep: a run that fails leaves what it updates as it was */
+/* compile(strict=0, threads=0, without=None, portable=0, donate=None, weak=None, keep=0, constant=None,
+ * profile=0); donate, constant: numbers of parameters, of the latter None: all; weak: a byte per result, 1
+ * where that is weak; keep: a run that fails leaves what it updates as it was */
 static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *named)
 {
     static char *names[] = { "strict", "threads", "without",  "portable", "donate",
-                             "weak",   "keep",    "constant", NULL };
+                             "weak",   "keep",    "constant", "profile",  NULL };
     hop_compile_options o = { 0 };
     hop_fn *fn = ((function_object *)self)->fn;
     hop_exe *exe = NULL;
@@ -771,8 +771,8 @@ static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *name
     const char *weak = NULL;
     Py_ssize_t n_weak = 0;
     int status, n_in = hop_fn_params(fn), keep = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpOy#pO", names, &o.strict, &o.threads, &o.without,
-                                     &o.portable, &donate, &weak, &n_weak, &keep, &numbers))
+    if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpOy#pOp", names, &o.strict, &o.threads, &o.without,
+                                     &o.portable, &donate, &weak, &n_weak, &keep, &numbers, &o.profile))
         return NULL;
     if (weak && n_weak != hop_fn_results(fn)) {
         PyErr_SetString(PyExc_ValueError, "weak has a byte per result");
@@ -838,6 +838,7 @@ static void exe_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    hop_profile_free(((exe_object *)self)->profile);
     hop_exe_free(((exe_object *)self)->exe);
     PyMem_Free(((exe_object *)self)->donated);
     PyMem_Free(((exe_object *)self)->updated);
@@ -1215,7 +1216,39 @@ static PyObject *exe_refresh(PyObject *self, PyObject *unused)
     Py_END_ALLOW_THREADS return status ? raise_status(status) : Py_NewRef(Py_None);
 }
 
+static PyObject *exe_profile_begin(PyObject *self, PyObject *interval)
+{
+    exe_object *e = (exe_object *)self;
+    double seconds = PyFloat_AsDouble(interval);
+    if (seconds == -1.0 && PyErr_Occurred()) return NULL;
+    int status = hop_profile_start(&e->profile, e->exe, seconds);
+    if (status) return raise_status(status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *exe_profile_end(PyObject *self, PyObject *unused)
+{
+    static const char *const forms[] = { "table", "json", "svg", "folded" };
+    enum { FORMS = sizeof forms / sizeof *forms };
+    exe_object *e = (exe_object *)self;
+    hop_profile *profile = e->profile;
+    char *texts[FORMS] = { NULL };
+    int status;
+    (void)unused;
+    e->profile = NULL;
+    Py_BEGIN_ALLOW_THREADS status = hop_profile_stop(profile);
+    for (int i = 0; i < FORMS && !status; i++) status = hop_profile_text(&texts[i], profile, forms[i]);
+    hop_profile_free(profile);
+    Py_END_ALLOW_THREADS PyObject *all = NULL;
+    if (status) raise_status(status);
+    else all = Py_BuildValue("ssss", texts[0], texts[1], texts[2], texts[3]);
+    for (int i = 0; i < FORMS; i++) hop_text_free(texts[i]);
+    return all;
+}
+
 static PyMethodDef exe_methods[] = {
+    { "profile_begin", exe_profile_begin, METH_O, "profile_begin(interval): 0, the usual" },
+    { "profile_end", exe_profile_end, METH_NOARGS, "profile_end() -> (table, JSON, SVG, folded stacks)" },
     { "run", exe_run, METH_VARARGS, "run(arrays, dims=()) -> list" },
     { "kept", exe_kept, METH_NOARGS, "kept() -> (values, bytes, how often they were made)" },
     { "refresh", exe_refresh, METH_NOARGS, "refresh(): what is kept is made anew by the next run" },
