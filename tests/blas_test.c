@@ -1,9 +1,10 @@
-/* The library that multiplies: which kernel it was loaded with, what loading leaves of the environment, and
- * products by hop's own loops, which serve where there is no library. Children run with other environments:
- * blas_test own | small | core. */
+/* What multiplies: hop's own kernels, for this processor and for lesser ones, cut and packed anyhow; and the
+ * library that may be told to: which kernel it was loaded with, what loading leaves of the environment.
+ * Children run with other environments: blas_test own | small | core. */
 #include "check.h"
 #include "ir/number.h"
 #include "runtime/blas.h"
+#include "runtime/product_kernels.h"
 #include "loop/rt.h"
 
 #include <math.h>
@@ -49,9 +50,10 @@ PRODUCTS_OF(double, HOP_RT_DTYPES(DT_F64, DT_F64, DT_F64))
 
 static void test_products(void)
 {
-    static const int64_t sizes[][3] = { { 1, 1, 1 },     { 3, 4, 5 },     { 1, 9, 7 },
-                                        { 9, 1, 7 },     { 4, 5, 0 },     { 65, 33, 17 },
-                                        { 70, 61, 300 }, { 5, 300, 513 }, { 256, 256, 256 } };
+    static const int64_t sizes[][3] = { { 1, 1, 1 },     { 3, 4, 5 },       { 1, 9, 7 },     { 9, 1, 7 },
+                                        { 4, 5, 0 },     { 65, 33, 17 },    { 70, 61, 300 }, { 5, 300, 513 },
+                                        { 13, 16, 40 },  { 1, 1, 300 },     { 1, 300, 600 }, { 300, 1, 70 },
+                                        { 200, 7, 513 }, { 256, 256, 256 }, { 97, 290, 600 } };
     for (size_t s = 0; s < HOP_COUNT(sizes); s++)
         for (int how = 0; how < 8; how++) {
             int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
@@ -62,6 +64,62 @@ static void test_products(void)
             CLAIM(d <= 1e-15 * 4 * (double)(k + 1), "f64 %lld x %lld x %lld, case %d: off by %g",
                   (long long)m, (long long)n, (long long)k, how, d);
         }
+}
+
+/* ---- pieces ---- */
+
+/* How the pieces of a parallel loop are run: so many at a time, forwards or backwards. */
+static int64_t at_a_time;
+static bool backwards;
+static int32_t in_pieces(struct hop_rt *rt,
+                         int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
+                         int64_t n, int64_t grain)
+{
+    (void)grain;
+    int64_t count = (n + at_a_time - 1) / at_a_time;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t lo = (backwards ? count - 1 - i : i) * at_a_time;
+        int32_t status = body(rt, env, lo, HOP_MIN(lo + at_a_time, n));
+        if (status) return status;
+    }
+    return 0;
+}
+
+/* Bits do not depend on how a product is cut, nor on what it is a part of: each row of C by itself, and each
+ * column, is what it is in the whole. */
+static void test_pieces(void)
+{
+    uint64_t seed = 20;
+    for (int round = 0; round < 12; round++) {
+        int64_t size[3];
+        for (int i = 0; i < 3; i++) size[i] = 2 + (int64_t)((seed = hash_bytes(&seed, 8, 1)) % 330);
+        int64_t m = size[0], n = size[1], k = size[2] + 200;
+        int ta = round & 1, tb = round >> 1 & 1;
+        float *a = calloc((size_t)(m * k), sizeof *a), *b = calloc((size_t)(k * n), sizeof *b),
+              *c = calloc((size_t)(m * n), sizeof *c), *other = calloc((size_t)(m * n), sizeof *c);
+        for (int64_t i = 0; i < m * k; i++) a[i] = (float)((double)(i * 7919 % 10007) / 997 - 5);
+        for (int64_t i = 0; i < k * n; i++) b[i] = (float)((double)(i * 6101 % 10009) / 991 - 5);
+        struct hop_rt rt = { .parallel = in_pieces };
+        int32_t dtypes = HOP_RT_DTYPES(DT_F32, DT_F32, DT_F32);
+        int64_t lda = ta ? m : k, ldb = tb ? k : n;
+        at_a_time = INT32_MAX;
+        blas_gemm(&rt, dtypes, ta, tb, m, n, k, a, lda, b, ldb, c, n, 0);
+        static const int64_t counts[] = { 1, 2, 3, 7, 16 };
+        for (size_t t = 0; t < HOP_COUNT(counts); t++) {
+            at_a_time = counts[t];
+            backwards = t & 1;
+            blas_gemm(&rt, dtypes, ta, tb, m, n, k, a, lda, b, ldb, other, n, 0);
+            CLAIM(!memcmp(c, other, (size_t)(m * n) * sizeof *c), "%lld x %lld x %lld: %lld at a time",
+                  (long long)m, (long long)n, (long long)k, (long long)at_a_time);
+        }
+        int64_t half = m / 2 + 1, rest = n / 2 + 1; /* a corner, and it has two rows and columns at least */
+        blas_gemm(&rt, dtypes, ta, tb, half, rest, k, a, lda, b, ldb, other, n, 0);
+        bool same = true;
+        for (int64_t i = 0; i < half && half > 1 && rest > 1; i++)
+            same &= !memcmp(c + i * n, other + i * n, (size_t)rest * sizeof *c);
+        CLAIM(same, "%lld x %lld x %lld: a corner of it", (long long)m, (long long)n, (long long)k);
+        free(a), free(b), free(c), free(other);
+    }
 }
 
 /* Elements that lie in memory of some dtype: bytes of every value, small whole numbers as floats. */
@@ -197,21 +255,34 @@ int main(int argc, char **argv)
     test_loading();
     test_products();
     test_conversions();
-    if (argc > 1 || !blas_library()) return tests_end();
+    if (argc > 1) return tests_end();
+    test_pieces();
+    for (int level = 1; level >= 0; level--) { /* which any machine with a higher one has, too */
+        product_kernels_limit(level);
+        test_products();
+        test_pieces();
+    }
+    product_kernels_limit(INT32_MAX);
     child(argv[0], "HOP_BLAS=off", "own", said);
-    CLAIM(strstr(said, " 0 failed"), "hop's own loops: %s", said);
+    CLAIM(strstr(said, " 0 failed"), "hop's own kernels: %s", said);
     child(argv[0], "", "small", said);
-    CLAIM(strstr(said, " 0 failed"), "without memory for blocks: %s", said);
+    CLAIM(strstr(said, " 0 failed"), "without memory for panels: %s", said);
     child(argv[0], "HOP_BLAS=off", "core", said);
-    CLAIM(strstr(said, "hop's own loops") && strstr(said, "HOP_BLAS is off"), "%s", said);
+    CLAIM(strstr(said, "hop's own kernels") && strstr(said, "HOP_BLAS is off"), "%s", said);
     child(argv[0], "HOP_BLAS=/nowhere/libopenblas.so.0", "own", said);
     CLAIM(strstr(said, " 0 failed"), "a library that is not there: %s", said);
     child(argv[0], "HOP_BLAS=/nowhere/libopenblas.so.0", "core", said);
-    CLAIM(strstr(said, "hop's own loops") && strstr(said, "/nowhere/"), "%s", said);
+    CLAIM(strstr(said, "hop's own kernels") && strstr(said, "/nowhere/"), "%s", said);
     child(argv[0], "HOP_BLAS=libm.so.6", "core", said);
-    CLAIM(strstr(said, "hop's own loops") && strstr(said, "cblas_sgemm"), "a library that is no BLAS: %s",
+    CLAIM(strstr(said, "hop's own kernels") && strstr(said, "cblas_sgemm"), "a library that is no BLAS: %s",
           said);
-    child(argv[0], "OPENBLAS_CORETYPE=Prescott", "core", said);
+    child(argv[0], "HOP_BLAS=libopenblas.so.0", "core", said);
+    if (!strstr(said, "OpenBLAS")) return tests_end(); /* it is not installed */
+    child(argv[0], "HOP_BLAS=libopenblas.so.0", "own", said);
+    CLAIM(strstr(said, " 0 failed"), "OpenBLAS: %s", said);
+    child(argv[0], "HOP_BLAS=libopenblas.so.0", "small", said);
+    CLAIM(strstr(said, " 0 failed"), "OpenBLAS without memory for blocks: %s", said);
+    child(argv[0], "OPENBLAS_CORETYPE=Prescott HOP_BLAS=libopenblas.so.0", "core", said);
 #if defined(__x86_64__)
     CLAIM(strstr(said, "kernel Prescott, which does not use all"), "what the user has set is respected: %s",
           said);

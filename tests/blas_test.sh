@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The library that multiplies, as the command sees it: not loaded without products, named by explain; and a library that is older than every processor, whose
+# What multiplies, as the command sees it: hop itself where it has kernels for the processor, without loading anything; the library that HOP_BLAS names, by explain; and a library that is older than every processor, whose
 # choice of a kernel is corrected: a small stand-in that takes a kernel of 2004 unless OPENBLAS_CORETYPE says otherwise.
 set -u
 export HOP_CACHE="${HOP_CACHE-off}"
@@ -65,9 +65,13 @@ END
 claim 'the stand-in is built' "${CC:-cc}" -shared -fPIC -o "$dir/old.so" "$dir/old.c"
 claim 'nothing is loaded without a product' silent openblas env LD_DEBUG=libs "$HOP" run "$dir/sum.hop" --in 'x=[1, 2, 3]'
 claim 'nor named' silent '^products' "$HOP" explain "$dir/sum.hop"
-claim 'explain names the kernel' says '^products: (OpenBLAS [^ ]+, kernel [A-Za-z]+|hop)' "$HOP" explain "$dir/product.hop"
+claim 'explain names the kernel' says '^products: (OpenBLAS [^ ]+, kernel [A-Za-z]+|hop.s own kernels)' "$HOP" explain "$dir/product.hop"
+if grep -qw avx2 /proc/cpuinfo; then
+    claim 'hop has kernels for this processor' says "^products: hop's own kernels for AVX" "$HOP" explain "$dir/product.hop"
+    claim 'and loads no library' silent openblas env LD_DEBUG=libs "$HOP" run "$dir/product.hop" --in 'x=random(0)'
+fi
 claim 'as JSON, too' says '"products": \["' "$HOP" explain --json "$dir/product.hop"
-claim 'hop multiplies itself' says "^products: hop's own loops, slower: HOP_BLAS is off" env HOP_BLAS=off "$HOP" explain "$dir/product.hop"
+claim 'hop multiplies itself' says "^products: hop's own kernels.*: HOP_BLAS is off" env HOP_BLAS=off "$HOP" explain "$dir/product.hop"
 claim 'what the user has set is respected' says '^products: OpenBLAS 0.0.1, kernel Penryn' env OPENBLAS_CORETYPE=Penryn HOP_BLAS="$dir/old.so" "$HOP" explain "$dir/product.hop"
 claim 'and it is loaded once' says '^1$' env OPENBLAS_CORETYPE=Penryn HOP_BLAS="$dir/old.so" sh -c "'$HOP' explain '$dir/product.hop' 2>&1 | grep -c '^loaded'"
 if grep -qw avx2 /proc/cpuinfo; then

@@ -1474,10 +1474,10 @@ char *hop_explain_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor 
  * size a run allocates nothing (unless it has sizes that only the run knows). */
 hop_status hop_workspace(size_t *bytes, hop_exe *exe, hop_tensor *const *in, int n_in, const int64_t *dims);
 
-/* What multiplies large matrices (default numbers only): "OpenBLAS 0.3.21, kernel Zen", or hop's own loops
- * and why. OpenBLAS is loaded by the first product or by this call, with the kernel that fits the processor;
- * it then uses one thread, since hop cuts products into pieces for its own. HOP_BLAS=FILE|off in the
- * environment names another library, or none. */
+/* What multiplies large matrices (default numbers only): "hop's own kernels for AVX2", or, on processors that
+ * hop has no kernels for, "OpenBLAS 0.3.21, kernel Zen". OpenBLAS is loaded by the first product or by this
+ * call, with the kernel that fits the processor; it then uses one thread, since hop cuts products into pieces
+ * for its own. HOP_BLAS=FILE|off in the environment names a library, or none. */
 const char *hop_blas(void);
 
 /* ---- the cache of compiled code ----

@@ -136,7 +136,7 @@ class Log(Case):
 
     def test_products(self):
         lines = self.lines(lambda: hop.jit(lambda x: x @ x)(hop.ones((64, 64))), HOP_LOG="compile")
-        self.assertRegex(lines[0], r" ms; products by (OpenBLAS \S+, kernel \w+|hop's own loops)")
+        self.assertRegex(lines[0], r" ms; products by (OpenBLAS \S+, kernel \w+|hop's own kernels)")
 
     def test_silence(self):
         for value in ("", "other"):

@@ -1,14 +1,15 @@
-/* Matrix products. Sizes and row-major matrices come in as loop programs state them. BLAS itself runs on one
- * thread: large products are cut into pieces by their shape alone and the pieces go to the pool, so that
- * results do not depend on the number of threads and two sets of threads never compete. Products with a
- * single row or column go to the matrix-vector kernel. Where there is no BLAS, and for sizes that its
- * integers cannot hold, hop multiplies itself. Products of f16, bf16 and bytes are those of blocks that are
- * brought to f32. */
+/* Matrix products. Sizes and row-major matrices come in as loop programs state them. Where hop has kernels
+ * for the processor (product.c) it multiplies itself, else BLAS does, if there is one and its integers hold
+ * the sizes. BLAS runs on one thread: large products are cut into pieces by their shape alone and the pieces
+ * go to the pool, so that results do not depend on the number of threads and two sets of threads never
+ * compete; those with a single row or column go to the matrix-vector kernel. Products of f16, bf16 and bytes
+ * are those of blocks that are brought to f32. */
 #include "runtime/blas.h"
 #include "ir/number.h"
 #include "loop/lp.h"
 #include "loop/rt.h"
 #include "runtime/pool.h"
+#include "runtime/product.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,14 +26,11 @@ static const double FOUR_PIECES = 512e6;
 static const double ONE_PART = 1e9;
 enum { LARGE_PIECE = 256, PIECE_STEP = 16, SMALLEST_CUT = 64 };
 
-struct product {
-    enum dtype c_dtype, a_dtype, b_dtype;
-    int32_t ta, tb, accumulate;
-    int64_t m, n, k, lda, ldb, ldc;
-    const char *a, *b;
-    char *c;
-    bool by_rows; /* pieces are rows of C, else columns */
-    int64_t piece;
+/* A product in pieces. */
+struct pieces {
+    struct product whole;
+    bool by_rows; /* they are rows of C, else columns */
+    int64_t length;
 };
 
 /* One row or column of C is a matrix times a vector, the vector being a row or a column of the other operand.
@@ -68,68 +66,20 @@ struct product {
 BLAS_OF(float, sgemm, sgemv)
 BLAS_OF(double, dgemm, dgemv)
 
-/* hop's own: OWN_ROWS × OWN_COLS elements of C at a time, in registers, over OWN_DEPTH of the sum; what they
- * read of A and B is put in a row first, for OWN_TILES such blocks beside each other. */
-enum { OWN_ROWS = 4, OWN_COLS = 8, OWN_TILES = 8, OWN_DEPTH = 256 };
-#define OWN_PRODUCT(T) \
-    typedef T own_row_##T __attribute__((vector_size(OWN_COLS * sizeof(T)))); \
-    static void own_tile_##T(const T *restrict a, const T *restrict b, int64_t depth, T *restrict sums) \
-    { \
-        own_row_##T s[OWN_ROWS] = { { 0 } }, cols; \
-        for (int64_t t = 0; t < depth; t++, a += OWN_ROWS, b += OWN_COLS) { \
-            memcpy(&cols, b, sizeof cols); \
-            for (int i = 0; i < OWN_ROWS; i++) s[i] += a[i] * cols; \
-        } \
-        memcpy(sums, s, sizeof s); \
-    } \
-    /* Rows of op(A), or columns of op(B), from `first` on, beside each other; zeros where there are no \
-     * more. */ \
-    static void own_pack_##T(T *to, const T *from, int64_t wide, int64_t first, int64_t end, int64_t along, \
-                             int64_t depth, int64_t step) \
-    { \
-        for (int64_t t = 0; t < depth; t++) \
-            for (int64_t i = 0; i < wide; i++) \
-                *to++ = first + i < end ? from[(first + i) * along + t * step] : 0; \
-    } \
-    static void own_##T(const struct product *p) \
-    { \
-        const T *a = (const T *)p->a, *b = (const T *)p->b; \
-        int64_t a_row = p->ta ? 1 : p->lda; \
-        int64_t a_step = p->ta ? p->lda : 1; \
-        int64_t b_col = p->tb ? p->ldb : 1; \
-        int64_t b_step = p->tb ? 1 : p->ldb; \
-        T rows[OWN_ROWS * OWN_DEPTH], panel[OWN_TILES * OWN_COLS * OWN_DEPTH], sums[OWN_ROWS * OWN_COLS]; \
-        for (int64_t i = 0; i < p->m && !p->accumulate; i++) \
-            memset((T *)p->c + i * p->ldc, 0, (size_t)p->n * sizeof(T)); \
-        for (int64_t t = 0; t < p->k; t += OWN_DEPTH) \
-            for (int64_t j = 0; j < p->n; j += OWN_TILES * OWN_COLS) { \
-                int64_t depth = HOP_MIN(OWN_DEPTH, p->k - t); \
-                int64_t end = HOP_MIN(p->n, j + OWN_TILES * OWN_COLS); \
-                for (int64_t at = j; at < end; at += OWN_COLS) { \
-                    T *block = panel + (at - j) * depth; \
-                    own_pack_##T(block, b + t * b_step, OWN_COLS, at, p->n, b_col, depth, b_step); \
-                } \
-                for (int64_t i = 0; i < p->m; i += OWN_ROWS) { \
-                    own_pack_##T(rows, a + t * a_step, OWN_ROWS, i, p->m, a_row, depth, a_step); \
-                    for (int64_t at = j; at < end; at += OWN_COLS) { \
-                        own_tile_##T(rows, panel + (at - j) * depth, depth, sums); \
-                        for (int64_t r = 0; r < HOP_MIN(OWN_ROWS, p->m - i); r++) \
-                            for (int64_t c = 0; c < HOP_MIN(OWN_COLS, end - at); c++) \
-                                ((T *)p->c)[(i + r) * p->ldc + at + c] += sums[r * OWN_COLS + c]; \
-                    } \
-                } \
-            } \
-    }
-OWN_PRODUCT(float)
-OWN_PRODUCT(double)
-
-static void multiply_plain(const struct product *p)
+/* BLAS, if it is to multiply this. */
+static const struct blas *blas_for(const struct product *p)
 {
     bool fits = HOP_MAX(HOP_MAX(p->m, p->n), HOP_MAX(p->k, p->lda)) <= INT32_MAX &&
                 HOP_MAX(p->ldb, p->ldc) <= INT32_MAX;
-    const struct blas *blas = p->k && fits ? blas_library() : NULL;
-    if (blas) (p->c_dtype == DT_F32 ? product_float : product_double)(blas, p);
-    else (p->c_dtype == DT_F32 ? own_float : own_double)(p);
+    return p->k && fits ? blas_library() : NULL;
+}
+
+static int32_t multiply_plain(struct hop_rt *rt, const struct product *p)
+{
+    const struct blas *blas = blas_for(p);
+    if (!blas) return product_multiply(rt, p);
+    (p->c_dtype == DT_F32 ? product_float : product_double)(blas, p);
+    return 0;
 }
 
 /* ---- operands of other dtypes ---- */
@@ -238,7 +188,8 @@ struct blocks {
 };
 
 /* One block of C, over the whole sum. */
-static void multiply_block(const struct product *p, const struct blocks *w, int64_t i, int64_t j)
+static void multiply_block(struct hop_rt *rt, const struct product *p, const struct blocks *w, int64_t i,
+                           int64_t j)
 {
     int64_t m = HOP_MIN(w->rows, p->m - i), n = HOP_MIN(w->cols, p->n - j),
             size = dtype_info[p->c_dtype].size;
@@ -271,7 +222,7 @@ static void multiply_block(const struct product *p, const struct blocks *w, int6
                     p->ta ? k : m, p->ta ? m : k);
         widen_block(w->b, p->b_dtype, p->b + (p->tb ? j * p->ldb + t : t * p->ldb + j) * b_size, p->ldb,
                     p->tb ? n : k, p->tb ? k : n);
-        multiply_plain(&part);
+        multiply_plain(rt, &part);
         part.accumulate = !whole;
         for (int64_t r = 0; whole && r < m; r++) leave(c + r * p->ldc * size, w->c + r * n, n);
     }
@@ -297,7 +248,7 @@ static float *blocks_memory(void)
     return memory;
 }
 
-static void multiply_converted(const struct product *p)
+static int32_t multiply_converted(struct hop_rt *rt, const struct product *p)
 {
     float small[SMALL_FLOATS];
     struct blocks w = { BLOCK_ROWS, BLOCK_COLS, BLOCK_DEPTH, blocks_memory(), NULL, NULL };
@@ -305,13 +256,18 @@ static void multiply_converted(const struct product *p)
     w.b = w.a + w.rows * w.depth;
     w.c = w.b + w.depth * w.cols;
     for (int64_t j = 0; j < p->n; j += w.cols)
-        for (int64_t i = 0; i < p->m; i += w.rows) multiply_block(p, &w, i, j);
+        for (int64_t i = 0; i < p->m; i += w.rows) multiply_block(rt, p, &w, i, j);
+    return 0;
 }
 
-static void multiply(const struct product *p)
+static bool is_plain(const struct product *p)
 {
-    if (lp_multiplies(p->c_dtype, p->a_dtype, p->b_dtype) == PRODUCT_PLAIN) multiply_plain(p);
-    else multiply_converted(p);
+    return lp_multiplies(p->c_dtype, p->a_dtype, p->b_dtype) == PRODUCT_PLAIN;
+}
+
+static int32_t multiply(struct hop_rt *rt, const struct product *p)
+{
+    return is_plain(p) ? multiply_plain(rt, p) : multiply_converted(rt, p);
 }
 
 static bool ended(struct hop_rt *rt) { return rt->cancel && *rt->cancel && (!rt->asked || rt->asked(rt)); }
@@ -335,19 +291,20 @@ static int32_t multiply_in_parts(struct hop_rt *rt, const struct product *whole)
         if (at && ended(rt)) return HOP_CANCELLED;
         p.n = HOP_MIN(part, whole->n - at);
         from_column(&p, at);
-        multiply(&p);
+        int32_t status = multiply(rt, &p);
+        if (status) return status;
     }
     return 0;
 }
 
 static int32_t multiply_pieces(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
 {
-    const struct product *whole = env;
-    int64_t total = whole->by_rows ? whole->m : whole->n;
+    const struct pieces *pieces = env;
+    int64_t total = pieces->by_rows ? pieces->whole.m : pieces->whole.n;
     for (int64_t i = lo; i < hi; i++) {
-        struct product p = *whole;
-        int64_t at = i * p.piece, length = HOP_MIN(p.piece, total - at);
-        if (p.by_rows) {
+        struct product p = pieces->whole;
+        int64_t at = i * pieces->length, length = HOP_MIN(pieces->length, total - at);
+        if (pieces->by_rows) {
             p.m = length;
             p.a += (p.ta ? at : at * p.lda) * dtype_info[p.a_dtype].size;
             p.c += at * p.ldc * dtype_info[p.c_dtype].size;
@@ -391,15 +348,19 @@ void blas_gemm(struct hop_rt *rt, int32_t dtypes, int32_t ta, int32_t tb, int64_
     p.lda = HOP_MAX(lda, ta ? m : k);
     p.ldb = HOP_MAX(ldb, tb ? k : n);
     p.ldc = HOP_MAX(ldc, n);
+    if (is_plain(&p) && !blas_for(&p)) {
+        product_multiply(rt, &p);
+        return;
+    }
     double work = 2.0 * (double)m * (double)n * (double)k;
-    p.by_rows = m >= n || m >= SMALLEST_CUT;
-    int64_t length = p.by_rows ? m : n;
+    struct pieces pieces = { p, m >= n || m >= SMALLEST_CUT, 0 };
+    int64_t length = pieces.by_rows ? m : n;
     int64_t count = pieces_of(work, length);
     if (count == 1) {
         multiply_in_parts(rt, &p);
         return;
     }
-    p.piece = (length + count - 1) / count;
-    p.piece = (p.piece + PIECE_STEP - 1) / PIECE_STEP * PIECE_STEP;
-    rt->parallel(rt, multiply_pieces, &p, (length + p.piece - 1) / p.piece, 1);
+    pieces.length = (length + count - 1) / count;
+    pieces.length = (pieces.length + PIECE_STEP - 1) / PIECE_STEP * PIECE_STEP;
+    rt->parallel(rt, multiply_pieces, &pieces, (length + pieces.length - 1) / pieces.length, 1);
 }

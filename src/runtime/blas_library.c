@@ -8,6 +8,7 @@
  * somebody else has loaded, nor when the user has set that variable. */
 #include "runtime/blas.h"
 #include "base/base.h"
+#include "runtime/product_kernels.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -169,10 +170,20 @@ static void describe(void *library, bool anothers)
              anothers ? "; loaded by another part of the process" : "");
 }
 
+/* Says that hop multiplies itself, and why. */
+static void own_kernels(const char *why)
+{
+    const char *made_for = product_kernels_for(), *with = *made_for ? " for " : ", slower";
+    snprintf(description, sizeof description, "hop's own kernels%s%s%s%.400s", with, made_for,
+             *why ? ": " : "", why);
+}
+
 static bool take(void *library, const char *file, bool anothers)
 {
     if (!look_up(library)) {
-        snprintf(description, sizeof description, "hop's own loops, slower: %.300s has no cblas_sgemm", file);
+        char why[400];
+        snprintf(why, sizeof why, "%.300s has no cblas_sgemm", file);
+        own_kernels(why);
         return false;
     }
     void (*set_threads)(int) = (void (*)(int))dlsym(library, "openblas_set_num_threads");
@@ -187,8 +198,8 @@ static void find(void)
     static const char *const names[] = { "libopenblas.so.0", "libopenblas.so" };
     const char *wish = getauxval(AT_SECURE) ? NULL : getenv("HOP_BLAS"), *only[] = { wish };
     bool named = wish && *wish;
-    if (named && !strcmp(wish, "off")) {
-        snprintf(description, sizeof description, "hop's own loops, slower: HOP_BLAS is off");
+    if ((named && !strcmp(wish, "off")) || (!named && *product_kernels_for())) {
+        own_kernels(named ? "HOP_BLAS is off" : "");
         return;
     }
     for (size_t i = 0; i < (named ? 1 : HOP_COUNT(names)); i++) {
@@ -199,7 +210,7 @@ static void find(void)
         if (library && take(library, file, anothers)) return;
         const char *why = library ? NULL : dlerror();
         if (library) dlclose(library);
-        if (why && !i) snprintf(description, sizeof description, "hop's own loops, slower: %.400s", why);
+        if (why && !i) own_kernels(why);
     }
 }
 

@@ -1,0 +1,346 @@
+/* Products made of tiles (product_kernels.h). An operand whose elements would be read many times, or do not
+ * lie beside each other where they must, is put into panels first, all threads together; then blocks of C are
+ * computed, each on one thread. The sum goes over the depth in stretches of DEPTH, of which an element of C
+ * gets one after the other: neither cutting nor packing changes a result. */
+#include "runtime/product.h"
+#include "base/base.h"
+#include "loop/rt.h"
+#include "runtime/product_kernels.h"
+
+#include <pthread.h>
+
+enum {
+    DEPTH = 256,           /* of a stretch: a panel of it stays in the first cache */
+    BLOCK_TILES = 8,       /* rows of tiles in a block of C */
+    BLOCK_PANELS = 4,      /* and columns */
+    PACK_TOGETHER = 4,     /* panels that are packed in one go */
+    SHORT_SIDE = 48,       /* so many rows read columns where they lie */
+    FEW_PANELS = 2,        /* so many panels of columns read rows where they lie */
+    SMALL_SIDE = 32 << 10, /* and rows of so many bytes are, and twice as many bytes of columns */
+    ROOM = 8 << 20,        /* bytes of panels */
+    SMALL_ROOM = 64 << 10  /* of those on the stack, when there is no memory */
+};
+/* Work that another thread is worth its waking, in multiplications. */
+static const double WORTH_A_THREAD = 1e6;
+
+/* The rows of op(A), or the columns of op(B). */
+struct side {
+    const char *data;
+    int64_t n, along, step; /* in elements: to the next row or column, to the next depth */
+    int64_t width;          /* of a panel */
+    int64_t whole;          /* n, as panels have it */
+    char *panels;           /* NULL: read where it lies */
+};
+
+struct job {
+    const struct product_kernel *kernel;
+    struct side rows, cols;
+    char *c;
+    int64_t c_row, c_col;
+    int64_t depth; /* of this part of the sum */
+    bool add;      /* to what C has */
+    int64_t block_rows, block_cols, n_block_cols;
+};
+
+static int64_t rounded_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+/* ---- panels ---- */
+
+/* Of one stretch after the other, and in it of one panel after the other. */
+static char *panel_at(const struct job *j, const struct side *s, int64_t line, int64_t from, int64_t depth)
+{
+    return s->panels + (s->whole * from + line * depth) * j->kernel->size;
+}
+
+static void pack_panels(const struct job *j, const struct side *s, int64_t lo, int64_t hi)
+{
+    int64_t first = lo * s->width, n = HOP_MIN(hi * s->width, s->n) - first;
+    for (int64_t from = 0; from < j->depth; from += DEPTH) {
+        int64_t depth = HOP_MIN(DEPTH, j->depth - from);
+        const char *lines = s->data + (first * s->along + from * s->step) * j->kernel->size;
+        j->kernel->pack(panel_at(j, s, first, from, depth), lines, n, s->along, depth, s->step, s->width);
+    }
+}
+
+static int64_t n_packs(const struct side *s)
+{
+    return s->panels ? (s->whole / s->width + PACK_TOGETHER - 1) / PACK_TOGETHER : 0;
+}
+
+static int32_t pack_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
+{
+    const struct job *j = env;
+    int64_t of_rows = n_packs(&j->rows);
+    HOP_UNUSED(rt);
+    for (int64_t i = lo; i < hi; i++) {
+        const struct side *s = i < of_rows ? &j->rows : &j->cols;
+        int64_t first = (i < of_rows ? i : i - of_rows) * PACK_TOGETHER;
+        pack_panels(j, s, first, HOP_MIN(first + PACK_TOGETHER, s->whole / s->width));
+    }
+    return 0;
+}
+
+/* ---- blocks of C ---- */
+
+/* Columns that lie beside each other are read where they are, but for the last ones of a matrix, behind which
+ * a vector would reach: `edge` has room for these. */
+static const char *columns_at(const struct job *j, int64_t col, int64_t from, int64_t depth, char *edge,
+                              int64_t *step)
+{
+    const struct side *s = &j->cols;
+    *step = s->width;
+    if (s->panels) return panel_at(j, s, col, from, depth);
+    const char *lines = s->data + (col + from * s->step) * j->kernel->size;
+    if (s->n - col < s->width && s->n - col != s->width / 2) {
+        j->kernel->pack(edge, lines, s->n - col, 1, depth, s->step, s->width);
+        return edge;
+    }
+    *step = s->step;
+    return lines;
+}
+
+static void multiply_block(const struct job *j, int64_t row, int64_t col)
+{
+    const struct product_kernel *k = j->kernel;
+    _Alignas(64) char edge[DEPTH * 32 * sizeof(float)];
+    _Static_assert(sizeof edge >= DEPTH * 16 * sizeof(double), "room for a panel");
+    int64_t row_end = HOP_MIN(row + j->block_rows, j->rows.n);
+    int64_t col_end = HOP_MIN(col + j->block_cols, j->cols.n);
+    for (int64_t from = 0; from < HOP_MAX(j->depth, 1); from += DEPTH) {
+        struct tile w = { .c_row = j->c_row, .c_col = j->c_col, .add = j->add || from };
+        w.depth = HOP_MIN(DEPTH, j->depth - from);
+        for (int64_t c = col; c < col_end; c += k->cols) {
+            w.cols = (int)HOP_MIN(k->cols, col_end - c);
+            w.b = columns_at(j, c, from, w.depth, edge, &w.b_step);
+            for (int64_t r = row; r < row_end; r += k->rows) {
+                const struct side *s = &j->rows;
+                w.rows = (int)HOP_MIN(k->rows, row_end - r);
+                w.a_row = s->panels ? 1 : s->along;
+                w.a_step = s->panels ? s->width : s->step;
+                w.a = s->panels ? panel_at(j, s, r, from, w.depth)
+                                : s->data + (r * s->along + from * s->step) * k->size;
+                w.c = j->c + (r * j->c_row + c * j->c_col) * k->size;
+                k->tile(&w);
+            }
+        }
+    }
+}
+
+static int32_t multiply_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
+{
+    const struct job *j = env;
+    HOP_UNUSED(rt);
+    for (int64_t i = lo; i < hi; i++)
+        multiply_block(j, i / j->n_block_cols * j->block_rows, i % j->n_block_cols * j->block_cols);
+    return 0;
+}
+
+/* ---- the plan ---- */
+
+/* The calling thread's memory for panels, kept for its next product; NULL: there is none. */
+struct room {
+    char *data;
+    size_t size;
+};
+static pthread_once_t room_once = PTHREAD_ONCE_INIT;
+static pthread_key_t room_key;
+static bool room_has_key;
+static void room_free(void *room)
+{
+    free(((struct room *)room)->data);
+    free(room);
+}
+static void room_begin(void) { room_has_key = !pthread_key_create(&room_key, room_free); }
+
+static char *room_for(size_t size)
+{
+    pthread_once(&room_once, room_begin);
+    if (!room_has_key) return NULL;
+    struct room *room = pthread_getspecific(room_key);
+    if (room && room->size >= size) return room->data;
+    if (!room) {
+        room = calloc(1, sizeof *room);
+        if (!room) return NULL;
+        if (pthread_setspecific(room_key, room)) {
+            free(room);
+            return NULL;
+        }
+    }
+    free(room->data);
+    room->data = aligned_alloc(64, (size_t)rounded_up((int64_t)size, 64));
+    room->size = room->data ? size : 0;
+    return room->data;
+}
+
+/* Panels are worth it for what is read often, and is not in the cache anyway. */
+static bool packs_rows(const struct job *j)
+{
+    int64_t bytes = j->rows.n * j->depth * j->kernel->size;
+    return bytes > SMALL_SIDE && j->cols.n > FEW_PANELS * j->kernel->cols;
+}
+static bool packs_cols(const struct job *j)
+{
+    int64_t bytes = j->cols.n * j->depth * j->kernel->size;
+    return j->cols.along != 1 || (bytes > 2 * SMALL_SIDE && j->rows.n > SHORT_SIDE);
+}
+
+/* Part of a product, whose panels fit into the room. */
+static int32_t multiply_part(struct hop_rt *rt, struct job *j, bool pack_rows, bool pack_cols, char *room)
+{
+    const struct product_kernel *k = j->kernel;
+    double work = (double)j->rows.n * (double)j->cols.n * (double)j->depth;
+    j->rows.whole = rounded_up(j->rows.n, k->rows);
+    j->cols.whole = rounded_up(j->cols.n, k->cols);
+    j->rows.panels = pack_rows ? room : NULL;
+    j->cols.panels = pack_cols ? room + (pack_rows ? j->rows.whole * j->depth * k->size : 0) : NULL;
+    j->block_rows = BLOCK_TILES * k->rows;
+    j->block_cols = BLOCK_PANELS * k->cols;
+    j->n_block_cols = (j->cols.n + j->block_cols - 1) / j->block_cols;
+    int64_t n_blocks = (j->rows.n + j->block_rows - 1) / j->block_rows * j->n_block_cols;
+    int64_t grain = (int64_t)(WORTH_A_THREAD / (work / (double)n_blocks)) + 1;
+    int64_t packs = n_packs(&j->rows) + n_packs(&j->cols);
+    bool alone = work < 2 * WORTH_A_THREAD;
+    if (alone) {
+        pack_some(rt, j, 0, packs);
+        return multiply_some(rt, j, 0, n_blocks);
+    }
+    int32_t status = rt->parallel(rt, pack_some, j, packs, 1);
+    return status ? status : rt->parallel(rt, multiply_some, j, n_blocks, grain);
+}
+
+/* As many lines of both sides, and as much of the depth, as there is room for. */
+static int32_t multiply_parts(struct hop_rt *rt, const struct job *whole, char *room, int64_t size)
+{
+    const struct product_kernel *k = whole->kernel;
+    bool pack_rows = packs_rows(whole), pack_cols = packs_cols(whole);
+    int64_t lines = size / k->size / DEPTH;
+    int64_t rows = HOP_MAX(lines / 2 / k->rows, 1) * k->rows;
+    int64_t cols = HOP_MAX(lines / 2 / k->cols, 1) * k->cols;
+    if (!pack_rows) rows = whole->rows.n;
+    if (!pack_cols) cols = whole->cols.n;
+    for (int64_t r = 0; r < whole->rows.n; r += rows)
+        for (int64_t c = 0; c < whole->cols.n; c += cols) {
+            struct job j = *whole;
+            j.rows.n = HOP_MIN(rows, whole->rows.n - r);
+            j.cols.n = HOP_MIN(cols, whole->cols.n - c);
+            j.c += (r * j.c_row + c * j.c_col) * k->size;
+            int64_t packed = (pack_rows ? rounded_up(j.rows.n, k->rows) : 0) +
+                             (pack_cols ? rounded_up(j.cols.n, k->cols) : 0);
+            int64_t depth = packed ? HOP_MAX(size / k->size / packed / DEPTH, 1) * DEPTH
+                                   : HOP_MAX(whole->depth, 1);
+            for (int64_t from = 0; from < HOP_MAX(whole->depth, 1); from += depth) {
+                struct job part = j;
+                part.depth = HOP_MIN(depth, whole->depth - from);
+                part.add = j.add || from;
+                part.rows.data += (r * j.rows.along + from * j.rows.step) * k->size;
+                part.cols.data += (c * j.cols.along + from * j.cols.step) * k->size;
+                int32_t status = multiply_part(rt, &part, pack_rows, pack_cols, room);
+                if (status) return status;
+            }
+        }
+    return 0;
+}
+
+/* ---- one row, or one column ---- */
+
+struct line_job {
+    const struct product_kernel *kernel;
+    struct tile w;
+    bool row;
+    int64_t n, unit; /* elements of C; so many are done at once */
+};
+
+static int32_t line_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
+{
+    const struct line_job *j = env;
+    int64_t end = HOP_MIN(hi * j->unit, j->n);
+    HOP_UNUSED(rt);
+    (j->row ? j->kernel->row : j->kernel->column)(&j->w, lo * j->unit, end);
+    return 0;
+}
+
+enum { LINE_UNIT = 128 };
+
+/* The elements of the only row or column beside each other. */
+static const char *line_elements(const struct job *j, const struct side *s)
+{
+    if (s->step == 1 || j->depth < 2) return s->data;
+    char *room = room_for((size_t)(j->depth * j->kernel->size));
+    if (room) j->kernel->pack(room, s->data, 1, 2, j->depth, s->step, 1);
+    return room;
+}
+
+/* A matrix times a vector; false: it is none that the kernels know. */
+static bool multiply_line(struct hop_rt *rt, const struct job *j, int32_t *status)
+{
+    bool one_row = j->rows.n == 1;
+    const struct side *vector = one_row ? &j->rows : &j->cols, *matrix = one_row ? &j->cols : &j->rows;
+    int64_t c_step = one_row ? j->c_col : j->c_row;
+    bool row = matrix->along == 1 && matrix->step != 1;
+    if ((row && c_step != 1) || (!row && matrix->step != 1)) return false;
+    const char *x = line_elements(j, vector);
+    if (!x) return false;
+    struct line_job line = {
+        j->kernel, { .c = j->c, .depth = j->depth, .add = j->add }, row, matrix->n, LINE_UNIT
+    };
+    line.w.a = row ? x : matrix->data;
+    line.w.b = row ? matrix->data : x;
+    line.w.a_row = matrix->along;
+    line.w.b_step = matrix->step;
+    line.w.c_row = c_step;
+    double work = (double)matrix->n * (double)j->depth;
+    int64_t n_units = (matrix->n + LINE_UNIT - 1) / LINE_UNIT;
+    if (work < WORTH_A_THREAD / 4) *status = line_some(rt, &line, 0, n_units);
+    else *status = rt->parallel(rt, line_some, &line, n_units, 1);
+    return true;
+}
+
+/* ---- which side is the columns' ---- */
+
+/* In units of a multiplication that is one of a vector's. */
+enum { COST_PACK = 16, COST_STORE = 48 };
+
+static double cost(const struct job *j)
+{
+    int64_t lanes = j->kernel->cols / 2;
+    double depth = (double)j->depth, rows = (double)j->rows.n, cols = (double)j->cols.n;
+    double sum = rows * (double)rounded_up(j->cols.n, lanes) * depth;
+    if (packs_rows(j)) sum += COST_PACK * rows * depth;
+    if (packs_cols(j)) sum += COST_PACK * cols * depth;
+    if (j->c_col != 1) sum += COST_STORE * rows * cols;
+    return sum;
+}
+
+/* The same product as its transpose: columns become rows. */
+static struct job transposed(const struct job *j)
+{
+    struct job t = *j;
+    t.rows = j->cols;
+    t.cols = j->rows;
+    t.rows.width = j->rows.width;
+    t.cols.width = j->cols.width;
+    t.c_row = j->c_col;
+    t.c_col = j->c_row;
+    return t;
+}
+
+int32_t product_multiply(struct hop_rt *rt, const struct product *p)
+{
+    const struct product_kernel *kernel = product_kernel(p->c_dtype);
+    struct side rows = { p->a, p->m, p->ta ? 1 : p->lda, p->ta ? p->lda : 1, kernel->rows, 0, NULL };
+    struct side cols = { p->b, p->n, p->tb ? p->ldb : 1, p->tb ? 1 : p->ldb, kernel->cols, 0, NULL };
+    struct job j = { .kernel = kernel, .rows = rows, .cols = cols, .c = p->c, .c_row = p->ldc, .c_col = 1 };
+    int32_t status = 0;
+    j.depth = p->k;
+    j.add = p->accumulate;
+    if ((p->m == 1 || p->n == 1) && multiply_line(rt, &j, &status)) return status;
+    struct job other = transposed(&j);
+    if (cost(&other) < cost(&j)) j = other;
+    int64_t most = (rounded_up(j.rows.n, kernel->rows) + rounded_up(j.cols.n, kernel->cols)) *
+                   rounded_up(HOP_MAX(p->k, 1), DEPTH) * kernel->size;
+    int64_t size = HOP_MIN(most, ROOM);
+    char *room = packs_rows(&j) || packs_cols(&j) ? room_for((size_t)size) : NULL;
+    if (room) return multiply_parts(rt, &j, room, size);
+    _Alignas(64) char small[SMALL_ROOM];
+    return multiply_parts(rt, &j, small, SMALL_ROOM);
+}

@@ -1,0 +1,21 @@
+/* Matrix products by hop's own kernels. */
+#ifndef HOP_PRODUCT_H
+#define HOP_PRODUCT_H
+
+#include "ir/ir.h"
+
+/* C = op(A) op(B), or C += op(A) op(B), of row-major matrices. */
+struct product {
+    enum dtype c_dtype, a_dtype, b_dtype;
+    int32_t ta, tb, accumulate;
+    int64_t m, n, k, lda, ldb, ldc;
+    const char *a, *b;
+    char *c;
+};
+
+struct hop_rt;
+/* Of f32 or f64 throughout. Large ones are cut, and the pieces go to rt->parallel; no result depends on how.
+ * Not 0: the run was ended, and C holds anything. */
+int32_t product_multiply(struct hop_rt *rt, const struct product *p);
+
+#endif

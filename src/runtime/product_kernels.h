@@ -1,0 +1,39 @@
+/* Products of small tiles, which larger ones are made of: for the processor at hand. */
+#ifndef HOP_PRODUCT_KERNELS_H
+#define HOP_PRODUCT_KERNELS_H
+
+#include "ir/ir.h"
+
+/* C = A B, or C += A B: rows of A, columns of B that lie beside each other. Strides in elements. */
+struct tile {
+    const void *a, *b;
+    void *c;
+    int64_t a_row, a_step, b_step, c_row, c_col;
+    int64_t depth;
+    int rows, cols;
+    bool add;
+};
+
+struct product_kernel {
+    int size, rows, cols; /* of an element; the largest tile */
+    /* Reads all vectors that columns are in: panels have `cols` of them. */
+    void (*tile)(const struct tile *w);
+    /* n lines into panels of `width`: the elements of one depth beside each other, zeros for lines that are
+     * not there. */
+    void (*pack)(void *panels, const void *lines, int64_t n, int64_t along, int64_t depth, int64_t step,
+                 int64_t width);
+    /* One row of C, columns lo to hi: A's elements lie beside each other; and one column, rows lo to hi:
+     * those of B and of each row of A do. */
+    void (*row)(const struct tile *w, int64_t lo, int64_t hi);
+    void (*column)(const struct tile *w, int64_t lo, int64_t hi);
+};
+
+/* For f32 or f64. */
+const struct product_kernel *product_kernel(enum dtype t);
+/* For tests: kernels of so high a level at most (0: of any processor, 1: AVX2, 2: AVX-512). */
+void product_kernels_limit(int level);
+/* What the kernels are made for: "AVX-512", "AVX2", or "" where it is nothing in particular, and a BLAS knows
+ * the processor better. */
+const char *product_kernels_for(void);
+
+#endif
