@@ -274,7 +274,7 @@ static void one_program(void *ctx)
 
 /* ---- compositions ---- */
 
-enum { PLAIN, VJP, VJP_VJP, JVP, VMAP, VMAP_VJP, TRANSFORMS };
+enum { PLAIN, VJP, VJP_VJP, JVP, VMAP, VMAP_VJP, WAYS };
 static const char *const transform_names[] = {
     "", ", vjp", ", vjp of vjp", ", jvp", ", vmap", ", vmap of vjp"
 };
@@ -494,7 +494,7 @@ int main(int argc, char **argv)
         CLAIM(status == HOP_OK, "%s: %s", programs[i].name, hop_message());
     }
     for (uint32_t i = 0; i < HOP_COUNT(compositions); i++)
-        for (int t = 0; t < TRANSFORMS; t++) {
+        for (int t = 0; t < WAYS; t++) {
             if (argc > 1 && strcmp(argv[1], compositions[i].name)) continue;
             struct composition c = { &compositions[i], t, NULL, 0 };
             CLAIM(attempt(one_composition, &c) == HOP_OK, "%s%s: %s", compositions[i].name,

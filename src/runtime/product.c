@@ -10,10 +10,10 @@
 #include <pthread.h>
 
 enum {
-    DEPTH = 256,           /* of a stretch: a panel of it stays in the first cache */
-    BLOCK_TILES = 8,       /* rows of tiles in a block of C */
-    BLOCK_PANELS = 4,      /* and columns */
-    PACK_TOGETHER = 4,     /* panels that are packed in one go */
+    DEPTH = 256,      /* of a stretch: a panel of it stays in the first cache */
+    BLOCK_TILES = 8,  /* rows of tiles in a block of C */
+    BLOCK_PANELS = 4, /* and columns */
+    MANY_BLOCKS = 64,
     SHORT_SIDE = 48,       /* so many rows read columns where they lie */
     FEW_PANELS = 2,        /* so many panels of columns read rows where they lie */
     SMALL_SIDE = 32 << 10, /* and rows of so many bytes are, and twice as many bytes of columns */
@@ -52,9 +52,9 @@ static char *panel_at(const struct job *j, const struct side *s, int64_t line, i
     return s->panels + (s->whole * from + line * depth) * j->kernel->size;
 }
 
-static void pack_panels(const struct job *j, const struct side *s, int64_t lo, int64_t hi)
+static void pack_panel(const struct job *j, const struct side *s, int64_t panel)
 {
-    int64_t first = lo * s->width, n = HOP_MIN(hi * s->width, s->n) - first;
+    int64_t first = panel * s->width, n = HOP_MIN(s->width, s->n - first);
     for (int64_t from = 0; from < j->depth; from += DEPTH) {
         int64_t depth = HOP_MIN(DEPTH, j->depth - from);
         const char *lines = s->data + (first * s->along + from * s->step) * j->kernel->size;
@@ -62,21 +62,16 @@ static void pack_panels(const struct job *j, const struct side *s, int64_t lo, i
     }
 }
 
-static int64_t n_packs(const struct side *s)
-{
-    return s->panels ? (s->whole / s->width + PACK_TOGETHER - 1) / PACK_TOGETHER : 0;
-}
+static int64_t n_panels(const struct side *s) { return s->panels ? s->whole / s->width : 0; }
 
 static int32_t pack_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
 {
     const struct job *j = env;
-    int64_t of_rows = n_packs(&j->rows);
+    int64_t of_rows = n_panels(&j->rows);
     HOP_UNUSED(rt);
-    for (int64_t i = lo; i < hi; i++) {
-        const struct side *s = i < of_rows ? &j->rows : &j->cols;
-        int64_t first = (i < of_rows ? i : i - of_rows) * PACK_TOGETHER;
-        pack_panels(j, s, first, HOP_MIN(first + PACK_TOGETHER, s->whole / s->width));
-    }
+    for (int64_t i = lo; i < hi; i++)
+        if (i < of_rows) pack_panel(j, &j->rows, i);
+        else pack_panel(j, &j->cols, i - of_rows);
     return 0;
 }
 
@@ -184,6 +179,23 @@ static bool packs_cols(const struct job *j)
     return j->cols.along != 1 || (bytes > 2 * SMALL_SIDE && j->rows.n > SHORT_SIDE);
 }
 
+/* How large blocks of C are, and how many: enough for many threads, if each is worth one. */
+static int64_t choose_blocks(struct job *j, double work)
+{
+    const struct product_kernel *k = j->kernel;
+    int64_t tiles = BLOCK_TILES, panels = BLOCK_PANELS;
+    for (;;) {
+        j->block_rows = tiles * k->rows;
+        j->block_cols = panels * k->cols;
+        j->n_block_cols = (j->cols.n + j->block_cols - 1) / j->block_cols;
+        int64_t n = (j->rows.n + j->block_rows - 1) / j->block_rows * j->n_block_cols;
+        bool many = n >= MANY_BLOCKS || work / (double)n < WORTH_A_THREAD / 2;
+        if (many || (tiles == 1 && panels == 1)) return n;
+        if (panels == 1 || j->block_rows > j->block_cols) tiles = (tiles + 1) / 2;
+        else panels = (panels + 1) / 2;
+    }
+}
+
 /* Part of a product, whose panels fit into the room. */
 static int32_t multiply_part(struct hop_rt *rt, struct job *j, bool pack_rows, bool pack_cols, char *room)
 {
@@ -193,19 +205,14 @@ static int32_t multiply_part(struct hop_rt *rt, struct job *j, bool pack_rows, b
     j->cols.whole = rounded_up(j->cols.n, k->cols);
     j->rows.panels = pack_rows ? room : NULL;
     j->cols.panels = pack_cols ? room + (pack_rows ? j->rows.whole * j->depth * k->size : 0) : NULL;
-    j->block_rows = BLOCK_TILES * k->rows;
-    j->block_cols = BLOCK_PANELS * k->cols;
-    j->n_block_cols = (j->cols.n + j->block_cols - 1) / j->block_cols;
-    int64_t n_blocks = (j->rows.n + j->block_rows - 1) / j->block_rows * j->n_block_cols;
-    int64_t grain = (int64_t)(WORTH_A_THREAD / (work / (double)n_blocks)) + 1;
-    int64_t packs = n_packs(&j->rows) + n_packs(&j->cols);
-    bool alone = work < 2 * WORTH_A_THREAD;
-    if (alone) {
+    int64_t n_blocks = choose_blocks(j, work);
+    int64_t packs = n_panels(&j->rows) + n_panels(&j->cols);
+    if (work < 2 * WORTH_A_THREAD) {
         pack_some(rt, j, 0, packs);
         return multiply_some(rt, j, 0, n_blocks);
     }
     int32_t status = rt->parallel(rt, pack_some, j, packs, 1);
-    return status ? status : rt->parallel(rt, multiply_some, j, n_blocks, grain);
+    return status ? status : rt->parallel(rt, multiply_some, j, n_blocks, 1);
 }
 
 /* As many lines of both sides, and as much of the depth, as there is room for. */
@@ -213,11 +220,11 @@ static int32_t multiply_parts(struct hop_rt *rt, const struct job *whole, char *
 {
     const struct product_kernel *k = whole->kernel;
     bool pack_rows = packs_rows(whole), pack_cols = packs_cols(whole);
-    int64_t lines = size / k->size / DEPTH;
-    int64_t rows = HOP_MAX(lines / 2 / k->rows, 1) * k->rows;
-    int64_t cols = HOP_MAX(lines / 2 / k->cols, 1) * k->cols;
-    if (!pack_rows) rows = whole->rows.n;
-    if (!pack_cols) cols = whole->cols.n;
+    int64_t rows = rounded_up(whole->rows.n, k->rows), cols = rounded_up(whole->cols.n, k->cols);
+    int64_t lines = size / k->size / DEPTH, half = lines / 2;
+    int64_t of_rows = pack_rows ? HOP_MIN(rows, half) : 0, of_cols = pack_cols ? HOP_MIN(cols, half) : 0;
+    if (pack_rows) rows = HOP_MIN(rows, HOP_MAX((lines - of_cols) / k->rows, 1) * k->rows);
+    if (pack_cols) cols = HOP_MIN(cols, HOP_MAX((lines - of_rows) / k->cols, 1) * k->cols);
     for (int64_t r = 0; r < whole->rows.n; r += rows)
         for (int64_t c = 0; c < whole->cols.n; c += cols) {
             struct job j = *whole;
