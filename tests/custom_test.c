@@ -3,6 +3,7 @@
  * tangent 7 x dx, batch 13 x x. Then rules that cannot be. */
 #include "check.h"
 #include "hop/hop.h"
+#include "ways.h"
 
 #include <math.h>
 
@@ -308,6 +309,88 @@ static void test_capture(void)
     hop_fn_free(b.back);
 }
 
+/* ---- hooks ---- */
+
+static int scales(void *env, const hop_val *in, hop_val *out)
+{
+    (void)env;
+    out[0] = hop_mul(in[0], in[1]); /* the state, the cotangent */
+    return 0;
+}
+static int is_wrong(void *env, const hop_val *in, hop_val *out)
+{
+    (void)env;
+    out[0] = hop_sum(in[1], NULL);
+    return 0;
+}
+
+struct hooked {
+    bool has;
+    hop_body body;
+};
+/* The sum of the sines of a value that has a hook, or has none. */
+static int step_hooked(void *env, const hop_val *in, hop_val *out)
+{
+    const struct hooked *h = env;
+    hop_val x = in[0];
+    hop_hook_spec spec = {
+        .in = &x, .n_in = 1, .body = h->body, .state = &in[1], .n_state = 1, .name = "scaled"
+    };
+    hop_val y = x;
+    if (h->has) hop_hook(&y, &spec); /* whatever it gives, errors are the capture's */
+    out[0] = hop_sum(hop_sin(y), NULL);
+    return 0;
+}
+
+static void test_hook(void)
+{
+    struct hooked with = { true, scales }, without = { false, NULL }, wrong = { true, is_wrong };
+    hop_fn *f = NULL, *plain = NULL, *grad = NULL, *moved = NULL, *none = NULL;
+    const char *params = "f(x: f64[3], s: f64[3])";
+    CLAIM(!hop_capture(&f, params, 1, step_hooked, &with), "%s", hop_message());
+    CLAIM(!hop_capture(&plain, params, 1, step_hooked, &without), "%s", hop_message());
+    CLAIM(!hop_grad(&grad, f, "x, s") && !hop_jvp(&moved, f, "x"), "%s", hop_message());
+    double x[] = { 0.1, 0.2, 0.3 }, s[] = { 2, -3, 4 }, dx[] = { 1, 10, 100 };
+    hop_tensor *in[] = { vector(x, 3), vector(s, 3), vector(dx, 3) };
+    for (enum way way = 0; way < WAYS; way++) {
+        hop_tensor *out[2] = { NULL, NULL };
+        CLAIM(!run_way(way, grad, in, 2, out, 2), "%s: %s", way_names[way], hop_message());
+        for (int i = 0; i < 3; i++) {
+            double expected = s[i] * cos(x[i]);
+            CLAIM(out[0] && fabs(((double *)hop_data(out[0]))[i] - expected) < 1e-12, "%s", way_names[way]);
+            CLAIM(out[1] && ((double *)hop_data(out[1]))[i] == 0, "a state has no gradient");
+        }
+        hop_tensor_free(out[0]);
+        hop_tensor_free(out[1]);
+        out[0] = out[1] = NULL;
+        CLAIM(!run_way(way, moved, in, 3, out, 2), "%s: %s", way_names[way], hop_message());
+        double tangent = cos(0.1) + 10 * cos(0.2) + 100 * cos(0.3);
+        CLAIM(out[1] && fabs(*(double *)hop_data(out[1]) - tangent) < 1e-10, "tangents do not see it");
+        hop_tensor_free(out[0]);
+        hop_tensor_free(out[1]);
+    }
+    for (const char *const *kind = (const char *const[]){ "loops", "asm", "c", NULL }; *kind; kind++) {
+        char *a = NULL, *b = NULL;
+        CLAIM(!hop_emit(&a, f, *kind, NULL) && !hop_emit(&b, plain, *kind, NULL), "%s", hop_message());
+        CLAIM(a && b && !strcmp(a, b), "the %s of a hook that nobody asks for", *kind);
+        hop_text_free(a);
+        hop_text_free(b);
+    }
+    CLAIM(hop_capture(&none, params, 1, step_hooked, &wrong) == HOP_INVALID &&
+              strstr(hop_message(), "a cotangent has its operand's type"),
+          "%s", hop_message());
+    CLAIM(hop_capture(&none, "f(x: i64[3], s: f64[3])", 1, step_hooked, &with) == HOP_INVALID &&
+              strstr(hop_message(), "hook: value 0: expected floats, which have cotangents, found i64[3]"),
+          "%s", hop_message());
+    hop_val no;
+    CLAIM(hop_hook(&no, NULL) == HOP_INVALID, "a specification that is NULL");
+    for (int i = 0; i < 3; i++) hop_tensor_free(in[i]);
+    hop_fn_free(f);
+    hop_fn_free(plain);
+    hop_fn_free(grad);
+    hop_fn_free(moved);
+}
+
 /* ---- transposes ---- */
 
 static void test_transpose(void)
@@ -348,6 +431,7 @@ int main(void)
     test_operands();
     test_wrong();
     test_capture();
+    test_hook();
     test_transpose();
     return tests_end();
 }

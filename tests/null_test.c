@@ -399,6 +399,8 @@ SPEC(hop_custom_spec, .body = functions(), .forward = functions(), .backward = f
      .jvp = functions(), .batch = functions(), .in = value_list(), .n_in = counts(),
      .gives = choose(2) ? operand_list : NULL, .n_gives = counts(), .n_closed = counts(),
      .tangent_of_body = integers() & 1)
+SPEC(hop_hook_spec, .in = value_list(), .n_in = counts(), .body = bodies(), .state = value_list(),
+     .n_state = counts(), .name = texts())
 SPEC(hop_compile_options, .strict = integers(), .threads = integers() & 1, .portable = 1, .without = texts(),
      .constant = texts(), .donate = choose(2) ? texts() : NULL)
 SPEC(hop_emit_options, .name = texts(), .results = choose(2) ? texts() : NULL, .header = texts(),
@@ -455,6 +457,7 @@ SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 #define CALL_OPTIONS hop_call_options_choice()
 #define REGION_SPEC hop_region_spec_choice()
 #define CUSTOM_SPEC hop_custom_spec_choice()
+#define HOOK_SPEC hop_hook_spec_choice()
 #define COMPILE_OPTIONS hop_compile_options_choice()
 #define EMIT_OPTIONS hop_emit_options_choice()
 #define FORM CHOOSE((const char *const[]){ NULL, "all", "json", "prose" })
@@ -691,6 +694,7 @@ static void keep_value(hop_val v)
     CALL(INTEGER, hop_attribute_real, (NULL, TEXT, NULL)) \
     CALL(CHARS, hop_attribute_string, (NULL, TEXT)) \
     CALL(STATUS, hop_custom_at, (AT, RESULTS, COUNT, CUSTOM_SPEC)) \
+    CALL(STATUS, hop_hook_at, (AT, RESULTS, HOOK_SPEC)) \
     CALL(MADE, hop_variable_at, (AT, VALUE)) \
     CALL(MADE, hop_assignable_at, (AT, VALUE)) \
     CALL(INTEGER, hop_body_number, ()) \

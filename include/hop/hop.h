@@ -1114,6 +1114,26 @@ typedef struct hop_custom_spec {
 #define hop_custom(...) hop_custom_at(HOP_HERE, __VA_ARGS__)
 int hop_custom_at(hop_place at, hop_val *results, int n_results, const hop_custom_spec *spec);
 
+/* The values as they are, floats, whose cotangents pass through `body` when a gradient runs: a hook. It is a
+ * custom call of the identity with a backward of its own; tangents do not see it, and a program that nobody
+ * differentiates compiles to the code that it has without.
+ *   body   (state…, cotangent of each value…) -> (what takes the place of each cotangent…), of the same types
+ * The body is captured; it may call operators of the host's (hop_operator_register), with their effects in
+ * the order of the program, once for each trip and lane. state: further values that it gets, of which no
+ * gradient is taken; it has no others from outside. out has room for n_in values. */
+typedef struct hop_hook_spec {
+    const hop_val *in;
+    int n_in;
+    hop_body body;
+    void *env;
+    const hop_val *state;
+    int n_state;
+    const char *name; /* of the hook, for texts and messages; NULL: none */
+    void *reserved[4];
+} hop_hook_spec;
+#define hop_hook(...) hop_hook_at(HOP_HERE, __VA_ARGS__)
+int hop_hook_at(hop_place at, hop_val *out, const hop_hook_spec *spec);
+
 /* A body under a regime. It means its body; `kind` says what else holds for it, and transforms keep it: a
  * gradient's forward and backward, tangents and lanes are regions of the same kind with the same attributes.
  * Kinds that hop does not know are legal. attributes: "bits = 8, mode = \"even\"", names and values (strings

@@ -27,7 +27,8 @@ PYTORCH = """
     wrap_with_autocast out_dtype with_effects print call_torchbind executorch_call_delegate
     auto_functionalized triton_op custom_op invoke_leaf_function trace_wrapped run_and_save_rng_state
     run_with_rng_state grad vjp jvp vmap jacrev jacfwd hessian linearize functional_call
-    stack_module_state functionalize backward register_hook saved_tensors_hooks gradcheck detect_anomaly
+    stack_module_state functionalize backward register_hook register_post_accumulate_grad_hook
+    register_full_backward_hook saved_tensors_hooks gradcheck detect_anomaly
     opcheck parametrize detach
 """
 
