@@ -718,6 +718,7 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_fn_read, (FN_OUT, PROGRAM, TEXT)) \
     CALL(STATUS, hop_fn_keep, (FN, NULL, CHOOSE((void (*const[])(void *)){ NULL, let_go }))) \
     CALL(CHARS, hop_fn_effect, (FN)) \
+    CALL(STATUS, hop_fn_json, (TEXT_OUT, FN)) \
     CALL(INTEGER, hop_fn_params, (FN)) \
     CALL(INTEGER, hop_fn_results, (FN)) \
     CALL(CHARS, hop_fn_param_name, (FN, INT)) \

@@ -1261,6 +1261,11 @@ hop_fn *hop_fn_ref(hop_fn *f);
 void hop_fn_free(hop_fn *f);
 /* The program in its text form; valid while f lives. NULL on failure. */
 const char *hop_fn_text(hop_fn *f);
+/* The program as JSON, for those who translate it: {"name", "params": [{"name", "type"}], "nodes": [{"op",
+ * "attributes", "operands", "results", "types", "bodies": [{"operands", "sizes", "function"}], "place"}],
+ * "results"}. Values are numbers, parameters first; docs/python/engines.md has all of it. Released with
+ * hop_text_free. */
+hop_status hop_fn_json(char **out, hop_fn *f);
 /* What its capture did that may surprise, a line each: "rnn.c:9: map: its body assigns to 1 array from
  * outside: it became a scan, …". Valid while f lives. */
 const char *hop_fn_remarks(const hop_fn *f);

@@ -70,6 +70,8 @@ PAGES = {
         "Constants for derivatives and mixed precision: see [modes](../modes.md)."),
     "hop._region": ("region", "Regions",
         "Bodies under a regime ([control-flow.md](../../control-flow.md#regions))."),
+    "hop._engine": ("engine", "Other engines",
+        "Parts of programs that something else runs ([engines.md](../engines.md))."),
     "hop._jit": ("jit", "jit", "Compilation, and what was compiled, to look at and to take along."),
     "hop._function": ("function", "Programs as values",
         "A program that was read from [text](../../ir.md) or captured: called, transformed, printed, "

@@ -702,6 +702,7 @@ def stubs():
         "remat",
         "region",
         "region_rewriting",
+        "delegate",
         "check_grads",
         *[d.name for d in hop._dtypes.ALL],
         *hop._custom.__all__,
@@ -739,6 +740,10 @@ def stubs():
     out.append(
         "def region_rewriting(kind: str, fun: Callable[[dict[str, Any], Function], Callable[..., Any]] "
         "| None = ..., *, version: Any = ...) -> Any: ...\n"
+    )
+    out.append(
+        "def delegate(fun: F, engine: Any, *, check: bool = ..., rtol: float | None = ..., "
+        "atol: float = ...) -> F: ...\n"
     )
     out.append("def region(kind: str, /, **attributes: Any) -> Callable[[F], F]: ...\n")
     out.append(f"def check_grads(f: Callable[..., Any], {check}) -> None: ...\n")

@@ -53,6 +53,7 @@ from ._errors import (  # noqa: E402
     UnavailableError,
     WriteError,
 )
+from ._engine import *  # noqa: E402, F403
 from ._files import *  # noqa: E402, F403
 from ._function import *  # noqa: E402, F403
 from ._gradients import *  # noqa: E402, F403
@@ -88,7 +89,7 @@ __all__ = [
     "implicit", "policies",
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
     *_callback.__all__, *_calls.__all__, *_check.__all__, *_check_operator.__all__,  # noqa: F405
-    *_control.__all__, *_custom.__all__,  # noqa: F405
+    *_control.__all__, *_custom.__all__, *_engine.__all__,  # noqa: F405
     *_files.__all__, *_function.__all__, *_gradients.__all__, *_hooks.__all__,  # noqa: F405
     *_jit.__all__, *_printing.__all__,  # noqa: F405
     *_modes.__all__, *_object.__all__, *_operator.__all__, *_probes.__all__, *_region.__all__,  # noqa: F405

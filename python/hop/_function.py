@@ -2,6 +2,7 @@
 
 __all__ = ["Function", "read"]
 
+import json
 import os
 
 from . import _arguments, _core, _dtypes
@@ -139,6 +140,19 @@ class Function:
         """The program as text; hop.read reads it again."""
         return self._program.text()
 
+    def json(self):
+        """The program as dicts and lists, for those who translate it: {"name", "params", "nodes", "results"}.
+        A param is {"name", "type"}; a node {"op", "attributes", "operands", "results", "types", "bodies",
+        "place"}; a body {"operands", "sizes", "function"}, whose function is again such a dict. Values are
+        numbers: parameters first, then results of nodes. Sizes are numbers, or texts over the names that the
+        types of parameters tell.
+
+        >>> f = hop.read("fn @cube(%x: f32[N]) -> (f32[N]) { %y = mul(%x, %x) %z = mul(%x, %y) return %z }")
+        >>> [(node["op"], node["operands"], node["results"]) for node in f.json()["nodes"]]
+        [('mul', [0, 0], [1]), ('mul', [0, 1], [2])]
+        """
+        return json.loads(self._program.json())
+
     def remarks(self):
         """What its capture did that may surprise, a line each."""
         return self._program.remarks()
@@ -202,6 +216,8 @@ class Function:
         compiled.__name__ = compiled.__qualname__ = self.__name__
         compiled.__doc__ = f"{self!r}, compiled."
         compiled._argument_names = self._argument_names
+        compiled._executable = None if self._bound or self._dims else run.__self__
+        compiled._types = self.params, self.results
         return _core.entry(compiled)
 
     def _executable(self, *options):

@@ -114,6 +114,21 @@ PyObject *function_new(hop_fn *fn, PyObject *callbacks)
     return (PyObject *)f;
 }
 static PyObject *callbacks_of(PyObject *self) { return ((function_object *)self)->callbacks; }
+static PyObject *function_json(PyObject *self, PyObject *unused)
+{
+    char *text = NULL;
+    (void)unused;
+    int status = hop_fn_json(&text, ((function_object *)self)->fn);
+    if (status) return raise_status(status);
+    PyObject *given = PyUnicode_FromString(text);
+    hop_text_free(text);
+    return given;
+}
+static PyObject *function_effect(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyUnicode_FromString(hop_fn_effect(((function_object *)self)->fn));
+}
 static PyObject *function_callbacks(PyObject *self, void *unused)
 {
     (void)unused;
@@ -128,7 +143,7 @@ int function_called(PyObject *o, hop_fn **out)
     }
     *out = ((function_object *)o)->fn;
     PyObject *callbacks = callbacks_of(o);
-    for (Py_ssize_t i = 0; callbacks && i < PyList_Size(callbacks); i++)
+    for (Py_ssize_t i = 0; top && callbacks && i < PyList_Size(callbacks); i++)
         if (frame_keep(top, PyList_GetItem(callbacks, i))) return -1;
     return 0;
 }
@@ -1156,6 +1171,7 @@ static PyObject *function_call(PyObject *self, PyObject *args)
 /* ---- types ---- */
 
 static PyMethodDef function_methods[] = {
+    { "json", function_json, METH_NOARGS, "json() -> text" },
     { "text", function_text, METH_NOARGS, "the program as text" },
     { "remarks", function_remarks, METH_NOARGS, "what its capture did that may surprise" },
     { "transform", function_transform, METH_VARARGS, "transform(name, text=None, text2=None) -> Function" },
@@ -1180,6 +1196,7 @@ static PyGetSetDef function_getset[] = {
     { "names", function_names, NULL, "names of the parameters", NULL },
     { "dims", function_dims, NULL, "names of the declared sizes", NULL },
     { "updated", function_updated, NULL, "which arguments a run updates, by number", NULL },
+    { "effect", function_effect, NULL, "what running it does: none, check, unordered or io", NULL },
     { "callbacks", function_callbacks, NULL, "what the program calls", NULL },
     { "results", function_results, NULL, "types of the results", NULL },
     { NULL, NULL, NULL, NULL, NULL },

@@ -328,6 +328,27 @@ static PyObject *hop_array(const hop_operator_array *a)
     if (array_bytes(a)) memcpy(hop_data(t), a->data, array_bytes(a));
     return array_of_tensor(t);
 }
+/* The elements of an array, which may have strides, row by row where the program has the result. */
+static int store_elements(PyObject *x, const hop_operator_array *r)
+{
+    if (!is_array(x) || !as_array(x)->tensor) return -1;
+    hop_tensor *t = as_array(x)->tensor, *whole = NULL;
+    const size_t bytes = array_bytes(r);
+    if (!bytes) return 0;
+    if (hop_tensor_is_contiguous(t)) {
+        memcpy(r->data, hop_data(t), bytes);
+        return 0;
+    }
+    int status = hop_tensor_copy(&whole, t);
+    if (status) {
+        raise_status(status);
+        return -1;
+    }
+    memcpy(r->data, hop_data(whole), bytes);
+    hop_tensor_free(whole);
+    return 0;
+}
+
 static int call_arrays(const operator_object *o, hop_operator_call *call, bool tracing)
 {
     const int n = call->n_arrays - o->n_results;
@@ -351,8 +372,7 @@ static int call_arrays(const operator_object *o, hop_operator_call *call, bool t
     for (int i = 0; i < o->n_results && !failed; i++) {
         PyObject *one = PySequence_GetItem(given, i);
         const hop_operator_array *r = &call->arrays[n + i];
-        failed = !one || !is_array(one) || !as_array(one)->tensor;
-        if (!failed && array_bytes(r)) memcpy(r->data, hop_data(as_array(one)->tensor), array_bytes(r));
+        failed = !one || store_elements(one, r);
         Py_XDECREF(one);
     }
     Py_XDECREF(given);
@@ -494,6 +514,22 @@ static PyObject *operator_register(PyObject *self, PyObject *args)
     o->registered = true;
     Py_RETURN_NONE;
 }
+/* _register_exe(name, executable, results): the operator is a compiled program, which is run without Python
+ */
+static PyObject *operator_register_exe(PyObject *self, PyObject *args)
+{
+    operator_object *o = (operator_object *)self;
+    const char *name;
+    PyObject *exe;
+    int status;
+    if (!PyArg_ParseTuple(args, "sO!i", &name, exe_type, &exe, &o->n_results)) return NULL;
+    unregister(o);
+    if (describe(o, name, "", Py_None, Py_None)) return NULL;
+    Py_BEGIN_ALLOW_THREADS status = hop_exe_operator(((exe_object *)exe)->exe, name, NULL);
+    Py_END_ALLOW_THREADS if (status) return raise_status(status);
+    o->registered = true;
+    Py_RETURN_NONE;
+}
 static PyObject *operator_unregister(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -605,6 +641,8 @@ static void operator_dealloc(PyObject *self)
 
 static PyMethodDef operator_methods[] = {
     { "_register", operator_register, METH_VARARGS, "_register(…): makes it known to the library" },
+    { "_register_exe", operator_register_exe, METH_VARARGS,
+      "_register_exe(name, executable, results): a compiled program as the operator" },
     { "_unregister", operator_unregister, METH_NOARGS, "_unregister()" },
     { "_record", operator_record, METH_VARARGS,
       "_record(values, counts, results, parts): a call in the program being captured" },

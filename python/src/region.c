@@ -26,6 +26,30 @@ static PyObject *region(PyObject *self, PyObject *args)
 
 /* ---- rewritings ---- */
 
+static void release(void *user)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF((PyObject *)user);
+    PyGILState_Release(state);
+}
+
+/* The operators and callbacks that the program calls live as long as programs with it. */
+static int keep_called(PyObject *made, hop_fn *fn)
+{
+    PyObject *called = PyObject_GetAttrString(made, "callbacks");
+    int failed = called ? 0 : -1;
+    for (Py_ssize_t i = 0; called && !failed && i < PyTuple_Size(called); i++) {
+        PyObject *one = Py_NewRef(PyTuple_GetItem(called, i));
+        int status = hop_fn_keep(fn, one, release);
+        if (!status) continue;
+        Py_DECREF(one);
+        raise_status(status);
+        failed = -1;
+    }
+    Py_XDECREF(called);
+    return failed;
+}
+
 /* user: the function, which gets the attributes as text and the body, and gives a Function. On the thread
  * that compiles or interprets, which has given the GIL away; an exception stays set for whoever asked. */
 static int rewrite(void *user, const hop_attributes *attributes, const hop_fn *body, hop_fn **out)
@@ -35,20 +59,14 @@ static int rewrite(void *user, const hop_attributes *attributes, const hop_fn *b
     PyObject *given = function_new(hop_fn_ref((hop_fn *)body), NULL);
     PyObject *made = given ? PyObject_CallFunction(user, "sO", hop_attributes_text(attributes), given) : NULL;
     hop_fn *fn = NULL;
-    if (made && !function_called(made, &fn)) *out = hop_fn_ref(fn);
+    if (made && !function_called(made, &fn) && keep_called(made, fn)) fn = NULL;
+    if (made && fn) *out = hop_fn_ref(fn);
     int status = made && fn && !PyErr_CheckSignals() ? 0 : BODY_RAISED;
     Py_XDECREF(made);
     Py_XDECREF(given);
     frame_set(tracing);
     PyGILState_Release(state);
     return status;
-}
-
-static void release(void *user)
-{
-    PyGILState_STATE state = PyGILState_Ensure();
-    Py_DECREF((PyObject *)user);
-    PyGILState_Release(state);
 }
 
 /* region_register(kind, version or None, function) */

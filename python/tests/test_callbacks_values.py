@@ -32,6 +32,13 @@ class Pure(unittest.TestCase):
         with hop.disable_jit():
             self.assertEqual(hop.jit(f)(x).tolist(), [3.0, 5.0])
 
+    def test_results_that_do_not_lie_row_by_row(self):
+        x = hop.asarray([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
+        f = hop.jit(lambda x: hop.pure_callback(lambda v: v.T, struct(3, 2), x))
+        self.assertEqual(f(x).tolist(), [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]])
+        f = hop.jit(lambda x: hop.pure_callback(lambda v: v[::-1, ::2], struct(2, 2), x))
+        self.assertEqual(f(x).tolist(), [[3.0, 5.0], [0.0, 2.0]])
+
     def test_trees(self):
         seen = []
 

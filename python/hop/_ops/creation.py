@@ -430,6 +430,8 @@ def tril(x, /, k=0):
            [1., 1., 0.]], dtype=float32)
     """
     x = _array(x)
+    if isinstance(k, _core.ArrayBase):
+        k = _arguments.integer("tril: k", k)
     return _call(_CODE["tril"], (x,), None, _within(k, *x.shape[-2:]) if x.ndim > 1 else k)
 
 
@@ -444,6 +446,8 @@ def triu(x, /, k=0):
            [0., 0., 1.]], dtype=float32)
     """
     x = _array(x)
+    if isinstance(k, _core.ArrayBase):
+        k = _arguments.integer("triu: k", k)
     return _call(_CODE["triu"], (x,), None, _within(k, *x.shape[-2:]) if x.ndim > 1 else k)
 
 
