@@ -93,8 +93,9 @@ TRANSFORMS = {
 
 
 class TransformsTest(unittest.TestCase):
-    def compare(self, engine):
-        for place, put in PLACES.items():
+    def compare(self, engine, places=PLACES):
+        for place in places:
+            put = PLACES[place]
             for name, transform in TRANSFORMS.items():
                 with self.subTest(place=place, transform=name):
                     f = hop.delegate(mlp, engine)
@@ -115,13 +116,22 @@ class TransformsTest(unittest.TestCase):
         self.assertTrue(engine.asked)
 
     def test_the_body_in_python(self):
-        self.compare(Engine(by_body, "body"))
+        self.compare(Engine(by_body, "body"), ("plain", "scan"))
 
     def test_nothing_is_taken(self):
-        self.compare(Engine(lambda function: None, "nothing"))
+        self.compare(Engine(lambda function: None, "nothing"), ("scan",))
 
     def test_a_program_in_place(self):
-        self.compare(Engine(lambda function: function, "in place"))
+        self.compare(Engine(lambda function: function, "in place"), ("scan",))
+
+    def test_onnx(self):
+        try:
+            import onnx_engine
+        except ImportError as missing:
+            self.skipTest(f"no {missing.name}: make test-peers runs it")
+        engine = onnx_engine.OnnxEngine()
+        self.compare(engine)
+        self.assertTrue(engine.taken)
 
 
 class EngineTest(unittest.TestCase):
