@@ -231,6 +231,9 @@ test-peers: wheel
 	$(PEERS_VENV)/bin/python python/peers/policies.py
 	$(PEERS_VENV)/bin/python python/peers/dtypes.py
 	$(PEERS_VENV)/bin/python python/peers/timings.py
+	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check onnx onnxruntime
+	cd python/tests && HOP_CACHE=off $(abspath $(PEERS_VENV))/bin/python run.py test_engine.py
+	$(PEERS_VENV)/bin/python examples/python/engines/onnx_engine.py
 
 # Calls with changed state and changed sizes in hop, JAX and torch.compile, as a table of docs/python/peers.md. PyTorch takes some GB of disk.
 peers-state: wheel

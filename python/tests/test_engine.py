@@ -1,4 +1,4 @@
-"""Parts of programs for other engines: what an engine gets and may give, NumPy's engine of the examples against
+"""Parts of programs for other engines: what an engine gets and may give, the engines of the examples against
 hop under every transform, in loops and branches; a compiled program as an engine; engines that raise, give
 something else, keep what they get, call hop, and are gone."""
 
@@ -254,7 +254,8 @@ class CheckTest(unittest.TestCase):
             return lambda x: (x * 2, x + np.asarray([0, 0, 1e-2], np.float32))
 
         f = hop.delegate(lambda x: (x * 2, x + 0), Engine(give, "wrong"), check=True)
-        with self.assertRaisesRegex(hop.CheckError, "engine 'wrong': result 1 .* element 2 .*f32.3.*: expected 3"):
+        said = "engine 'wrong': result 1 .* element 2 .*f32.3.*: expected 3"
+        with self.assertRaisesRegex(hop.CheckError, said):
             hop.jit(f)(hop.asarray([1.0, 2.0, 3.0]))
         f = hop.delegate(lambda x: (x * 2, x + 0), Engine(give, "near"), check=True, atol=0.1)
         hop.jit(f)(hop.asarray([1.0, 2.0, 3.0]))

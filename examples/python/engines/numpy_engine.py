@@ -134,7 +134,7 @@ def run(graph, arrays):
 
 
 class NumpyEngine:
-    """Runs a body with NumPy. seen: the operators of the bodies it was asked for, and whether it took them."""
+    """Runs a body with NumPy. seen: the operators of bodies it was asked for, and whether it took them."""
 
     name, version = "numpy", 1
 
