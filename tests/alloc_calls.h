@@ -302,6 +302,59 @@ static int call_explain(struct world *w)
     int status = hop_explain(&text, w->f, &portable, "json");
     return status ? status : text_status(w, text);
 }
+static int call_fn_json(struct world *w)
+{
+    char *text = NULL;
+    int status = hop_fn_json(&text, w->f);
+    return status ? status : text_status(w, text);
+}
+static int doubled(void *env, const hop_val *in, hop_val *out)
+{
+    return (void)env, out[0] = hop_mul(in[0], in[1]), hop_failed();
+}
+static int hooked(void *env, const hop_val *in, hop_val *out)
+{
+    hop_val x;
+    (void)env;
+    if (hop_hook(&x, &(hop_hook_spec){ .in = in, .n_in = 1, .body = doubled, .state = &in[1], .n_state = 1 }))
+        return hop_failed();
+    out[0] = hop_sum(hop_sin(x), "all");
+    return hop_failed();
+}
+CALL(hook, hop_capture(&w->made_fn, plain_params, 1, hooked, NULL))
+/* A program that is an operator, and one that calls it; with derivatives. */
+static int calls_program(void *env, const hop_val *in, hop_val *out)
+{
+    (void)env;
+    return hop_operator(out, 2, "program", in, 2);
+}
+static int call_exe_operator(struct world *w)
+{
+    int status = hop_compile(&w->made_exe, w->plain, &(hop_compile_options){ .portable = 1, .threads = 1 });
+    if (!status) status = hop_exe_operator(w->made_exe, "program", w->plain);
+    bool registered = !status;
+    if (!status) status = hop_capture(&w->made_fn, plain_params, 2, calls_program, NULL);
+    if (!status) status = hop_vjp(&w->second, w->made_fn, "x");
+    if (!status) status = hop_interpret(w->made_fn, w->two, 2, w->out, 2);
+    if (registered) hop_operator_unregister("program");
+    if (status) drop_made(w);
+    return status;
+}
+static int call_profile(struct world *w)
+{
+    hop_compile_options options = { .strict = 1, .portable = 1, .threads = 1, .profile = 1 };
+    hop_profile *profile = NULL;
+    char *text = NULL;
+    int status = hop_compile(&w->made_exe, w->f, &options);
+    if (!status) status = hop_profile_start(&profile, w->made_exe, 0);
+    if (!status) status = hop_run(w->made_exe, w->in, ARGUMENTS, w->out, 1);
+    if (!status) status = hop_profile_stop(profile);
+    if (!status) status = hop_profile_text(&text, profile, "svg");
+    hop_profile_free(profile);
+    if (!status) return text_status(w, text);
+    drop_made(w);
+    return status;
+}
 static int call_emit(struct world *w)
 {
     char *text = NULL;
@@ -387,6 +440,10 @@ static const struct alloc_call alloc_calls[] = {
     ENTRY(debug_nans),
     ENTRY(probes),
     ENTRY(perturb),
+    ENTRY(fn_json),
+    ENTRY(hook),
+    ENTRY(exe_operator),
+    ENTRY(profile),
     ENTRY(compile_portable),
     ENTRY(run),
     ENTRY(run_keeping),

@@ -79,9 +79,10 @@ int hop_hook_at(hop_place at, hop_val *out, const hop_hook_spec *spec)
     struct hook_parts parts = { 0 };
     bool made = make_parts(&parts, spec); /* before out is written, which may be where the values are */
     for (int i = 0; i < spec->n_in; i++) out[i] = (hop_val){ 0, 0 };
+    if (!made) hop_set_message("out of memory: hook: no room for %d values", spec->n_in);
     int status = made ? record_hook(at, out, spec, &parts) : HOP_NOMEM;
     free(parts.operands);
     free(parts.params);
     free(parts.gives);
-    return status;
+    return status ? capture_fail(at, (hop_status)status) : 0;
 }

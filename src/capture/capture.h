@@ -204,6 +204,8 @@ _Noreturn void capture_throw(const char *format, ...) HOP_PRINTF(1, 2);
 const char *capture_place_text(struct arena *a, hop_place at);
 /* After a catch: makes the error the capture's first, unless it has one. */
 void capture_note(struct capture *c, int status);
+/* The capture at work, if there is one, has failed with the thread's message. Gives the status. */
+int capture_fail(hop_place at, hop_status status);
 struct place capture_place(struct capture *c, hop_place at);
 
 /* The handle's value in the innermost scope, lifted through every level. Throws for what is out of scope. */

@@ -139,11 +139,16 @@ int hop_fail_at(hop_place at, const char *message)
 {
     hop_set_message("%s:%d: %s", at.file ? at.file : "", at.line,
                     message ? message : "failed without a message");
+    return capture_fail(at, HOP_INVALID);
+}
+
+int capture_fail(hop_place at, hop_status status)
+{
     if (current && !current->status) {
         current->at = at;
-        capture_note(current, HOP_INVALID);
+        capture_note(current, status);
     }
-    return HOP_INVALID;
+    return status;
 }
 
 /* ---- captures ---- */
