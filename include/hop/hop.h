@@ -249,7 +249,11 @@ enum hop_mode {
     HOP_AUTOCAST_BF16 = 4,
     HOP_AUTOCAST_F32 = 6,
     HOP_AUTOCAST = 6, /* any of the three */
-    HOP_PROBED = 8    /* transforms keep probes (hop_probe), otherwise they drop them */
+    HOP_PROBED = 8,   /* transforms keep probes (hop_probe), otherwise they drop them */
+    /* hop_vmap looks for NaNs (hop_debug_nans) in a function before it makes lanes of it: then the lane that
+     * is named is one that runs, also in branches and loops that only some lanes run */
+    HOP_DEBUG_NANS = 16,
+    HOP_DEBUG_INFINITIES = 48 /* … and for infinities */
 };
 unsigned hop_modes(void);
 unsigned hop_modes_set(unsigned modes);

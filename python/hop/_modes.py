@@ -13,6 +13,7 @@ from ._errors import InvalidError
 # enum hop_mode of the C header
 _NO_GRAD, _AUTOCAST = 1, 6
 PROBED = 8  # somebody asks for probes (_probes.py)
+DEBUG_NANS, DEBUG_INFINITIES = 16, 48
 _CASTS = {"f16": 2, "bf16": 4, "f32": 6}
 
 
@@ -156,3 +157,19 @@ class fresh:
     def __exit__(self, *exception):
         if self._before & _NO_GRAD:
             _core.set_modes(self._before)
+
+
+class also:
+    """Within this the thread has these modes, too."""
+
+    __slots__ = ("_modes", "_before")
+
+    def __init__(self, modes):
+        self._modes = modes
+
+    def __enter__(self):
+        self._before = _core.modes()
+        _core.set_modes(self._before | self._modes)
+
+    def __exit__(self, *exception):
+        _core.set_modes(self._before)

@@ -33,19 +33,6 @@ def probe(x, /, name):
     return tree.map_with_path(lambda path, leaf: probe(_array(leaf), "/".join([name, *map(str, path)])), x)
 
 
-class _probing:
-    """Within this somebody asks for probes."""
-
-    __slots__ = ("_before",)
-
-    def __enter__(self):
-        self._before = _core.modes()
-        _core.set_modes(self._before | _modes.PROBED)
-
-    def __exit__(self, *exception):
-        _core.set_modes(self._before)
-
-
 class _Asking(_calls.Transform):
     """What captures a function with its probes. Integers and bools among the arguments stay Python's."""
 
@@ -53,7 +40,7 @@ class _Asking(_calls.Transform):
         return [n and not isinstance(x, float) for n, x in zip(arguments.numbers(), arguments.found)], None
 
     def capture(self, fun, given):
-        with _effects.operator(self.what[0]), _modes.fresh(), _probing():
+        with _effects.operator(self.what[0]), _modes.fresh(), _modes.also(_modes.PROBED):
             return given.capture(fun)
 
 

@@ -10,7 +10,7 @@ import functools
 import re
 import types
 
-from . import _arguments, _calls, _core, _cut, _modes, _reuse, _shapes, policies as _policies, tree
+from . import _arguments, _calls, _core, _cut, _effects, _modes, _reuse, _shapes, policies as _policies, tree
 from ._arguments import place
 from ._dtypes import float32, is_number
 from ._errors import InvalidError, WriteError
@@ -929,6 +929,11 @@ class _DebugNans(_calls.Transform):
     def plan(self, arguments):
         """Floats are looked at; other numbers stay Python's."""
         return [n and type(x) is not float for n, x in zip(arguments.numbers(), arguments.found)], None
+
+    def capture(self, fun, given):
+        modes = _modes.DEBUG_INFINITIES if self.what[1] else _modes.DEBUG_NANS
+        with _effects.operator(self.what[0]), _modes.fresh(), _modes.also(modes):
+            return given.capture(fun)
 
     def finish(self, t, given, leaves, more, hidden):
         name = "debug_nans_and_infinities" if self.what[1] else "debug_nans"

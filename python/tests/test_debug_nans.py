@@ -165,6 +165,32 @@ class Places(Case):
                 for part in ["sqrt made a NaN", "in lane 2"]:
                     self.assertIn(part, found, f.__name__)
 
+    def test_lanes_that_do_not_run(self):
+        """Where branches and loops run for some lanes, the lane that is named is one of these."""
+
+        def branch(x):
+            return hop.cond(x < 0, lambda x: hop.log(x), lambda x: x, x)
+
+        def loop(x):
+            def body(c):
+                return c[0] + 1, hop.sqrt(c[1] - 1)
+
+            return hop.while_loop(lambda c: c[0] < hop.where(x < 0, 2, 0), body, (0, x))[1]
+
+        def nested(x):
+            return hop.vmap(lambda y: branch(y) + loop(y))(hop.stack([hop.abs(x), x]))
+
+        xs = hop.asarray([3.0, 2.0, -1.0, 4.0])
+        for f, lane in ((branch, "lane 2"), (loop, "lane 2"), (nested, "lane (2, 1)")):
+            plain, inner = hop.debug_nans(hop.vmap(f)), hop.debug_nans(hop.jit(hop.vmap(f)))
+            for how in (plain, inner, hop.jit(plain), hop.vmap(hop.debug_nans(f))):
+                self.assertIn(f"in {lane}", message(how, xs) or "", f.__name__)
+        found = message(hop.debug_nans(hop.vmap(hop.grad(lambda x: hop.sqrt(branch(x) - x)))), xs)
+        self.assertIn("in lane", found)
+        self.assertIsNone(message(hop.debug_nans(hop.vmap(branch)), abs(xs)))
+        found = message(hop.debug_nans(hop.vmap(loop), infinities=False), xs)
+        self.assertIn("in lane 2", found)
+
     def test_gradients(self):
         for f in PLACES:
             for how in (hop.debug_nans(hop.grad(f)), hop.grad(hop.debug_nans(f))):

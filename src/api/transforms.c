@@ -37,7 +37,7 @@ static void watch_likewise(const struct hop_fn *f, struct hop_fn *made)
 {
     bool infinities = false;
     if (made->fn == f->fn || !debug_nans_within(f->shared->m, f->fn, &infinities)) return;
-    made->fn = debug_nans_function(f->shared->m, made->fn, infinities);
+    made->fn = debug_nans_function(f->shared->m, made->fn, infinities, true);
 }
 
 /* Where that fails the caller's places are as they were. */
@@ -541,6 +541,8 @@ static void make_vmap(struct transform_args *a, struct hop_fn *h, struct arena *
 {
     struct module *m = h->shared->m;
     uint32_t fn = transformed_fn(h);
+    bool infinities = (hop_modes() & HOP_DEBUG_INFINITIES) == HOP_DEBUG_INFINITIES;
+    if (hop_modes() & HOP_DEBUG_NANS) fn = debug_nans_function(m, fn, infinities, false);
     const struct fn *f = module_fn(m, fn);
     int *in = ARENA_NEW(arena, int, f->n_params + 1), *out = ARENA_NEW(arena, int, f->n_results + 1);
     read_in_axes(a, m, f, in);
@@ -561,7 +563,7 @@ hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axe
 static void make_debug_nans(struct transform_args *a, struct hop_fn *f, struct arena *arena)
 {
     HOP_UNUSED(arena);
-    hop_fn *made = fn_new(f->shared, debug_nans_function(f->shared->m, f->fn, a->value));
+    hop_fn *made = fn_new(f->shared, debug_nans_function(f->shared->m, f->fn, a->value, true));
     made->kept = f->kept;
     *a->out = made;
 }

@@ -22,7 +22,7 @@ unsigned hop_modes(void) { return modes; }
 unsigned hop_modes_set(unsigned now)
 {
     unsigned before = modes;
-    modes = (uint8_t)(now & (HOP_NO_GRAD | HOP_AUTOCAST | HOP_PROBED));
+    modes = (uint8_t)(now & (HOP_NO_GRAD | HOP_AUTOCAST | HOP_PROBED | HOP_DEBUG_INFINITIES));
     return before;
 }
 

@@ -37,7 +37,7 @@ static uint32_t apply_transform(struct arena *a, struct module *m, uint32_t fn,
     case TRANSFORM_VJP: return carried_vjp(m, fn, mask);
     case TRANSFORM_PROBES:
     case TRANSFORM_PERTURB: return probes_function(m, fn, &want).fn;
-    case TRANSFORM_DEBUG_NANS: return debug_nans_function(m, fn, true);
+    case TRANSFORM_DEBUG_NANS: return debug_nans_function(m, fn, true, true);
     default: break;
     }
     if (t->size >= 0 && !has_probes(m, fn)) return batch_of(m, fn, mask, dim_const(m, t->size));

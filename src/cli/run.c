@@ -203,7 +203,7 @@ static void report_profile(struct options *o, const struct job *j, struct profil
 
 static int run_function(struct options *o, struct module *m, uint32_t fn)
 {
-    if (option_on(o, O_DEBUG_NANS)) fn = debug_nans_function(m, fn, true);
+    if (option_on(o, O_DEBUG_NANS)) fn = debug_nans_function(m, fn, true, true);
     const struct fn *f = module_fn(m, fn);
     struct job j = { .m = m,
                      .fn = fn,

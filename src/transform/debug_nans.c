@@ -342,11 +342,11 @@ static uint32_t watch_body(struct module *m, uint32_t fn, struct body_of of)
     return made;
 }
 
-uint32_t debug_nans_function(struct module *m, uint32_t fn, bool infinities)
+uint32_t debug_nans_function(struct module *m, uint32_t fn, bool infinities, bool arguments)
 {
     const struct fn *f = module_fn(m, fn);
     struct body_of of = {
-        .loops = "", .insert = HOP_NONE, .index = HOP_NONE, .entry = true, .infinities = infinities
+        .loops = "", .insert = HOP_NONE, .index = HOP_NONE, .entry = arguments, .infinities = infinities
     };
     uint32_t made = watch_body(m, prune_function(m, fn, NULL), of);
     if (!fn_has_updates(f)) return made;

@@ -156,8 +156,9 @@ uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const 
 
 /* The same function, which ends with HOP_CHECK where an operator makes a NaN (or an infinity, if asked) that
  * is not in what it computes from; the message says which, in which trips of the loops around and in which
- * lane. An argument that has a NaN is told of, too. Operators that are watched already are left alone. */
-uint32_t debug_nans_function(struct module *m, uint32_t fn, bool infinities);
+ * lane. With `arguments` one that has a NaN is told of, too. Operators that are watched already are left
+ * alone. */
+uint32_t debug_nans_function(struct module *m, uint32_t fn, bool infinities, bool arguments);
 /* Is it a function of which some operators are watched? Also for infinities? */
 bool debug_nans_within(struct module *m, uint32_t fn, bool *infinities);
 
