@@ -86,9 +86,10 @@ static void whole_messages(void)
 
 static void gradients_are_said_to_be(void)
 {
+    static double data[] = { 1, 0, 9 };
     hop_tensor *x = NULL;
     hop_fn *f = watched(loops, "grad");
-    CLAIM(!hop_tensor_borrow(&x, "f64[3]", (double[]){ 1, 0, 9 }, NULL, NULL), "%s", hop_message());
+    CLAIM(!hop_tensor_borrow(&x, "f64[3]", data, NULL, NULL), "%s", hop_message());
     const char *said = same_message("gradient", f, x, NULL);
     CLAIM(said && strstr(said, "made an infinity") && strstr(said, "\n  in a gradient\n"), "%s",
           said ? said : "nothing is said");

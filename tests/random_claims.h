@@ -233,7 +233,7 @@ static const char *claim_in_place(struct check *c)
 }
 
 /* By how much a float result changes, relative to its size, when every float argument moves by a few of its
- * last bits. */
+ * last bits; of large programs by more, since sums of a hundred thousand elements are rounded as often. */
 static bool sensitive(struct check *c, const struct target *t, const struct outcome *base,
                       const struct outcome *found)
 {
@@ -250,6 +250,7 @@ static bool sensitive(struct check *c, const struct target *t, const struct outc
                               ? args[p]->dtype == DT_F16 ? 0x1p-6 : 0x1p-3
                           : args[p]->dtype == DT_F32 ? 0x1p-19
                                                      : 0x1p-47;
+            if (c->p->large) step *= 16;
             for (int64_t i = 0; i < args[p]->count; i++)
                 tensor_set(args[p], i, tensor_get(t->args[p], i) * (1 + (random_unit(&r) - 0.5) * step));
         }

@@ -391,9 +391,9 @@ UNNAMED = set(
     "check_grads expand_dims concat stack split roll repeat pad dynamic_slice dynamic_update_slice tensordot "
     "vecdot einsum cond switch while_loop fori_loop scan associative_scan map jit grad value_and_grad jacfwd "
     "jacrev jacobian hessian vjp linearize jvp vmap debug_nans checkpoint remat eval_shape make_jaxpr "
-    "isdtype finfo iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals trace diagonal linalg.trace "
-    "linalg.diagonal linear_transpose custom_root custom_linear_solve straight_through pure_callback "
-    "io_callback check_operator".split()
+    "isdtype finfo iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals trace diagonal "
+    "linalg.trace linalg.diagonal linear_transpose custom_root custom_linear_solve straight_through "
+    "pure_callback io_callback check_operator".split()
 )
 # Functions that take functions apart from the one they are given: what that raises, it raises; anything may
 # go through trees.

@@ -413,7 +413,7 @@ void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_sc
                                       n_carry + n_xs, spec->xs, n_out },
                    stacks->data);
     }
-    memcpy(results, in, n_carry * sizeof *in);
+    if (n_carry) memcpy(results, in, n_carry * sizeof *in);
     for (uint32_t i = n_carry; i < n_out; i++) results[i] = stack_value(c, &stacks->data[i - n_carry]);
     for (uint32_t i = 0; i < n_xs; i++)
         if (is_variable(spec->xs[i]) && steps)
