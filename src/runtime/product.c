@@ -341,6 +341,8 @@ int32_t product_multiply(struct hop_rt *rt, const struct product *p)
     j.depth = p->k;
     j.add = p->accumulate;
     if ((p->m == 1 || p->n == 1) && multiply_line(rt, &j, &status)) return status;
+    if (!p->tb && p->n % (kernel->cols / 2) == 0 && !packs_rows(&j) && !packs_cols(&j))
+        return multiply_part(rt, &j, false, false, NULL); /* as it is, which small ones notice */
     struct job other = transposed(&j);
     if (cost(&other) < cost(&j)) j = other;
     int64_t most = (rounded_up(j.rows.n, kernel->rows) + rounded_up(j.cols.n, kernel->cols)) *
