@@ -511,6 +511,8 @@ static void keep_value(hop_val v)
 #define CALLS(CALL) \
     CALL(CHARS, hop_version, ()) \
     CALL(CHARS, hop_blas, ()) \
+    CALL(INTEGER, hop_threads, ()) \
+    CALL(INTEGER, hop_set_threads, (INT)) \
     CALL(CHARS, hop_message, ()) \
     CALL(STATUS, hop_tensor_new, (TENSOR_OUT, TEXT)) \
     CALL(STATUS, hop_tensor_borrow, (TENSOR_OUT, TEXT, ENV, NULL, ENV)) \

@@ -3,6 +3,7 @@
  * checks, printing, cancellation, many threads at once, failing allocations. The pool and BLAS underneath are
  * tested by themselves. */
 #include "check.h"
+#include "base/memory.h"
 #include "interp/interp.h"
 #include "ir/text.h"
 #include "runtime/exe.h"
@@ -57,6 +58,76 @@ static void *use_pool(void *unused)
     bool right = true;
     for (int i = 0; i < 200; i++) right &= marks_once(3, 1000 + i, 10, i & 1);
     return right ? (void *)1 : NULL;
+}
+
+/* A file in a folder of the test's that stands for / . */
+static void put_file(const char *root, const char *path, const char *text)
+{
+    char whole[256], command[2048];
+    snprintf(whole, sizeof whole, "%s/%s", root, path);
+    snprintf(command, sizeof command, "mkdir -p \"$(dirname '%s')\" && printf '%%s' '%s' >'%s'", whole, text,
+             whole);
+    CLAIM(!system(command), "%s is written", whole);
+}
+
+/* Processors that control groups leave: both kinds, the group itself and those around it. */
+static void test_groups(void)
+{
+    static const struct {
+        const char *groups, *paths[3], *texts[3];
+        uint32_t expected;
+    } cases[] = {
+        { "0::/a/b\n", { "sys/fs/cgroup/a/b/cpu.max" }, { "150000 100000\n" }, 2 },
+        { "0::/a/b\n", { "sys/fs/cgroup/a/b/cpu.max" }, { "max 100000\n" }, UINT32_MAX },
+        { "0::/a/b\n",
+          { "sys/fs/cgroup/a/b/cpu.max", "sys/fs/cgroup/a/cpu.max" },
+          { "800000 100000\n", "300000 100000\n" },
+          3 },
+        { "4:memory:/x\n1:cpuacct,cpu:/j\n0::/\n",
+          { "sys/fs/cgroup/cpu/j/cpu.cfs_quota_us", "sys/fs/cgroup/cpu/j/cpu.cfs_period_us" },
+          { "450000\n", "100000\n" },
+          5 },
+        { "1:cpu:/\n",
+          { "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "sys/fs/cgroup/cpu/cpu.cfs_period_us" },
+          { "-1\n", "100000\n" },
+          UINT32_MAX },
+        { "2:cpuacct:/j\n", { "sys/fs/cgroup/cpu/j/cpu.cfs_quota_us" }, { "100000\n" }, UINT32_MAX },
+        { "0::/a\n", { "sys/fs/cgroup/a/cpu.max" }, { "nonsense\n" }, UINT32_MAX },
+    };
+    const char *before = limits_root;
+    for (size_t k = 0; k < HOP_COUNT(cases); k++) {
+        char root[] = "/tmp/hop_groups_XXXXXX", command[64];
+        CLAIM(mkdtemp(root), "a folder");
+        put_file(root, "proc/self/cgroup", cases[k].groups);
+        for (int i = 0; i < 3 && cases[k].paths[i]; i++) put_file(root, cases[k].paths[i], cases[k].texts[i]);
+        limits_root = root;
+        uint32_t found = processors_by_groups();
+        CLAIM(found == cases[k].expected, "case %zu: expected %u processors, found %u", k, cases[k].expected,
+              found);
+        snprintf(command, sizeof command, "rm -r %s", root);
+        CLAIM(!system(command), "the folder goes");
+    }
+    limits_root = before;
+}
+
+static void test_number_of_threads(void)
+{
+    char before[64] = "", *given = getenv("HOP_NUM_THREADS");
+    if (given) snprintf(before, sizeof before, "%s", given);
+    setenv("HOP_NUM_THREADS", "3", 1);
+    hop_set_threads(0);
+    CLAIM(hop_threads() == 3, "the environment says how many");
+    CLAIM(hop_set_threads(5) == 0 && hop_threads() == 5, "the program does");
+    CLAIM(hop_set_threads(-2) == 5 && hop_threads() == 3, "and takes it back");
+    static const char *const nonsense[] = { "", "0", "-3", "many", "3x" };
+    for (size_t i = 0; i < HOP_COUNT(nonsense); i++) {
+        setenv("HOP_NUM_THREADS", nonsense[i], 1);
+        hop_set_threads(0);
+        CLAIM(hop_threads() == (int)pool_cores(), "HOP_NUM_THREADS='%s' says nothing", nonsense[i]);
+    }
+    if (given) setenv("HOP_NUM_THREADS", before, 1);
+    else unsetenv("HOP_NUM_THREADS");
+    hop_set_threads(0);
 }
 
 static void test_pool(void)
@@ -604,6 +675,8 @@ static void read_program(void *unused)
 int main(void)
 {
     int64_t live = hop_live_allocations();
+    test_groups();
+    test_number_of_threads();
     test_pool();
     test_products();
     hop_status status = attempt(read_program, NULL);

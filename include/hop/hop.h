@@ -1366,7 +1366,7 @@ void hop_cancel_by(const volatile int *cancel, int (*confirm)(void *ctx), void *
 typedef struct hop_exe hop_exe;
 typedef struct hop_compile_options {
     int strict;          /* results are bit for bit those of hop_interpret */
-    int threads;         /* 0: all cores */
+    int threads;         /* 0: hop_threads(), when it runs */
     const char *without; /* passes to leave out, "fuse, blas" */
     int portable;        /* no native code: run the loop program itself, slowly; needs no LLVM */
     int no_cache;        /* compile, whatever the cache holds, and keep nothing */
@@ -1502,6 +1502,14 @@ char *hop_explain_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor 
 /* How much memory temporaries need for arguments of these shapes. With outputs given and a workspace of this
  * size a run allocates nothing (unless it has sizes that only the run knows). */
 hop_status hop_workspace(size_t *bytes, hop_exe *exe, hop_tensor *const *in, int n_in, const int64_t *dims);
+
+/* How many threads the runs of executables without a number of their own (hop_compile_options.threads) take.
+ * hop_set_threads says it for the whole process from now on; 0: the usual number, which is HOP_NUM_THREADS of
+ * the environment, else the processors that the process may use, by its affinity and by the quota of its
+ * control groups. It gives the number that was set before. What is compiled while there is one thread stays
+ * on one. Results do not depend on it. */
+int hop_threads(void);
+int hop_set_threads(int threads);
 
 /* What multiplies large matrices (default numbers only): "hop's own kernels for AVX2", or, on processors that
  * hop has no kernels for, "OpenBLAS 0.3.21, kernel Zen". OpenBLAS is loaded by the first product or by this

@@ -1,7 +1,7 @@
 """jit: a function is captured once for each kind of arguments, compiled, and from then on run without its
 Python code."""
 
-__all__ = ["jit", "Compiled", "disable_jit"]
+__all__ = ["jit", "Compiled", "disable_jit", "get_threads", "set_threads"]
 
 import functools
 import os
@@ -36,6 +36,30 @@ from ._trace import (
 _SHARED = {}
 _MOST_SHARED, _MOST_PROGRAMS, _MOST_TRIES = 512, 256, 8
 _every = weakref.WeakSet()  # of Compiled
+
+
+def get_threads():
+    """How many threads programs run on that have no number of their own (jit's threads=).
+
+    >>> hop.get_threads() >= 1
+    True
+    """
+    return _core.threads()
+
+
+def set_threads(n):
+    """Programs that have no number of their own (jit's threads=) run on n threads from now on, in the whole
+    process. 0: on the usual number, which HOP_NUM_THREADS in the environment says, else as many as there are
+    processors that the process may use: by its affinity, and by the quota of its control groups. What is
+    compiled while there is one thread stays on one. Results do not depend on it.
+
+    >>> before = hop.get_threads()
+    >>> hop.set_threads(2)
+    >>> hop.get_threads()
+    2
+    >>> hop.set_threads(0)
+    """
+    _core.set_threads(_arguments.integer("set_threads: n", n, 0, 1024, "a number of threads"))
 
 
 def jit(

@@ -417,6 +417,21 @@ static PyObject *blas(PyObject *self, PyObject *unused)
     return PyUnicode_FromString(hop_blas());
 }
 
+static PyObject *threads(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    return PyLong_FromLong(hop_threads());
+}
+
+static PyObject *set_threads(PyObject *self, PyObject *number)
+{
+    (void)self;
+    long n = PyLong_AsLong(number);
+    if (n == -1 && PyErr_Occurred()) return NULL;
+    return PyLong_FromLong(hop_set_threads((int)n));
+}
+
 static PyMethodDef methods[] = {
     { "setup", setup, METH_VARARGS,
       "setup(Array, Tracer, dtypes, errors, folder, main thread): what the package defines" },
@@ -432,6 +447,8 @@ static PyMethodDef methods[] = {
     { "cache_statistics", cache_statistics, METH_NOARGS,
       "what compilations found in the cache, and what it holds" },
     { "blas", blas, METH_NOARGS, "what multiplies large matrices, and by which kernel" },
+    { "threads", threads, METH_NOARGS, "how many threads runs take" },
+    { "set_threads", set_threads, METH_O, "set_threads(n): how many they take from now on; 0: the usual" },
     { "debug_track", track, METH_O, "debug_track(on): notes every handle of the library from now on" },
     { "debug_leaks", leaks, METH_NOARGS, "the noted handles that are not freed" },
     { NULL, NULL, 0, NULL },

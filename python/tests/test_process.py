@@ -60,6 +60,39 @@ def pool_work(k):
     )
 
 
+THREADS = """
+import os, sys, hop
+
+def tasks():
+    return len(os.listdir("/proc/self/task"))
+
+f = hop.jit(lambda x: hop.sum(hop.sin(x) * hop.cos(x), axis=1))
+x = hop.ones((4000, 1000))
+before = tasks()
+first = f(x)
+print(hop.get_threads(), tasks() - before, end=" ")
+hop.set_threads(5)
+second = f(x)
+print(hop.get_threads(), tasks() - before, bool((first == second).all()))
+"""
+
+
+class Threads(Case):
+    def test_how_many(self):
+        """Runs take as many threads as the environment says, or the program; results do not depend on it."""
+        for number, expected in (("3", "3 2 5 4 True"), ("1", "1 0 5 0 True")):
+            env = {**os.environ, "HOP_NUM_THREADS": number}
+            done = subprocess.run(
+                [sys.executable, "-c", THREADS], env=env, capture_output=True, text=True, timeout=100
+            )
+            self.assertEqual(done.stdout.strip(), expected, done.stderr)
+
+    def test_nonsense(self):
+        for bad in (-1, 2.5, "two", True, None, 10**9):
+            with self.assertRaisesRegex((TypeError, ValueError, hop.InvalidError), "set_threads"):
+                hop.set_threads(bad)
+
+
 class Memory(Case):
     def test_references(self):
         gettotal = getattr(sys, "gettotalrefcount", None)

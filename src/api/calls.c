@@ -3,6 +3,7 @@
 #include "api/arguments.h"
 #include "interp/interp.h"
 #include "runtime/blas.h"
+#include "runtime/pool.h"
 
 /* ---- the interpreter ---- */
 
@@ -247,6 +248,9 @@ char *hop_explain_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor 
 }
 
 const char *hop_blas(void) { return blas_description(); }
+
+int hop_threads(void) { return (int)pool_threads(); }
+int hop_set_threads(int threads) { return (int)pool_set_threads(threads > 0 ? (uint32_t)threads : 0); }
 
 /* ---- eager mode ---- */
 

@@ -76,33 +76,86 @@ static uint64_t left_in_group(const char *folder, const char *limit, const char 
     return left_of(most, files == UINT64_MAX ? now : left_of(now, files));
 }
 
-/* This process's groups, the innermost and all around it. */
-static uint64_t left_by_groups(void)
+/* ---- control groups ---- */
+
+const char *limits_root = "";
+
+/* Is it in a list "cpu,cpuacct" that ends with a colon? */
+static bool is_listed(const char *names, const char *name)
 {
-    char text[4096], folder[PATH_MAX];
-    uint64_t left = UINT64_MAX;
-    if (!read_file("/proc/self/cgroup", text, sizeof text)) return left;
+    size_t n = strlen(name);
+    for (const char *at = names; at; at = strpbrk(at, ",:")) {
+        if (*at == ':' && at != names) return false;
+        at += *at == ',';
+        if (!strncmp(at, name, n) && (at[n] == ',' || at[n] == ':')) return true;
+    }
+    return false;
+}
+
+/* Visits this process's groups, the innermost and all around it. Of the first kind of control groups those of
+ * one controller; of the second kind, the unified one, all. */
+typedef void group_visitor(const char *folder, bool unified, void *ctx);
+static void each_group(const char *controller, group_visitor *visit, void *ctx)
+{
+    char text[4096], folder[PATH_MAX], root[PATH_MAX / 2];
+    snprintf(folder, sizeof folder, "%.1000s/proc/self/cgroup", limits_root);
+    if (!read_file(folder, text, sizeof text)) return;
     for (char *line = text, *next; line && *line; line = next) {
         if ((next = strchr(line, '\n'))) *next++ = 0;
         char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
         if (!path) continue;
-        bool unified = path == names + 1, first = !unified && !strncmp(names + 1, "memory:", 7);
-        if (!unified && !first) continue;
-        snprintf(folder, sizeof folder, "/sys/fs/cgroup%s%s", first ? "/memory" : "", path + 1);
-        size_t root = strlen(first ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup");
+        bool unified = path == names + 1;
+        if (!unified && !is_listed(names + 1, controller)) continue;
+        snprintf(root, sizeof root, "%.1000s/sys/fs/cgroup%s%.32s", limits_root, unified ? "" : "/",
+                 unified ? "" : controller);
+        snprintf(folder, sizeof folder, "%.1100s%.2900s", root, path + 1);
         for (;;) {
-            uint64_t here;
-            if (unified) here = left_in_group(folder, "memory.max", "memory.current", "inactive_file");
-            else
-                here = left_in_group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                     "total_inactive_file");
-            left = HOP_MIN(left, here);
+            visit(folder, unified, ctx);
             char *slash = strrchr(folder, '/');
-            if (strlen(folder) <= root || !slash) break;
+            if (strlen(folder) <= strlen(root) || !slash) break;
             *slash = 0;
         }
     }
+}
+
+static void note_memory(const char *folder, bool unified, void *ctx)
+{
+    uint64_t *left = ctx, here;
+    if (unified) here = left_in_group(folder, "memory.max", "memory.current", "inactive_file");
+    else
+        here = left_in_group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file");
+    *left = HOP_MIN(*left, here);
+}
+
+static uint64_t left_by_groups(void)
+{
+    uint64_t left = UINT64_MAX;
+    each_group("memory", note_memory, &left);
     return left;
+}
+
+/* A quota of microseconds in each period; of the first kind in two files, of the second "quota period" in
+ * one. */
+static void note_processors(const char *folder, bool unified, void *ctx)
+{
+    char path[PATH_MAX + 64], text[128] = "";
+    uint32_t *processors = ctx;
+    long long quota = 0, period = 0;
+    snprintf(path, sizeof path, "%s/%s", folder, unified ? "cpu.max" : "cpu.cfs_quota_us");
+    if (!read_file(path, text, sizeof text)) return;
+    int found = sscanf(text, "%lld %lld", &quota, &period);
+    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+    if (!unified && found == 1 && read_file(path, text, sizeof text)) found += sscanf(text, "%lld", &period);
+    if (found != 2 || quota <= 0 || period <= 0) return;
+    uint64_t whole = ((uint64_t)quota + (uint64_t)period - 1) / (uint64_t)period;
+    *processors = (uint32_t)HOP_MIN(whole, (uint64_t)*processors);
+}
+
+uint32_t processors_by_groups(void)
+{
+    uint32_t processors = UINT32_MAX;
+    each_group("cpu", note_processors, &processors);
+    return processors;
 }
 
 static uint64_t left_in_machine(void)

@@ -16,6 +16,11 @@ void memory_prefer_huge_pages(void *block, size_t bytes);
 /* Bytes that the process can still get, UINT64_MAX: nobody says. Without `thoroughly` only by its own limits
  * (ulimit), which takes a microsecond. */
 uint64_t memory_left(bool thoroughly);
+
+/* As many processors as the quotas of the process's control groups are worth, rounded up; UINT32_MAX: they
+ * have none. */
+uint32_t processors_by_groups(void);
+extern const char *limits_root; /* for tests: where /proc and /sys are */
 /* "500M": K, M, G or bytes; otherwise: no such text */
 uint64_t memory_size_of(const char *text, uint64_t otherwise);
 

@@ -442,8 +442,8 @@ static struct exe *from_code(struct code *code, struct module *m, uint32_t fn, c
 static struct exe *compile_one(struct module *m, uint32_t fn, const struct compile_options *o,
                                struct compile_report *report)
 {
-    uint32_t threads = 1;
-    if (choice_on(&o->passes, CHOICE_parallel)) threads = o->threads ? o->threads : pool_cores();
+    uint32_t threads = 1; /* 0: as many as there are when it runs */
+    if (choice_on(&o->passes, CHOICE_parallel) && (o->threads || pool_threads() > 1)) threads = o->threads;
     enum code_origin origin = CODE_COMPILED;
     struct cache_key key = { 0 };
     struct exe *e = NULL;

@@ -4,6 +4,7 @@
  * unloaded, whose code they run. */
 #include "runtime/pool.h"
 #include "base/base.h"
+#include "base/memory.h"
 #include "loop/rt.h"
 
 #include <pthread.h>
@@ -90,7 +91,35 @@ uint32_t pool_cores(void)
 {
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-    return n < 1 ? 1 : (uint32_t)n;
+    uint32_t most = processors_by_groups();
+    return n < 1 || !most ? 1 : HOP_MIN((uint32_t)n, most);
+}
+
+static atomic_uint said, usual; /* 0: nothing was said; it is not known yet */
+
+static uint32_t usual_threads(void)
+{
+    const char *text = getenv("HOP_NUM_THREADS");
+    char *end = NULL;
+    unsigned long n = text ? strtoul(text, &end, 10) : 0;
+    bool good = text && *text >= '0' && *text <= '9' && !*end && n;
+    return good ? (uint32_t)HOP_MIN(n, MAX_WORKERS + 1ul) : pool_cores();
+}
+
+uint32_t pool_threads(void)
+{
+    uint32_t n = atomic_load_explicit(&said, memory_order_relaxed);
+    if (!n) n = atomic_load_explicit(&usual, memory_order_relaxed);
+    if (n) return n;
+    n = usual_threads();
+    atomic_store_explicit(&usual, n, memory_order_relaxed);
+    return n;
+}
+
+uint32_t pool_set_threads(uint32_t threads)
+{
+    atomic_store(&usual, 0);
+    return atomic_exchange(&said, threads);
 }
 
 static bool cancelled(struct hop_rt *rt)

@@ -5,7 +5,12 @@
 #include <stdint.h>
 
 struct hop_rt;
-uint32_t pool_cores(void); /* processors this process may use */
+uint32_t pool_cores(void); /* processors this process may use: by affinity, and by its control groups */
+/* Threads of runs that have no number of their own: what pool_set_threads said, else HOP_NUM_THREADS, else
+ * pool_cores. */
+uint32_t pool_threads(void);
+/* 0: the usual number, found out anew. Gives what was said before. */
+uint32_t pool_set_threads(uint32_t threads);
 /* Runs body over contiguous pieces of 0..n, each at least `grain` long but the last, on up to `threads`
  * threads, the caller among them; returns the first status that is not zero. Pieces are a matter of
  * scheduling: a body's result must not depend on them. Called from inside a body, or while another thread

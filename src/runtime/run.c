@@ -311,7 +311,8 @@ static int32_t rt_parallel(struct hop_rt *rt,
                            int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
                            int64_t n, int64_t grain)
 {
-    return pool_run(((struct run *)rt->state)->e->threads, rt, body, env, n, grain);
+    uint32_t threads = ((struct run *)rt->state)->e->threads;
+    return pool_run(threads ? threads : pool_threads(), rt, body, env, n, grain);
 }
 
 /* Other threads of the run leave when its own has been told to. */
