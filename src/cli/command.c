@@ -23,7 +23,7 @@ static const struct option {
                     "LLVM)" },
     [O_STRICT] = { "strict", NULL, "numbers that are equal bit for bit on every back end" },
     [O_WITHOUT] = { "without", "PASS", "switch a pass off; may be repeated" },
-    [O_THREADS] = { "threads", "N", "threads of the run; otherwise HOP_NUM_THREADS, or all processors it may use" },
+    [O_THREADS] = { "threads", "N", "threads of the run; otherwise HOP_NUM_THREADS, or all cores" },
     [O_TIME] = { "time", NULL, "say on standard error how long compiling and running took" },
     [O_WRT] = { "wrt", "NAMES", "parameters to differentiate by, x,y; otherwise all of floating point" },
     [O_IN_AXES] = { "in-axes", "LIST",
