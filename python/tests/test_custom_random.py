@@ -154,19 +154,27 @@ ORDERS = (
 )  # fmt: skip
 
 
+def transformed(program, seed, orders):
+    """(order, the program in hop, its answer, numbers to call both with) for each order of transforms."""
+    draw = random.Random(seed)
+    for order in orders:
+        derivatives = program.derivatives() + sum(name != "vmap" for name in order)
+        if program.again and derivatives > 1:
+            continue
+        here, there = lambda c, w: in_hop(program.steps, c, w), lambda c, w: answer(program.steps, c, w)
+        for name in order:
+            here, there = TRANSFORMS[name][0](here), TRANSFORMS[name][1](there)
+        yield order, here, there, (draw.uniform(-1, 1), draw.uniform(0.5, 1.5))
+
+
+def as_arrays(numbers):
+    return [hop.asarray(x, dtype=hop.float64) for x in numbers]
+
+
 class CustomRandom(Case):
     def held(self, program, seed, orders, what):
-        draw = random.Random(seed)
-        for order in orders:
-            derivatives = program.derivatives() + sum(name != "vmap" for name in order)
-            if program.again and derivatives > 1:
-                continue
-            here, there = lambda c, w: in_hop(program.steps, c, w), lambda c, w: answer(program.steps, c, w)
-            for name in order:
-                here, there = TRANSFORMS[name][0](here), TRANSFORMS[name][1](there)
-            c, w = draw.uniform(-1, 1), draw.uniform(0.5, 1.5)
-            given = hop.asarray(c, dtype=hop.float64), hop.asarray(w, dtype=hop.float64)
-            expected = there(c, w)
+        for order, here, there, numbers in transformed(program, seed, orders):
+            given, expected = as_arrays(numbers), there(*numbers)
             found = {"in Python": here} if seed % 4 == 0 else {}
             # machine code takes most of the time
             found["portable"] = hop.jit(here, portable=True)
@@ -199,18 +207,10 @@ class HooksRandom(Case):
     order; and it is what the answer's interpreter noted, which knows lanes and trips in another order."""
 
     def held(self, program, seed, orders, what):
-        draw = random.Random(seed)
-        for order in orders:
-            derivatives = program.derivatives() + sum(name != "vmap" for name in order)
-            if program.again and derivatives > 1:
-                continue
-            here, there = lambda c, w: in_hop(program.steps, c, w), lambda c, w: answer(program.steps, c, w)
-            for name in order:
-                here, there = TRANSFORMS[name][0](here), TRANSFORMS[name][1](there)
-            c, w = draw.uniform(-1, 1), draw.uniform(0.5, 1.5)
-            given = hop.asarray(c, dtype=hop.float64), hop.asarray(w, dtype=hop.float64)
+        for order, here, there, numbers in transformed(program, seed, orders):
+            given, logs = as_arrays(numbers), {}
             custom_programs.seen.clear()
-            expected, logs = there(c, w), {}
+            expected = there(*numbers)
             try:
                 interpreted = hop.jit(here).lower(*given).function.interpret
             except hop.InvalidError as error:

@@ -145,24 +145,8 @@ static void block_check_finite(struct lower *L, const struct fn *f, const struct
                             .value = all_finite(L, f, node_operands(f, n)[s.masked]),
                             .text = module_string(m, text.data, text.len),
                             .place = n->place,
-                            .n_operands = n->n_operands,
                             .mask = LPV_NONE };
-    bool arrays = false;
-    for (uint32_t i = 0; i < n->n_operands; i++)
-        arrays |= type_get(m, value_type(f, node_operands(f, n)[i])).rank > 0;
-    if (arrays) lp_if_begin(p, lp_un(p, LP_NOT, call.value));
-    call.operands = ARENA_ZNEW(&p->arena, struct lp_operand, n->n_operands);
-    for (uint32_t i = 0; i < n->n_operands; i++) call.operands[i] = lower_operand(L, node_operands(f, n)[i]);
-    lp_add_call(p, call);
-    if (arrays) lp_if_end(p);
-}
-
-static uint8_t use_once(const struct fn *f, const struct node *n, uint32_t i)
-{
-    HOP_UNUSED(f);
-    HOP_UNUSED(n);
-    HOP_UNUSED(i);
-    return USE_ONCE;
+    lower_call_unless(L, call, f, n, 0);
 }
 
 static const char *const part_words[] = { "gradient", "tangent", "argument", NULL };

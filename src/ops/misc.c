@@ -694,22 +694,7 @@ static void block_check(struct lower *L, const struct fn *f, const struct node *
                             .text = (uint32_t)node_attr(f, n, CHECK_MESSAGE)->i,
                             .place = n->place,
                             .mask = LPV_NONE };
-    bool arrays = false;
-    for (uint32_t i = 1; i < n->n_operands; i++) arrays |= operand_type(lower_module(L), f, n, i).rank > 0;
-    if (arrays) lp_if_begin(p, lp_un(p, LP_NOT, ok));
-    call.n_operands = n->n_operands - 1;
-    call.operands = ARENA_ZNEW(&p->arena, struct lp_operand, call.n_operands);
-    for (uint32_t i = 1; i < n->n_operands; i++) call.operands[i - 1] = lower_operand(L, operand(f, n, i));
-    lp_add_call(p, call);
-    if (arrays) lp_if_end(p);
-}
-
-static uint8_t use_once(const struct fn *f, const struct node *n, uint32_t i)
-{
-    HOP_UNUSED(f);
-    HOP_UNUSED(n);
-    HOP_UNUSED(i);
-    return USE_ONCE;
+    lower_call_unless(L, call, f, n, 1);
 }
 
 static const struct attr_spec check_attrs[] = { [CHECK_MESSAGE] = { "message", ATTR_STRING, true, NULL } };

@@ -178,6 +178,34 @@ static inline lpv lower_index(struct lp *p, lpv i)
     if (lp_dtype(p, i) == DT_U64) i = lp_bin(p, LP_MIN, i, lp_const_bits(p, DT_U64, INT64_MAX));
     return lp_cast(p, DT_I64, i);
 }
+
+/* For op_lower.operand_use: each operand is read once. */
+static inline uint8_t use_once(const struct fn *f, const struct node *n, uint32_t i)
+{
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
+    HOP_UNUSED(i);
+    return USE_ONCE;
+}
+
+/* A call that ends the run unless call.value holds, with the operands from `first` on to show: arrays among
+ * them are brought to memory only where it does not hold. */
+static inline void lower_call_unless(struct lower *L, struct lp_call call, const struct fn *f,
+                                     const struct node *n, uint32_t first)
+{
+    struct lp *p = lower_lp(L);
+    bool arrays = false;
+    for (uint32_t i = first; i < n->n_operands; i++)
+        arrays |= type_get(lower_module(L), value_type(f, node_operands(f, n)[i])).rank > 0;
+    if (arrays) lp_if_begin(p, lp_un(p, LP_NOT, call.value));
+    call.n_operands = n->n_operands - first;
+    call.operands = ARENA_ZNEW(&p->arena, struct lp_operand, call.n_operands);
+    for (uint32_t i = first; i < n->n_operands; i++)
+        call.operands[i - first] = lower_operand(L, node_operands(f, n)[i]);
+    lp_add_call(p, call);
+    if (arrays) lp_if_end(p);
+}
+
 /* i brought into 0..size-1 (0 when size is 0). */
 static inline lpv lower_clamp(struct lp *p, lpv i, lpv size)
 {

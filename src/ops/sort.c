@@ -364,14 +364,6 @@ static void block_sort(struct lower *L, const struct fn *f, const struct node *n
         if (d != along) lp_for_end(p);
 }
 
-static uint8_t use_once(const struct fn *f, const struct node *n, uint32_t i)
-{
-    HOP_UNUSED(f);
-    HOP_UNUSED(n);
-    HOP_UNUSED(i);
-    return USE_ONCE;
-}
-
 static const struct attr_spec sort_attrs[] = { [SORT_DIM] = { "dim", ATTR_INT, false, NULL },
                                                [SORT_DESCENDING] = { "descending", ATTR_FLAG, false, NULL } };
 static const struct op_lower lower_sort = { .kind = LOWER_BLOCK,
