@@ -24,6 +24,56 @@ def ways(f):
     return {"at once": f, "jit": hop.jit(f), "portable": portable, "interpreted": interpreted}
 
 
+class InCheckpoints(Case):
+    """What is computed again is computed without the hook, whatever order the derivative has."""
+
+    def test_second_gradients(self):
+        def f(x):
+            return hop.sin(hop.hook(x * x, lambda g: 2 * g * g))
+
+        x = hop.asarray(0.7, dtype=hop.float64)
+        second = hop.grad(hop.grad(f))(x)
+        for policy in (None, hop.policies.nothing, hop.policies.everything):
+            again = hop.checkpoint(f, policy=policy)
+            self.close([hop.grad(again)(x)], [hop.grad(f)(x)], 1e-12)
+            for how in (hop.grad(hop.grad(again)), hop.jit(hop.grad(hop.grad(again)))):
+                self.close([how(x)], [second], 1e-12)
+
+    def test_calls_of_the_host(self):
+        log = []
+
+        def f(x):
+            return hop.sin(hop.hook(x * x, lambda g: log.append(g.item()), host=True))
+
+        x, logs = hop.asarray(0.7, dtype=hop.float64), []
+        for how in (f, hop.checkpoint(f)):
+            for derivative in (hop.grad(how), hop.grad(hop.grad(how))):
+                log.clear()
+                hop.jit(derivative)(x)
+                logs.append(list(log))
+        self.assertEqual([len(log) for log in logs], [1, 2, 1, 2])
+        self.assertEqual(logs[:2], logs[2:])
+
+    def test_within_a_budget(self):
+        def loss(w, x):
+            for _ in range(4):
+                x = hop.hook(hop.tanh(x @ w), lambda g: hop.clip(g, -0.1, 0.1))
+            return hop.sum(x * x)
+
+        w, x = hop.eye(8) * 0.9, hop.ones((4, 8))
+        less = hop.checkpoint(loss, policy=hop.policies.budget(0.95))
+        self.assertTrue(bool((hop.grad(less)(w, x) == hop.grad(loss)(w, x)).all()))
+
+    def test_beside_rules(self):
+        @hop.custom_vjp
+        def sine(x):
+            return hop.sin(x)
+
+        sine.defvjp(lambda x: (hop.sin(x), x), lambda x, g: (3 * g * hop.cos(x),))
+        self.assertEqual(hop.grad(lambda x: sine(hop.hook(x, lambda g: 10 * g)))(0.0).item(), 30.0)
+        self.assertEqual(hop.grad(lambda x: hop.hook(sine(x), lambda g: 10 * g))(0.0).item(), 30.0)
+
+
 class Pure(Case):
     def test_the_cotangent_passes_through_it(self):
         f = lambda x: hop.sum(hop.hook(x, lambda g: hop.clip(g, -1, 1.5)) ** 2)  # noqa: E731
