@@ -219,7 +219,7 @@ ARRAY_API_FLAGS ?= --max-examples 100 --hypothesis-disable-deadline
 test-array-api: wheel
 	$(PYTHON) python/tests/run_array_api.py $(ARRAY_API_TESTS) $(BUILD)/dist/hop-$(VERSION)-*.whl $(BUILD)/array-api $(ARRAY_API_FLAGS)
 
-# hop beside JAX, in an environment of their own: PEERS random programs in both, then the times of both.
+# hop beside JAX, in an environment of their own: PEERS random programs in both, then the times of both (DENSE="CASE…": of the dense cases only these).
 PEERS ?= 600
 PEERS_VENV = $(BUILD)/peers-venv
 test-peers: wheel
@@ -231,6 +231,7 @@ test-peers: wheel
 	$(PEERS_VENV)/bin/python python/peers/policies.py
 	$(PEERS_VENV)/bin/python python/peers/dtypes.py
 	$(PEERS_VENV)/bin/python python/peers/timings.py
+	$(PEERS_VENV)/bin/python python/peers/dense.py --quick --limits $(DENSE)
 	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check onnx onnxruntime
 	cd python/tests && HOP_CACHE=off $(abspath $(PEERS_VENV))/bin/python run.py test_engine.py
 	$(PEERS_VENV)/bin/python examples/python/engines/onnx_engine.py

@@ -15,42 +15,10 @@ import functools
 import json
 import os
 import sys
-import time
 
-os.environ.setdefault("HOP_CACHE", "off")
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-
-import hop  # noqa: E402
-
-
-class Hop:
-    """What the cases say differently in the two libraries."""
-
-    lib = np_ = hop
-    scan, cond, while_loop, softmax, sigmoid = hop.scan, hop.cond, hop.while_loop, hop.softmax, hop.sigmoid
-    asarray = staticmethod(hop.asarray)
-    associative_scan = staticmethod(hop.associative_scan)
-    permute = staticmethod(hop.permute_dims)
-    wait = staticmethod(lambda out: out)
-
-
-class Jax:
-    lib, np_ = jax, jnp
-    scan, cond, while_loop, softmax, sigmoid = (
-        jax.lax.scan, jax.lax.cond, jax.lax.while_loop, jax.nn.softmax, jax.nn.sigmoid,
-    )
-    asarray = staticmethod(jnp.asarray)
-    # elementwise combinations look the same with the axis and without
-    associative_scan = staticmethod(jax.lax.associative_scan)
-    permute = staticmethod(jnp.transpose)
-    wait = staticmethod(jax.block_until_ready)
-
-
-def noise(rng, *shape, scale=1.0):
-    return ((rng.random(shape) - 0.5) * scale).astype("float32")
+import beside
+import numpy as np
+from beside import Hop, Jax, clock, difference, leaves, middle, noise  # noqa: F401
 
 
 # ---- the cases: (function, arguments), given a library ----
@@ -238,66 +206,6 @@ CASES = {
 SLOW = ("tf12_unrolled",)
 
 
-def clock(call, n):
-    start = time.perf_counter()
-    for _ in range(n):
-        call()
-    return (time.perf_counter() - start) * 1e3 / n
-
-
-def middle(times):
-    return sorted(times)[len(times) // 2]
-
-
-def leaves(o, out):
-    return [np.asarray(a, "float64") for a in o.lib.tree.leaves(out)]
-
-
-def difference(found, expected):
-    worst = 0.0
-    for a, b in zip(found, expected, strict=True):
-        worst = max(
-            worst,
-            float(np.max(np.abs(a - b), initial=0.0)) / max(1e-30, float(np.max(np.abs(b), initial=0.0))),
-        )
-    return worst
-
-
-def measure(name, quick):
-    case, rounds, inner, bound = CASES[name]
-    calls, first, results = {}, {}, {}
-    for key, o in (("hop", Hop), ("jax", Jax)):
-        f, args = case(o, np.random.default_rng(1))
-        args = o.lib.tree.map(o.asarray, args)
-        o.wait(args)
-        start = time.perf_counter()
-        g = o.lib.jit(f)
-        out = o.wait(g(*args))
-        first[key] = (time.perf_counter() - start) * 1e3
-        results[key] = leaves(o, out)
-        calls[key] = lambda g=g, args=args, wait=o.wait: wait(g(*args))
-    times = {"hop": [], "jax": []}
-    for key in times:
-        clock(calls[key], 1)
-    for _ in range(3 if quick else rounds):
-        for key in times:
-            times[key].append(clock(calls[key], inner))
-    run = {key: middle(t) for key, t in times.items()}
-    error = difference(results["hop"], results["jax"])
-    line = {
-        "case": name,
-        "hop_first_ms": round(first["hop"], 2),
-        "hop_ms": round(run["hop"], 4),
-        "jax_first_ms": round(first["jax"], 1),
-        "jax_ms": round(run["jax"], 4),
-        "ratio_jax": round(run["jax"] / run["hop"], 2),
-        "first_ratio": round(first["jax"] / first["hop"], 1),
-        "error": float(f"{error:.2g}"),
-    }  # fmt: skip
-    print(json.dumps(line), flush=True)
-    return not bound or error <= bound
-
-
 def overhead(quick):
     """Microseconds of calls that compute next to nothing: of a jitted function, of operators, transforms and
     loops outside of jit."""
@@ -344,15 +252,11 @@ def main():
     if unknown:
         print(f"there is no case {unknown[0]}: there are {', '.join(CASES)}, call_overhead", file=sys.stderr)
         return 2
-    hop.jit(lambda x: x * 2)(hop.ones(3))
-    jax.block_until_ready(jax.jit(lambda x: x * 2)(jnp.ones(3)))
-    print(json.dumps({"hop": hop.__version__, "jax": jax.__version__, "cores": os.cpu_count()}), flush=True)
+    beside.begin(beside.BOTH)
     good = True
     for name in wanted or [n for n in CASES if not (quick and n in SLOW)]:
         if name != "call_overhead":
-            if not measure(name, quick):
-                print(f"{name}: the results differ by more than {CASES[name][3]}", file=sys.stderr)
-                good = False
+            good &= beside.measure(name, CASES[name], beside.BOTH, quick)
     if not wanted or "call_overhead" in wanted:
         overhead(quick)
     return 0 if good else 1
