@@ -20,6 +20,27 @@ static int32_t at_once(struct hop_rt *rt,
     return body(rt, env, 0, n);
 }
 
+static void gemm(struct hop_rt *rt, int32_t dtypes, bool ta, bool tb, int64_t m, int64_t n, int64_t k,
+                 const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
+                 bool accumulate)
+{
+    struct hop_rt_gemm g = { .dtypes = dtypes,
+                             .ta = ta,
+                             .tb = tb,
+                             .accumulate = accumulate,
+                             .m = m,
+                             .n = n,
+                             .k = k,
+                             .lda = lda,
+                             .ldb = ldb,
+                             .ldc = ldc,
+                             .batch = 1,
+                             .a = a,
+                             .b = b,
+                             .c = c };
+    blas_gemm(rt, &g);
+}
+
 #define PRODUCTS_OF(T, dtype) \
     static double worst_##T(int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool accumulate) \
     { \
@@ -32,7 +53,7 @@ static int32_t at_once(struct hop_rt *rt,
         for (int64_t i = 0; i < (ta ? k : m) * lda; i++) a[i] = (T)(i * 7 % 23) / 8 - 1; \
         for (int64_t i = 0; i < (tb ? n : k) * ldb; i++) b[i] = (T)(i * 5 % 19) / 8 - 1; \
         for (int64_t i = 0; i < m * ldc; i++) c[i] = accumulate || i % ldc >= n ? 1 : (T)NAN; \
-        blas_gemm(&rt, dtype, ta, tb, m, n, k, a, lda, b, ldb, c, ldc, accumulate); \
+        gemm(&rt, dtype, ta, tb, m, n, k, a, lda, b, ldb, c, ldc, accumulate); \
         for (int64_t i = 0; i < m; i++) \
             for (int64_t j = 0; j < ldc; j++) { \
                 double sum = accumulate || j >= n ? 1 : 0; \
@@ -103,17 +124,17 @@ static void test_pieces(void)
         int32_t dtypes = HOP_RT_DTYPES(DT_F32, DT_F32, DT_F32);
         int64_t lda = ta ? m : k, ldb = tb ? k : n;
         at_a_time = INT32_MAX;
-        blas_gemm(&rt, dtypes, ta, tb, m, n, k, a, lda, b, ldb, c, n, 0);
+        gemm(&rt, dtypes, ta, tb, m, n, k, a, lda, b, ldb, c, n, 0);
         static const int64_t counts[] = { 1, 2, 3, 7, 16 };
         for (size_t t = 0; t < HOP_COUNT(counts); t++) {
             at_a_time = counts[t];
             backwards = t & 1;
-            blas_gemm(&rt, dtypes, ta, tb, m, n, k, a, lda, b, ldb, other, n, 0);
+            gemm(&rt, dtypes, ta, tb, m, n, k, a, lda, b, ldb, other, n, 0);
             CLAIM(!memcmp(c, other, (size_t)(m * n) * sizeof *c), "%lld x %lld x %lld: %lld at a time",
                   (long long)m, (long long)n, (long long)k, (long long)at_a_time);
         }
         int64_t half = m / 2 + 1, rest = n / 2 + 1; /* a corner, and it has two rows and columns at least */
-        blas_gemm(&rt, dtypes, ta, tb, half, rest, k, a, lda, b, ldb, other, n, 0);
+        gemm(&rt, dtypes, ta, tb, half, rest, k, a, lda, b, ldb, other, n, 0);
         bool same = true;
         for (int64_t i = 0; i < half && half > 1 && rest > 1; i++)
             same &= !memcmp(c + i * n, other + i * n, (size_t)rest * sizeof *c);
@@ -162,8 +183,7 @@ static int64_t wrong_elements(enum dtype c_dtype, enum dtype a_dtype, enum dtype
     double *rows = as_doubles(a_dtype, a, m, ta ? 1 : lda, k, ta ? lda : 1);
     double *columns = as_doubles(b_dtype, b, n, tb ? ldb : 1, k, tb ? 1 : ldb);
     struct hop_rt rt = { .parallel = at_once };
-    blas_gemm(&rt, HOP_RT_DTYPES(c_dtype, a_dtype, b_dtype), ta, tb, m, n, k, a, lda, b, ldb, c, ldc,
-              accumulate);
+    gemm(&rt, HOP_RT_DTYPES(c_dtype, a_dtype, b_dtype), ta, tb, m, n, k, a, lda, b, ldb, c, ldc, accumulate);
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < ldc; j++) {
             const char *here = c + (i * ldc + j) * size, *was = before + (i * ldc + j) * size;
@@ -208,6 +228,73 @@ static void test_conversions(void)
                       dtype_info[dtypes[d].c].name, (long long)m, (long long)n, (long long)k, how,
                       (long long)wrong);
             }
+}
+
+/* ---- batches ---- */
+
+/* A batch is its matrices one by one, bit for bit, however the pieces are run; nothing between them changes.
+ * Operands may be shared. */
+static void test_batch(enum dtype t, int64_t batch, int64_t m, int64_t n, int64_t k, int how)
+{
+    bool ta = how & 1, tb = how & 2, accumulate = how & 4;
+    int64_t lda = (ta ? m : k) + 1, ldb = (tb ? k : n) + how % 3, ldc = n + (how & 8 ? 0 : 3);
+    int64_t size = dtype_info[t].size, a_apart = (ta ? k : m) * lda, b_apart = (tb ? n : k) * ldb + 4;
+    if (how & 16) b_apart = 0;
+    struct hop_rt_gemm g = { .dtypes = HOP_RT_DTYPES(t, t, t),
+                             .ta = ta,
+                             .tb = tb,
+                             .accumulate = accumulate,
+                             .m = m,
+                             .n = n,
+                             .k = k,
+                             .lda = lda,
+                             .ldb = ldb,
+                             .ldc = ldc,
+                             .batch = batch,
+                             .a_apart = a_apart,
+                             .b_apart = b_apart,
+                             .c_apart = m * ldc + (how & 8 ? 0 : 7) };
+    char *a = some_elements(t, batch * a_apart, 4),
+         *b = some_elements(t, batch * b_apart + n * k + ldb * k + k, 5);
+    int64_t count = batch * g.c_apart;
+    char *one = some_elements(t, count, 6), *all = some_elements(t, count, 6);
+    struct hop_rt rt = { .parallel = in_pieces };
+    at_a_time = INT32_MAX;
+    for (int64_t i = 0; i < batch; i++)
+        gemm(&rt, g.dtypes, ta, tb, m, n, k, a + i * a_apart * size, lda, b + i * b_apart * size, ldb,
+             one + i * g.c_apart * size, ldc, accumulate);
+    static const int64_t counts[] = { INT32_MAX, 1, 3, 16 };
+    for (size_t c = 0; c < HOP_COUNT(counts); c++) {
+        at_a_time = counts[c];
+        backwards = c & 1;
+        char *before = some_elements(t, count, 6);
+        memcpy(all, before, (size_t)(count * size));
+        free(before);
+        g.a = a;
+        g.b = b;
+        g.c = all;
+        blas_gemm(&rt, &g);
+        CLAIM(!memcmp(one, all, (size_t)(count * size)),
+              "%lld of %s %lld x %lld x %lld, case %d, %lld at a time", (long long)batch, dtype_info[t].name,
+              (long long)m, (long long)n, (long long)k, how, (long long)at_a_time);
+    }
+    free(a), free(b), free(one), free(all);
+}
+
+static void test_batches(void)
+{
+    static const int64_t sizes[][4] = { { 5, 8, 8, 8 },     { 130, 32, 32, 32 }, { 3, 33, 17, 65 },
+                                        { 17, 1, 40, 9 },   { 17, 40, 1, 300 },  { 4, 150, 140, 130 },
+                                        { 20, 70, 66, 300 } };
+    for (size_t s = 0; s < HOP_COUNT(sizes); s++)
+        for (int how = 0; how < 32; how++) {
+            const int64_t *x = sizes[s];
+            bool large = x[0] * x[1] * x[2] * x[3] > 1 << 21;
+            if (large && how % 5) continue;
+            test_batch(DT_F32, x[0], x[1], x[2], x[3], how);
+            test_batch(DT_F64, x[0], x[1], x[2], x[3], how);
+            if (!large) test_batch(DT_BF16, x[0], x[1], x[2], x[3], how);
+        }
 }
 
 static uint64_t hash_of_environment(void)
@@ -255,12 +342,14 @@ int main(int argc, char **argv)
     test_loading();
     test_products();
     test_conversions();
+    test_batches();
     if (argc > 1) return tests_end();
     test_pieces();
     for (int level = 1; level >= 0; level--) { /* which any machine with a higher one has, too */
         product_kernels_limit(level);
         test_products();
         test_pieces();
+        test_batches();
     }
     product_kernels_limit(INT32_MAX);
     child(argv[0], "HOP_BLAS=off", "own", said);

@@ -93,21 +93,22 @@ static void *world_reserve(struct hop_rt *rt, int32_t b, int64_t bytes)
     return w->buffers[b] = w->blocks[b];
 }
 
-static void world_gemm(struct hop_rt *rt, int32_t dtypes, int32_t ta, int32_t tb, int64_t rows, int64_t cols,
-                       int64_t depth, const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
-                       int64_t ldc, int32_t accumulate)
+static void world_gemm(struct hop_rt *rt, const struct hop_rt_gemm *g)
 {
     (void)rt;
-    const float *x = a, *y = b;
-    float *z = c;
-    if (dtypes != HOP_RT_DTYPES(DT_F32, DT_F32, DT_F32)) return;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++) {
-            float sum = accumulate ? z[i * ldc + j] : 0;
-            for (int64_t k = 0; k < depth; k++)
-                sum += x[ta ? k * lda + i : i * lda + k] * y[tb ? j * ldb + k : k * ldb + j];
-            z[i * ldc + j] = sum;
-        }
+    if (g->dtypes != HOP_RT_DTYPES(DT_F32, DT_F32, DT_F32)) return;
+    for (int64_t at = 0; at < g->batch; at++) {
+        const float *x = (const float *)g->a + at * g->a_apart, *y = (const float *)g->b + at * g->b_apart;
+        float *z = (float *)g->c + at * g->c_apart;
+        for (int64_t i = 0; i < g->m; i++)
+            for (int64_t j = 0; j < g->n; j++) {
+                float sum = g->accumulate ? z[i * g->ldc + j] : 0;
+                for (int64_t k = 0; k < g->k; k++)
+                    sum += x[g->ta ? k * g->lda + i : i * g->lda + k] *
+                           y[g->tb ? j * g->ldb + k : k * g->ldb + j];
+                z[i * g->ldc + j] = sum;
+            }
+    }
 }
 
 /* Pieces in descending order, so that a wrong claim of independence shows. */
@@ -871,7 +872,25 @@ static void test_calls(void)
                                                .lda = idx(p, 5),
                                                .ldb = idx(p, 4),
                                                .ldc = idx(p, 6),
+                                               .batch = LPV_NONE,
                                                .accumulate = true } });
+    lp_add_call(p, (struct lp_call){ .kind = CALL_GEMM,
+                                     .gemm = { .a = a,
+                                               .b = b,
+                                               .c = c,
+                                               .a_at = idx(p, 2),
+                                               .b_at = idx(p, 0),
+                                               .c_at = idx(p, 40),
+                                               .m = idx(p, 2),
+                                               .n = idx(p, 3),
+                                               .k = idx(p, 2),
+                                               .lda = idx(p, 2),
+                                               .ldb = idx(p, 3),
+                                               .ldc = idx(p, 3),
+                                               .batch = lp_bin(p, LP_SUB, n, idx(p, 1)),
+                                               .a_apart = idx(p, 4),
+                                               .b_apart = idx(p, 0),
+                                               .c_apart = idx(p, 6) } });
     lp_add_call(p,
                 (struct lp_call){ .kind = CALL_PRINT,
                                   .mask = LPV_NONE,

@@ -201,14 +201,28 @@ static void test_products(void)
             int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
             bool ta = how & 1, tb = how & 2, accumulate = how & 4;
             uint32_t threads = 3;
-            int32_t doubles = HOP_RT_DTYPES(DT_F64, DT_F64, DT_F64);
             struct hop_rt serial = { .parallel = pool_parallel },
                           parallel = { .parallel = pool_parallel, .state = &threads };
             for (int64_t i = 0; i < m * n; i++) before[i] = accumulate ? 1 : NAN;
             memcpy(c, before, (size_t)(m * n) * 8);
             memcpy(d, before, (size_t)(m * n) * 8);
-            blas_gemm(&serial, doubles, ta, tb, m, n, k, a, ta ? m : k, b, tb ? k : n, c, n, accumulate);
-            blas_gemm(&parallel, doubles, ta, tb, m, n, k, a, ta ? m : k, b, tb ? k : n, d, n, accumulate);
+            struct hop_rt_gemm g = { .dtypes = HOP_RT_DTYPES(DT_F64, DT_F64, DT_F64),
+                                     .ta = ta,
+                                     .tb = tb,
+                                     .accumulate = accumulate,
+                                     .m = m,
+                                     .n = n,
+                                     .k = k,
+                                     .lda = ta ? m : k,
+                                     .ldb = tb ? k : n,
+                                     .ldc = n,
+                                     .batch = 1,
+                                     .a = a,
+                                     .b = b,
+                                     .c = c };
+            blas_gemm(&serial, &g);
+            g.c = d;
+            blas_gemm(&parallel, &g);
             CLAIM(worst_error(m, n, k, ta, tb, accumulate, a, b, before, c) < 1e-11 * (double)(k + 1),
                   "%lld x %lld x %lld, case %d", (long long)m, (long long)n, (long long)k, how);
             CLAIM(!memcmp(c, d, (size_t)(m * n) * 8), "%lld x %lld x %lld does not depend on threads",

@@ -146,7 +146,9 @@ static int64_t written(const struct lp *p, const struct lp_block *block)
         } else if (s->kind == LP_IF) sum += written(p, s->body) + written(p, s->other);
         else if (s->kind == LP_CALL && (c->kind == CALL_COPY || c->kind == CALL_ZERO))
             sum += in_memory(p, c->target) ? known(p, c->count) : 0;
-        else if (s->kind == LP_CALL && c->kind == CALL_GEMM) sum += known(p, c->gemm.m) * known(p, c->gemm.n);
+        else if (s->kind == LP_CALL && c->kind == CALL_GEMM)
+            sum += known(p, c->gemm.m) * known(p, c->gemm.n) *
+                   (c->gemm.batch == LPV_NONE ? 1 : known(p, c->gemm.batch));
     }
     return sum;
 }

@@ -46,8 +46,15 @@ static void put_gemm(struct c99 *e, const struct lp_call *c)
     const lpv sizes[] = { c->gemm.m, c->gemm.n, c->gemm.k };
     const uint32_t buffers[] = { c->gemm.a, c->gemm.b, c->gemm.c };
     const lpv at[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at },
-              rows[] = { c->gemm.lda, c->gemm.ldb, c->gemm.ldc };
+              rows[] = { c->gemm.lda, c->gemm.ldb, c->gemm.ldc },
+              apart[] = { c->gemm.a_apart, c->gemm.b_apart, c->gemm.c_apart };
     bool single = e->p->buffers.data[c->gemm.c].dtype == DT_F32;
+    bool many = c->gemm.batch != LPV_NONE;
+    if (many) {
+        text_str(e->out, "for (int64_t hop_batch = 0; hop_batch < ");
+        c99_put(e, c->gemm.batch);
+        text_str(e->out, "; hop_batch++) ");
+    }
     text_add(e->out, "%s(%d, %d", c99_helper(e->unit, single ? "gemm_f32" : "gemm_f64"), c->gemm.ta,
              c->gemm.tb);
     for (uint32_t k = 0; k < 3; k++) {
@@ -57,6 +64,11 @@ static void put_gemm(struct c99 *e, const struct lp_call *c)
     for (uint32_t k = 0; k < 3; k++) {
         text_str(e->out, ", ");
         c99_put_pointer(e, buffers[k], at[k]);
+        if (many) {
+            text_str(e->out, " + hop_batch * (");
+            c99_put(e, apart[k]);
+            text_str(e->out, ")");
+        }
         text_str(e->out, ", ");
         c99_put(e, rows[k]);
     }

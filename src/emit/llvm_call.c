@@ -56,23 +56,38 @@ static void leave_on(struct emitter *e, LLVMValueRef status)
 static void emit_GEMM(struct emitter *e, const struct lp_call *c)
 {
     const struct lp_buffer *buffers = e->p->buffers.data;
-    LLVMValueRef args[14] = {
-        e->f->rt,
-        int32(e, HOP_RT_DTYPES(buffers[c->gemm.c].dtype, buffers[c->gemm.a].dtype, buffers[c->gemm.b].dtype)),
-        int32(e, c->gemm.ta),
-        int32(e, c->gemm.tb),
-        value_scalar(e, c->gemm.m),
-        value_scalar(e, c->gemm.n),
-        value_scalar(e, c->gemm.k),
-        buffer_address(e, c->gemm.a, index_or_zero(e, c->gemm.a_at)),
-        value_scalar(e, c->gemm.lda),
-        buffer_address(e, c->gemm.b, index_or_zero(e, c->gemm.b_at)),
-        value_scalar(e, c->gemm.ldb),
-        buffer_address(e, c->gemm.c, index_or_zero(e, c->gemm.c_at)),
-        value_scalar(e, c->gemm.ldc),
-        int32(e, c->gemm.accumulate),
+    LLVMValueRef one = const_index(e, 1), zero = const_index(e, 0);
+    bool many = c->gemm.batch != LPV_NONE;
+#define PUT(name, value) { offsetof(struct hop_rt_gemm, name), value }
+    const struct {
+        size_t offset;
+        LLVMValueRef value;
+    } fields[] = {
+        PUT(dtypes, int32(e, HOP_RT_DTYPES(buffers[c->gemm.c].dtype, buffers[c->gemm.a].dtype,
+                                           buffers[c->gemm.b].dtype))),
+        PUT(ta, int32(e, c->gemm.ta)),
+        PUT(tb, int32(e, c->gemm.tb)),
+        PUT(accumulate, int32(e, c->gemm.accumulate)),
+        PUT(m, value_scalar(e, c->gemm.m)),
+        PUT(n, value_scalar(e, c->gemm.n)),
+        PUT(k, value_scalar(e, c->gemm.k)),
+        PUT(lda, value_scalar(e, c->gemm.lda)),
+        PUT(ldb, value_scalar(e, c->gemm.ldb)),
+        PUT(ldc, value_scalar(e, c->gemm.ldc)),
+        PUT(batch, many ? value_scalar(e, c->gemm.batch) : one),
+        PUT(a_apart, many ? value_scalar(e, c->gemm.a_apart) : zero),
+        PUT(b_apart, many ? value_scalar(e, c->gemm.b_apart) : zero),
+        PUT(c_apart, many ? value_scalar(e, c->gemm.c_apart) : zero),
+        PUT(a, buffer_address(e, c->gemm.a, index_or_zero(e, c->gemm.a_at))),
+        PUT(b, buffer_address(e, c->gemm.b, index_or_zero(e, c->gemm.b_at))),
+        PUT(c, buffer_address(e, c->gemm.c, index_or_zero(e, c->gemm.c_at))),
     };
-    call_rt(e, offsetof(struct hop_rt, gemm), e->nothing, args, 14);
+#undef PUT
+    LLVMValueRef what = stack_slot(e, e->i64, sizeof(struct hop_rt_gemm) / sizeof(int64_t), 8);
+    for (uint32_t i = 0; i < HOP_COUNT(fields); i++)
+        LLVMBuildStore(e->builder, fields[i].value, field(e, what, fields[i].offset));
+    LLVMValueRef args[2] = { e->f->rt, what };
+    call_rt(e, offsetof(struct hop_rt, gemm), e->nothing, args, HOP_COUNT(args));
 }
 
 /* ---- checks and prints ---- */

@@ -136,12 +136,12 @@ static void put_call(struct writer *w, const struct lp_call *c)
 {
     put(w, c->kind);
     if (c->kind == CALL_GEMM) {
-        lpv values[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at, c->gemm.m,  c->gemm.n,
-                         c->gemm.k,    c->gemm.lda,  c->gemm.ldb,  c->gemm.ldc };
+        lpv values[GEMM_VALUES];
+        uint32_t n_values = lp_gemm_values(c, values);
         uint32_t buffers[] = { c->gemm.a, c->gemm.b, c->gemm.c };
         for (uint32_t k = 0; k < HOP_COUNT(buffers); k++) put_buffer(w, buffers[k]);
-        for (uint32_t k = 0; k < HOP_COUNT(values); k++) put_value(w, values[k]);
-        put(w, c->gemm.ta | c->gemm.tb << 1 | c->gemm.accumulate << 2);
+        for (uint32_t k = 0; k < n_values; k++) put_value(w, values[k]);
+        put(w, c->gemm.ta | c->gemm.tb << 1 | c->gemm.accumulate << 2 | n_values << 8);
     } else if (c->kind == CALL_COPY || c->kind == CALL_ZERO || c->kind == CALL_DROP) {
         if (c->kind == CALL_DROP) put(w, c->source);
         put_buffer(w, c->target);

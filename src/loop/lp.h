@@ -120,10 +120,12 @@ struct lp_call {
     uint32_t target, source;
     lpv value, lo, index, count;
     /* gemm: C[m,n] (+)= op(A)[m,k] op(B)[k,n], row-major, element offsets and leading dimensions; in the
-       dtypes of the buffers, which lp_multiplies allows */
+       dtypes of the buffers, which lp_multiplies allows. `batch` of them (LPV_NONE: one, and nothing is said
+       of the rest), whose matrices are so many elements apart (0: all have the same) */
     struct {
         uint32_t a, b, c;
         lpv a_at, b_at, c_at, m, n, k, lda, ldb, ldc;
+        lpv batch, a_apart, b_apart, c_apart;
         bool ta, tb, accumulate;
     } gemm;
     uint32_t text;      /* string id of the format, message or name */

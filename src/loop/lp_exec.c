@@ -474,31 +474,42 @@ static int32_t reserve(struct executor *e, const struct lp_call *c)
     return HOP_OK;
 }
 
-/* The first element of a matrix that lies in a buffer, all its rows checked. */
-static void *matrix(struct executor *e, uint32_t buffer, lpv at, int64_t rows, int64_t cols, int64_t ld)
+/* The first element of matrices that lie in a buffer, all their rows checked; so far behind it is that of the
+ * last one. */
+static void *matrices(struct executor *e, uint32_t buffer, lpv at, int64_t rows, int64_t cols, int64_t ld,
+                      int64_t last)
 {
-    int64_t count = rows && cols ? (rows - 1) * ld + cols : 0;
+    int64_t count = rows && cols ? last + (rows - 1) * ld + cols : 0;
     return elements(e, buffer, index_of(e, at, 0), count, "product");
 }
 
 static void gemm(struct executor *e, const struct lp_call *c)
 {
-    int64_t m = value_of(e, c->gemm.m).i64;
-    int64_t n = value_of(e, c->gemm.n).i64;
-    int64_t k = value_of(e, c->gemm.k).i64;
-    int64_t lda = value_of(e, c->gemm.lda).i64;
-    int64_t ldb = value_of(e, c->gemm.ldb).i64;
-    int64_t ldc = value_of(e, c->gemm.ldc).i64;
-    bool ta = c->gemm.ta;
-    bool tb = c->gemm.tb;
-    if (!m || !n) return;
-    void *a = matrix(e, c->gemm.a, c->gemm.a_at, ta ? k : m, ta ? m : k, lda);
-    void *b = matrix(e, c->gemm.b, c->gemm.b_at, tb ? n : k, tb ? k : n, ldb);
-    void *to = matrix(e, c->gemm.c, c->gemm.c_at, m, n, ldc);
     const struct lp_buffer *buffers = e->p->buffers.data;
-    int32_t dtypes = HOP_RT_DTYPES(buffers[c->gemm.c].dtype, buffers[c->gemm.a].dtype,
-                                   buffers[c->gemm.b].dtype);
-    e->rt->gemm(e->rt, dtypes, ta, tb, m, n, k, a, lda, b, ldb, to, ldc, c->gemm.accumulate);
+    struct hop_rt_gemm g = { .dtypes = HOP_RT_DTYPES(buffers[c->gemm.c].dtype, buffers[c->gemm.a].dtype,
+                                                     buffers[c->gemm.b].dtype),
+                             .ta = c->gemm.ta,
+                             .tb = c->gemm.tb,
+                             .accumulate = c->gemm.accumulate,
+                             .m = value_of(e, c->gemm.m).i64,
+                             .n = value_of(e, c->gemm.n).i64,
+                             .k = value_of(e, c->gemm.k).i64,
+                             .lda = value_of(e, c->gemm.lda).i64,
+                             .ldb = value_of(e, c->gemm.ldb).i64,
+                             .ldc = value_of(e, c->gemm.ldc).i64,
+                             .batch = 1 };
+    if (c->gemm.batch != LPV_NONE) {
+        g.batch = value_of(e, c->gemm.batch).i64;
+        g.a_apart = value_of(e, c->gemm.a_apart).i64;
+        g.b_apart = value_of(e, c->gemm.b_apart).i64;
+        g.c_apart = value_of(e, c->gemm.c_apart).i64;
+    }
+    if (!g.m || !g.n || g.batch < 1) return;
+    int64_t others = g.batch - 1;
+    g.a = matrices(e, c->gemm.a, c->gemm.a_at, g.ta ? g.k : g.m, g.ta ? g.m : g.k, g.lda, others * g.a_apart);
+    g.b = matrices(e, c->gemm.b, c->gemm.b_at, g.tb ? g.n : g.k, g.tb ? g.k : g.n, g.ldb, others * g.b_apart);
+    g.c = matrices(e, c->gemm.c, c->gemm.c_at, g.m, g.n, g.ldc, others * g.c_apart);
+    e->rt->gemm(e->rt, &g);
 }
 
 static void copy(struct executor *e, const struct lp_call *c)

@@ -215,6 +215,20 @@ static void put_given(struct printer *w, const struct lp_call *c)
     }
 }
 
+static void put_batch(struct printer *w, const struct lp_call *c)
+{
+    const lpv apart[] = { c->gemm.a_apart, c->gemm.b_apart, c->gemm.c_apart };
+    if (c->gemm.batch == LPV_NONE) return;
+    text_str(w->out, ", ");
+    put_value(w, c->gemm.batch);
+    text_str(w->out, " of them, ");
+    for (uint32_t k = 0; k < HOP_COUNT(apart); k++) {
+        text_str(w->out, k ? ", " : "");
+        put_value(w, apart[k]);
+    }
+    text_str(w->out, " apart");
+}
+
 static void put_call(struct printer *w, const struct lp_call *c)
 {
     struct text *out = w->out;
@@ -237,6 +251,7 @@ static void put_call(struct printer *w, const struct lp_call *c)
         put_value(w, c->gemm.ldb);
         text_str(out, ", ");
         put_value(w, c->gemm.ldc);
+        put_batch(w, c);
         text_str(out, ")");
         return;
     case CALL_CHECK:

@@ -93,16 +93,28 @@ static inline uint32_t lp_call_uses(uint8_t kind)
 
 static inline bool lp_is_site(const struct lp_call *c) { return lp_call_uses(c->kind) & IS_SITE; }
 
+/* The values that a product reads; how many. */
+enum { GEMM_VALUES = 13 };
+static inline uint32_t lp_gemm_values(const struct lp_call *c, lpv values[GEMM_VALUES])
+{
+    const lpv all[GEMM_VALUES] = { c->gemm.a_at, c->gemm.b_at,    c->gemm.c_at,    c->gemm.m,
+                                   c->gemm.n,    c->gemm.k,       c->gemm.lda,     c->gemm.ldb,
+                                   c->gemm.ldc,  c->gemm.a_apart, c->gemm.b_apart, c->gemm.c_apart,
+                                   c->gemm.batch };
+    memcpy(values, all, sizeof all);
+    return c->gemm.batch == LPV_NONE ? GEMM_VALUES - 4 : GEMM_VALUES;
+}
+
 /* use(ctx, v) for every value that a call reads. */
 static inline void lp_call_values(const struct lp_call *c, void (*use)(void *ctx, lpv v), void *ctx)
 {
     uint32_t uses = lp_call_uses(c->kind);
     const lpv plain[] = { c->value, c->lo, c->index, c->count, c->mask };
-    const lpv gemm[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at, c->gemm.m,  c->gemm.n,
-                         c->gemm.k,    c->gemm.lda,  c->gemm.ldb,  c->gemm.ldc };
+    lpv gemm[GEMM_VALUES];
+    uint32_t n_gemm = uses & USES_GEMM ? lp_gemm_values(c, gemm) : 0;
     for (uint32_t k = 0; k < HOP_COUNT(plain); k++)
         if (uses & 1u << k && plain[k] != LPV_NONE) use(ctx, plain[k]);
-    for (uint32_t k = 0; uses & USES_GEMM && k < HOP_COUNT(gemm); k++)
+    for (uint32_t k = 0; k < n_gemm; k++)
         if (gemm[k] != LPV_NONE) use(ctx, gemm[k]);
     for (uint32_t k = 0; uses & USES_OPERANDS && k < c->n_operands; k++) {
         const struct lp_operand *o = &c->operands[k];
@@ -165,6 +177,16 @@ static inline void lp_operator_buffers(const struct lp_call *c,
     if (c->n_found) touch(ctx, c->target, LPV_NONE, true);
 }
 
+static inline void lp_gemm_buffers(const struct lp_call *c,
+                                   void (*touch)(void *ctx, uint32_t buffer, lpv index, bool writes),
+                                   void *ctx)
+{
+    touch(ctx, c->gemm.a, c->gemm.a_at, false);
+    touch(ctx, c->gemm.b, c->gemm.b_at, false);
+    if (c->gemm.accumulate) touch(ctx, c->gemm.c, c->gemm.c_at, false);
+    touch(ctx, c->gemm.c, c->gemm.c_at, true);
+}
+
 /* touch(ctx, buffer, index, writes) for every buffer that statement s reads or writes; index LPV_NONE:
  * several elements. */
 static inline void lp_stmt_buffers(const struct lp *p, const struct lp_stmt *s,
@@ -177,12 +199,7 @@ static inline void lp_stmt_buffers(const struct lp *p, const struct lp_stmt *s,
     if (s->kind == LP_STORE) touch(ctx, s->target, s->index, true);
     if (s->kind != LP_CALL) return;
     switch ((enum lp_call_kind)c->kind) {
-    case CALL_GEMM:
-        touch(ctx, c->gemm.a, c->gemm.a_at, false);
-        touch(ctx, c->gemm.b, c->gemm.b_at, false);
-        if (c->gemm.accumulate) touch(ctx, c->gemm.c, c->gemm.c_at, false);
-        touch(ctx, c->gemm.c, c->gemm.c_at, true);
-        break;
+    case CALL_GEMM: lp_gemm_buffers(c, touch, ctx); break;
     case CALL_CHECK:
     case CALL_FINITE:
     case CALL_PRINT:

@@ -324,7 +324,7 @@ static uint64_t trips_of(const struct lp *p, const struct lp_stmt *s)
 
 static uint64_t call_work(const struct lp *p, const struct lp_call *c)
 {
-    int64_t m, n, k;
+    int64_t m, n, k, batch = 1;
     switch ((enum lp_call_kind)c->kind) {
     case CALL_MARK:
     case CALL_COUNT:
@@ -335,7 +335,10 @@ static uint64_t call_work(const struct lp *p, const struct lp_call *c)
         if (!lp_is_const(p, c->gemm.m, &m) || !lp_is_const(p, c->gemm.n, &n) ||
             !lp_is_const(p, c->gemm.k, &k))
             return CALL_WORK;
-        if (m > MOST_WORK / 8 || n > MOST_WORK / 8 || k > MOST_WORK / 8) return MOST_WORK;
+        if (c->gemm.batch != LPV_NONE && !lp_is_const(p, c->gemm.batch, &batch)) return CALL_WORK;
+        if (batch > MOST_WORK / 8 || m > MOST_WORK / 8 || n > MOST_WORK / 8 || k > MOST_WORK / 8)
+            return MOST_WORK;
+        m = (int64_t)bounded((uint64_t)m * (uint64_t)batch);
         return CALL_WORK + bounded(bounded((uint64_t)m * (uint64_t)n) * (uint64_t)k / VECTOR_LANES);
     case CALL_COPY:
     case CALL_ZERO: return lp_is_const(p, c->count, &n) && n <= MOST_WORK ? 8 + (uint64_t)n / 16 : CALL_WORK;

@@ -321,13 +321,6 @@ static void result_strides(struct lower *L, const struct node *n, const struct d
         *matrix = lp_bin(p, LP_MUL, *matrix, lower_dim(L, t.dims[i]));
 }
 
-/* Where the matrix of this batch begins. */
-static lpv matrix_at(struct lp *p, struct array a, lpv batch, lpv matrix_elements)
-{
-    if (batch == LPV_NONE) return a.at;
-    return lp_bin(p, LP_ADD, a.at, lp_bin(p, LP_MUL, batch, matrix_elements));
-}
-
 void product_gemm(struct lower *L, const struct node *n)
 {
     struct lp *p = L->S->p;
@@ -342,21 +335,14 @@ void product_gemm(struct lower *L, const struct node *n)
     lpv m = extent(L, o[0], d.lhs_free, d.n_lhs_free);
     lpv cols = extent(L, o[1], d.rhs_free, d.n_rhs_free);
     lpv k = extent(L, o[0], d.contract_lhs, d.n_contract);
-    lpv batch = LPV_NONE;
-    lpv zero = lp_index(p, 0);
-    if (d.n_batch)
-        batch = lp_for_begin(p, zero, extent(L, o[0], d.batch_lhs, d.n_batch), lp_index(p, 1), FOR_SERIAL);
     struct lp_call call = { .kind = CALL_GEMM, .value = LPV_NONE, .mask = LPV_NONE };
-    lpv per_a = lp_bin(p, LP_MUL, m, k);
-    lpv per_b = lp_bin(p, LP_MUL, k, cols);
-    lpv per_c, row_c;
-    result_strides(L, n, &d, m, cols, &row_c, &per_c);
+    result_strides(L, n, &d, m, cols, &call.gemm.ldc, &call.gemm.c_apart);
     call.gemm.a = a.buffer;
     call.gemm.b = b.buffer;
     call.gemm.c = c.buffer;
-    call.gemm.a_at = matrix_at(p, a, batch, per_a);
-    call.gemm.b_at = matrix_at(p, b, batch, per_b);
-    call.gemm.c_at = matrix_at(p, c, batch, per_c);
+    call.gemm.a_at = a.at;
+    call.gemm.b_at = b.at;
+    call.gemm.c_at = c.at;
     call.gemm.m = m;
     call.gemm.n = cols;
     call.gemm.k = k;
@@ -365,7 +351,8 @@ void product_gemm(struct lower *L, const struct node *n)
     call.gemm.accumulate = accumulate;
     call.gemm.lda = ta ? m : k;
     call.gemm.ldb = tb ? k : cols;
-    call.gemm.ldc = row_c;
+    call.gemm.batch = d.n_batch ? extent(L, o[0], d.batch_lhs, d.n_batch) : LPV_NONE;
+    call.gemm.a_apart = lp_bin(p, LP_MUL, m, k);
+    call.gemm.b_apart = lp_bin(p, LP_MUL, k, cols);
     lp_add_call(p, call);
-    if (d.n_batch) lp_for_end(p);
 }

@@ -9,6 +9,17 @@
 /* The dtypes of a product's result and operands in one number. */
 #define HOP_RT_DTYPES(c, a, b) ((int32_t)((c) | (a) << 8 | (b) << 16))
 
+/* C = op(A) op(B), or C += op(A) op(B), of row-major matrices: `batch` of each, so many elements apart; 0
+ * apart: one that all of them share. */
+struct hop_rt_gemm {
+    int32_t dtypes; /* HOP_RT_DTYPES of C, A and B */
+    int32_t ta, tb, accumulate;
+    int64_t m, n, k, lda, ldb, ldc;
+    int64_t batch, a_apart, b_apart, c_apart;
+    const void *a, *b;
+    void *c;
+};
+
 struct hop_rt_operand {
     void *data;
     int32_t dtype, rank; /* dtype -1: nothing is given */
@@ -27,10 +38,7 @@ struct hop_rt {
     const volatile int32_t
         *cancel; /* polled on back edges; non-zero: leave with HOP_CANCELLED, unless asked() says otherwise */
     int32_t (*asked)(struct hop_rt *rt); /* NULL: leave */
-    /* C = op(A) op(B) + (accumulate ? C : 0), row-major; dtypes: HOP_RT_DTYPES of C, A and B */
-    void (*gemm)(struct hop_rt *rt, int32_t dtypes, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k,
-                 const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
-                 int32_t accumulate);
+    void (*gemm)(struct hop_rt *rt, const struct hop_rt_gemm *g);
     /* Makes buffers[buffer] hold at least `bytes`, contents kept; returns the pointer or NULL: leave with
      * HOP_NOMEM. */
     void *(*reserve)(struct hop_rt *rt, int32_t buffer, int64_t bytes);

@@ -204,6 +204,7 @@ static void multiply_block(struct hop_rt *rt, const struct product *p, const str
         else if (!whole && !single && p->accumulate) widen_of(p->c_dtype)(w->c + r * n, row, n);
     }
     struct product part = { .c_dtype = DT_F32,
+                            .batch = 1,
                             .ta = p->ta,
                             .tb = p->tb,
                             .accumulate = p->accumulate && !whole,
@@ -317,6 +318,8 @@ static int32_t multiply_pieces(struct hop_rt *rt, void *env, int64_t lo, int64_t
     return 0;
 }
 
+static double operations(const struct product *p) { return 2.0 * (double)p->m * (double)p->n * (double)p->k; }
+
 /* How many pieces a product of so much work is cut into along `length`. */
 static int64_t pieces_of(double work, int64_t length)
 {
@@ -326,41 +329,66 @@ static int64_t pieces_of(double work, int64_t length)
     return HOP_MAX(4, length / LARGE_PIECE);
 }
 
-void blas_gemm(struct hop_rt *rt, int32_t dtypes, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k,
-               const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
-               int32_t accumulate)
+/* One product, not of a batch, whole or in pieces. */
+static int32_t multiply_cut(struct hop_rt *rt, const struct product *p)
 {
-    struct product p = { .c_dtype = (enum dtype)(dtypes & 0xff),
-                         .a_dtype = (enum dtype)(dtypes >> 8 & 0xff),
-                         .b_dtype = (enum dtype)(dtypes >> 16 & 0xff),
-                         .ta = ta,
-                         .tb = tb,
-                         .accumulate = accumulate,
-                         .m = m,
-                         .n = n,
-                         .k = k,
-                         .a = a,
-                         .b = b,
-                         .c = c };
-    if (!m || !n) return;
+    struct pieces pieces = { *p, p->m >= p->n || p->m >= SMALLEST_CUT, 0 };
+    int64_t length = pieces.by_rows ? p->m : p->n;
+    int64_t count = pieces_of(operations(p), length);
+    if (count == 1) return multiply_in_parts(rt, p);
+    pieces.length = (length + count - 1) / count;
+    pieces.length = (pieces.length + PIECE_STEP - 1) / PIECE_STEP * PIECE_STEP;
+    return rt->parallel(rt, multiply_pieces, &pieces, (length + pieces.length - 1) / pieces.length, 1);
+}
+
+static int32_t multiply_matrices(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
+{
+    const struct product *all = env;
+    for (int64_t i = lo; i < hi; i++) {
+        struct product p = *all;
+        p.batch = 1;
+        p.a += i * p.a_apart * dtype_info[p.a_dtype].size;
+        p.b += i * p.b_apart * dtype_info[p.b_dtype].size;
+        p.c += i * p.c_apart * dtype_info[p.c_dtype].size;
+        if ((i > lo && ended(rt)) || multiply_cut(rt, &p)) return HOP_CANCELLED;
+    }
+    return 0;
+}
+
+void blas_gemm(struct hop_rt *rt, const struct hop_rt_gemm *g)
+{
+    struct product p = { .c_dtype = (enum dtype)(g->dtypes & 0xff),
+                         .a_dtype = (enum dtype)(g->dtypes >> 8 & 0xff),
+                         .b_dtype = (enum dtype)(g->dtypes >> 16 & 0xff),
+                         .ta = g->ta,
+                         .tb = g->tb,
+                         .accumulate = g->accumulate,
+                         .m = g->m,
+                         .n = g->n,
+                         .k = g->k,
+                         .batch = g->batch,
+                         .a_apart = g->a_apart,
+                         .b_apart = g->b_apart,
+                         .c_apart = g->c_apart,
+                         .a = g->a,
+                         .b = g->b,
+                         .c = g->c };
+    if (p.m < 1 || p.n < 1 || p.batch < 1) return;
     /* A leading dimension says nothing when there is one row, but CBLAS insists that it is at least a row's
      * length. */
-    p.lda = HOP_MAX(lda, ta ? m : k);
-    p.ldb = HOP_MAX(ldb, tb ? k : n);
-    p.ldc = HOP_MAX(ldc, n);
+    p.lda = HOP_MAX(g->lda, g->ta ? g->m : g->k);
+    p.ldb = HOP_MAX(g->ldb, g->tb ? g->k : g->n);
+    p.ldc = HOP_MAX(g->ldc, g->n);
+    if (!p.b_apart && !p.ta && p.a_apart == p.m * p.lda && p.c_apart == p.m * p.ldc) { /* one below another */
+        p.m *= p.batch;
+        p.batch = 1;
+    }
     if (is_plain(&p) && !blas_for(&p)) {
         product_multiply(rt, &p);
         return;
     }
-    double work = 2.0 * (double)m * (double)n * (double)k;
-    struct pieces pieces = { p, m >= n || m >= SMALLEST_CUT, 0 };
-    int64_t length = pieces.by_rows ? m : n;
-    int64_t count = pieces_of(work, length);
-    if (count == 1) {
-        multiply_in_parts(rt, &p);
-        return;
-    }
-    pieces.length = (length + count - 1) / count;
-    pieces.length = (pieces.length + PIECE_STEP - 1) / PIECE_STEP * PIECE_STEP;
-    rt->parallel(rt, multiply_pieces, &pieces, (length + pieces.length - 1) / pieces.length, 1);
+    double work = operations(&p);
+    if (pieces_of(work, HOP_MAX(p.m, p.n)) > 1 || work * (double)p.batch < ONE_PIECE)
+        multiply_matrices(rt, &p, 0, p.batch);
+    else rt->parallel(rt, multiply_matrices, &p, p.batch, (int64_t)(ONE_PIECE / 2 / HOP_MAX(work, 1)) + 1);
 }

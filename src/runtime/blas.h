@@ -25,9 +25,8 @@ const char *blas_description(void);
 bool blas_kernel_fits(const char *kernel);
 
 struct hop_rt;
+struct hop_rt_gemm;
 /* hop_rt.gemm */
-void blas_gemm(struct hop_rt *rt, int32_t dtypes, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k,
-               const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
-               int32_t accumulate);
+void blas_gemm(struct hop_rt *rt, const struct hop_rt_gemm *g);
 
 #endif

@@ -14,6 +14,7 @@ enum {
     BLOCK_TILES = 8,  /* rows of tiles in a block of C */
     BLOCK_PANELS = 4, /* and columns */
     MANY_BLOCKS = 64,
+    FEW_MATRICES = 16,     /* of a batch, large ones: all threads multiply each */
     SHORT_SIDE = 48,       /* so many rows read columns where they lie */
     FEW_PANELS = 2,        /* so many panels of columns read rows where they lie */
     SMALL_SIDE = 32 << 10, /* and rows of so many bytes are, and twice as many bytes of columns */
@@ -331,25 +332,81 @@ static struct job transposed(const struct job *j)
     return t;
 }
 
-int32_t product_multiply(struct hop_rt *rt, const struct product *p)
+/* ---- all of it ---- */
+
+/* How a product is multiplied: by its shape alone. */
+struct plan {
+    struct job job; /* of the first matrix of a batch */
+    bool line;      /* one row or column */
+    bool turned;    /* its rows are the columns of op(B) */
+    bool packs;     /* into panels, which want so many bytes */
+    int64_t size;
+};
+
+static struct plan plan_of(const struct product *p)
 {
     const struct product_kernel *kernel = product_kernel(p->c_dtype);
     struct side rows = { p->a, p->m, p->ta ? 1 : p->lda, p->ta ? p->lda : 1, kernel->rows, 0, NULL };
     struct side cols = { p->b, p->n, p->tb ? p->ldb : 1, p->tb ? 1 : p->ldb, kernel->cols, 0, NULL };
-    struct job j = { .kernel = kernel, .rows = rows, .cols = cols, .c = p->c, .c_row = p->ldc, .c_col = 1 };
-    int32_t status = 0;
-    j.depth = p->k;
-    j.add = p->accumulate;
-    if ((p->m == 1 || p->n == 1) && multiply_line(rt, &j, &status)) return status;
-    if (!p->tb && p->n % (kernel->cols / 2) == 0 && !packs_rows(&j) && !packs_cols(&j))
-        return multiply_part(rt, &j, false, false, NULL); /* as it is, which small ones notice */
-    struct job other = transposed(&j);
-    if (cost(&other) < cost(&j)) j = other;
-    int64_t most = (rounded_up(j.rows.n, kernel->rows) + rounded_up(j.cols.n, kernel->cols)) *
+    struct plan plan = { .line = p->m == 1 || p->n == 1 };
+    struct job *j = &plan.job;
+    *j = (struct job){ .kernel = kernel, .rows = rows, .cols = cols, .c = p->c, .c_row = p->ldc, .c_col = 1 };
+    j->depth = p->k;
+    j->add = p->accumulate;
+    plan.packs = p->tb || p->n % (kernel->cols / 2) || packs_rows(j) || packs_cols(j);
+    if (!plan.packs) return plan; /* as it is, which small ones notice */
+    struct job other = transposed(j);
+    plan.turned = cost(&other) < cost(j);
+    if (plan.turned) *j = other;
+    plan.packs = packs_rows(j) || packs_cols(j);
+    int64_t most = (rounded_up(j->rows.n, kernel->rows) + rounded_up(j->cols.n, kernel->cols)) *
                    rounded_up(HOP_MAX(p->k, 1), DEPTH) * kernel->size;
-    int64_t size = HOP_MIN(most, ROOM);
-    char *room = packs_rows(&j) || packs_cols(&j) ? room_for((size_t)size) : NULL;
-    if (room) return multiply_parts(rt, &j, room, size);
+    plan.size = HOP_MIN(most, ROOM);
+    return plan;
+}
+
+static int32_t multiply_planned(struct hop_rt *rt, const struct plan *plan, struct job *j)
+{
+    int32_t status = 0;
+    if (plan->line && multiply_line(rt, j, &status)) return status;
+    if (!plan->packs) return multiply_part(rt, j, false, false, NULL);
+    char *room = room_for((size_t)plan->size);
+    if (room) return multiply_parts(rt, j, room, plan->size);
     _Alignas(64) char small[SMALL_ROOM];
-    return multiply_parts(rt, &j, small, SMALL_ROOM);
+    return multiply_parts(rt, j, small, SMALL_ROOM);
+}
+
+/* Where the matrices of a batch are: so many bytes apart. */
+struct batch {
+    struct plan plan;
+    int64_t rows_apart, cols_apart, c_apart;
+};
+
+static int32_t multiply_matrices(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
+{
+    const struct batch *b = env;
+    int32_t status = 0;
+    for (int64_t i = lo; i < hi && !status; i++) {
+        struct job j = b->plan.job;
+        j.rows.data += i * b->rows_apart;
+        j.cols.data += i * b->cols_apart;
+        j.c += i * b->c_apart;
+        status = multiply_planned(rt, &b->plan, &j);
+    }
+    return status;
+}
+
+int32_t product_multiply(struct hop_rt *rt, const struct product *p)
+{
+    struct batch b = { .plan = plan_of(p) };
+    if (p->batch == 1) return multiply_planned(rt, &b.plan, &b.plan.job);
+    int64_t size = b.plan.job.kernel->size;
+    b.rows_apart = (b.plan.turned ? p->b_apart : p->a_apart) * size;
+    b.cols_apart = (b.plan.turned ? p->a_apart : p->b_apart) * size;
+    b.c_apart = p->c_apart * size;
+    double work = (double)p->m * (double)p->n * (double)HOP_MAX(p->k, 1);
+    bool one_by_one = p->batch < FEW_MATRICES && work > WORTH_A_THREAD * FEW_MATRICES;
+    if (one_by_one || work * (double)p->batch < 2 * WORTH_A_THREAD)
+        return multiply_matrices(rt, &b, 0, p->batch);
+    return rt->parallel(rt, multiply_matrices, &b, p->batch, (int64_t)(WORTH_A_THREAD / 2 / work) + 1);
 }

@@ -4,11 +4,12 @@
 
 #include "ir/ir.h"
 
-/* C = op(A) op(B), or C += op(A) op(B), of row-major matrices. */
+/* C = op(A) op(B), or C += op(A) op(B), of row-major matrices; `batch` of them, so many elements apart. */
 struct product {
     enum dtype c_dtype, a_dtype, b_dtype;
     int32_t ta, tb, accumulate;
     int64_t m, n, k, lda, ldb, ldc;
+    int64_t batch, a_apart, b_apart, c_apart;
     const char *a, *b;
     char *c;
 };
