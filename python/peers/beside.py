@@ -68,8 +68,8 @@ def torches():
 
         return run
 
-    def scan(step, carry, xs, length=None):
-        """A loop of Python: what PyTorch has for everybody."""
+    def python_loop(step, carry, xs, length=None):
+        """What PyTorch has for everybody."""
         outs = []
         n = length if xs is None else pytree.tree_leaves(xs)[0].shape[0]
         for i in range(n):
@@ -100,7 +100,7 @@ def torches():
             tree=types.SimpleNamespace(leaves=pytree.tree_leaves, map=pytree.tree_map),
         )
         softmax, sigmoid = staticmethod(torch.softmax), staticmethod(torch.sigmoid)
-        scan = staticmethod(scan)
+        scan = staticmethod(python_loop)
         asarray = staticmethod(torch.asarray)
         permute = staticmethod(torch.permute)
         wait = staticmethod(lambda out: out)
