@@ -20,7 +20,7 @@ static int32_t at_once(struct hop_rt *rt,
     return body(rt, env, 0, n);
 }
 
-static void gemm(struct hop_rt *rt, int32_t dtypes, bool ta, bool tb, int64_t m, int64_t n, int64_t k,
+static void gemm(struct hop_rt *rt, int32_t dtypes, int ta, int tb, int64_t m, int64_t n, int64_t k,
                  const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                  bool accumulate)
 {
@@ -297,6 +297,48 @@ static void test_batches(void)
         }
 }
 
+/* A product of panels is the product, bit for bit where it has no line of its own; and so of each row. */
+static void test_panels_of(enum dtype t, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+{
+    int64_t size = dtype_info[t].size, lda = (ta ? m : k) + 1, ldb = (tb ? k : n) + 2, ldc = n + 3;
+    int64_t whole = (n + HOP_RT_PANEL_COLUMNS - 1) / HOP_RT_PANEL_COLUMNS * HOP_RT_PANEL_COLUMNS;
+    char *a = some_elements(t, (ta ? k : m) * lda, 7), *b = some_elements(t, (tb ? n : k) * ldb, 8),
+         *c = some_elements(t, m * ldc, 9), *other = some_elements(t, m * ldc, 9),
+         *panels = some_elements(t, whole * k + 1, 10), *end = panels + whole * k * size;
+    struct hop_rt rt = { .parallel = in_pieces };
+    struct hop_rt_gemm g = {
+        .dtypes = HOP_RT_DTYPES(t, t, t), .tb = tb, .n = n, .k = k, .ldb = ldb, .b = b, .c = panels
+    };
+    char behind[8];
+    memcpy(behind, end, (size_t)size);
+    at_a_time = INT32_MAX;
+    gemm(&rt, g.dtypes, ta, tb, m, n, k, a, lda, b, ldb, c, ldc, true);
+    static const int64_t counts[] = { 1, 5 };
+    for (size_t i = 0; i < HOP_COUNT(counts); i++) {
+        at_a_time = counts[i];
+        char *before = some_elements(t, m * ldc, 9);
+        memcpy(other, before, (size_t)(m * ldc * size));
+        free(before);
+        blas_pack(&rt, &g);
+        gemm(&rt, g.dtypes, ta, HOP_RT_PANELS, m, n, k, a, lda, panels, 0, other, ldc, true);
+        CLAIM(!memcmp(c, other, (size_t)(m * ldc * size)) && !memcmp(end, behind, (size_t)size),
+              "%s %lld x %lld x %lld of panels, %d %d", dtype_info[t].name, (long long)m, (long long)n,
+              (long long)k, ta, tb);
+    }
+    free(a), free(b), free(c), free(other), free(panels);
+}
+
+static void test_panels(void)
+{
+    static const int64_t sizes[][3] = { { 1, 1, 1 },      { 2, 70, 3 },      { 5, 64, 300 }, { 48, 200, 513 },
+                                        { 300, 31, 700 }, { 500, 130, 257 }, { 1, 400, 300 } };
+    for (size_t s = 0; s < HOP_COUNT(sizes); s++)
+        for (int how = 0; how < 4; how++) {
+            test_panels_of(DT_F32, sizes[s][0], sizes[s][1], sizes[s][2], how & 1, how & 2);
+            test_panels_of(DT_F64, sizes[s][0], sizes[s][1], sizes[s][2], how & 1, how & 2);
+        }
+}
+
 static uint64_t hash_of_environment(void)
 {
     uint64_t h = 0;
@@ -343,6 +385,7 @@ int main(int argc, char **argv)
     test_products();
     test_conversions();
     test_batches();
+    test_panels();
     if (argc > 1) return tests_end();
     test_pieces();
     for (int level = 1; level >= 0; level--) { /* which any machine with a higher one has, too */
@@ -350,6 +393,7 @@ int main(int argc, char **argv)
         test_products();
         test_pieces();
         test_batches();
+        test_panels();
     }
     product_kernels_limit(INT32_MAX);
     child(argv[0], "HOP_BLAS=off", "own", said);

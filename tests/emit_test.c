@@ -93,6 +93,22 @@ static void *world_reserve(struct hop_rt *rt, int32_t b, int64_t bytes)
     return w->buffers[b] = w->blocks[b];
 }
 
+/* Where an element of the right operand is; panels are its columns one after the other. */
+static int64_t right(const struct hop_rt_gemm *g, int64_t col, int64_t depth)
+{
+    if (g->tb == HOP_RT_PANELS) return col * g->k + depth;
+    return g->tb ? col * g->ldb + depth : depth * g->ldb + col;
+}
+
+static void world_pack(struct hop_rt *rt, const struct hop_rt_gemm *g)
+{
+    (void)rt;
+    if (g->dtypes != HOP_RT_DTYPES(DT_F32, DT_F32, DT_F32)) return;
+    for (int64_t j = 0; j < g->n; j++)
+        for (int64_t k = 0; k < g->k; k++)
+            ((float *)g->c)[j * g->k + k] = ((const float *)g->b)[right(g, j, k)];
+}
+
 static void world_gemm(struct hop_rt *rt, const struct hop_rt_gemm *g)
 {
     (void)rt;
@@ -104,8 +120,7 @@ static void world_gemm(struct hop_rt *rt, const struct hop_rt_gemm *g)
             for (int64_t j = 0; j < g->n; j++) {
                 float sum = g->accumulate ? z[i * g->ldc + j] : 0;
                 for (int64_t k = 0; k < g->k; k++)
-                    sum += x[g->ta ? k * g->lda + i : i * g->lda + k] *
-                           y[g->tb ? j * g->ldb + k : k * g->ldb + j];
+                    sum += x[g->ta ? k * g->lda + i : i * g->lda + k] * y[right(g, j, k)];
                 z[i * g->ldc + j] = sum;
             }
     }
@@ -175,6 +190,7 @@ static void fill(void *to, enum dtype t, int64_t count)
 static void world_make(struct world *w, const struct lp *p, const int64_t *symbols)
 {
     *w = (struct world){ .rt = { .gemm = world_gemm,
+                                 .pack = world_pack,
                                  .reserve = world_reserve,
                                  .check = world_check,
                                  .print = world_print,
@@ -837,7 +853,8 @@ static void test_calls(void)
 {
     struct lp *p = lp_new(m, header(3), true);
     uint32_t a = buffer(p, BUF_ARG, DT_F32, 60, "a"), b = buffer(p, BUF_ARG, DT_F32, 60, "b"),
-             c = buffer(p, BUF_RESULT, DT_F32, 100, "c"), r = buffer(p, BUF_RESULT, DT_F32, 400, "r");
+             c = buffer(p, BUF_RESULT, DT_F32, 100, "c"), r = buffer(p, BUF_RESULT, DT_F32, 400, "r"),
+             panels = buffer(p, BUF_TEMP, DT_F32, 3 + HOP_RT_PANEL_COLUMNS * 4, "panels");
     lpv n = lp_symbol(p, 0);
     lp_add_call(p, (struct lp_call){ .kind = CALL_ZERO, .target = c, .lo = idx(p, 0), .count = idx(p, 100) });
     lp_add_call(p, (struct lp_call){ .kind = CALL_ZERO, .target = r, .lo = idx(p, 1), .count = idx(p, 13) });
@@ -891,6 +908,32 @@ static void test_calls(void)
                                                .a_apart = idx(p, 4),
                                                .b_apart = idx(p, 0),
                                                .c_apart = idx(p, 6) } });
+    for (uint8_t transposed = 0; transposed < 2; transposed++) {
+        lp_add_call(p, (struct lp_call){ .kind = CALL_PACK,
+                                         .gemm = { .b = b,
+                                                   .c = panels,
+                                                   .b_at = n,
+                                                   .c_at = idx(p, 3),
+                                                   .n = idx(p, 3),
+                                                   .k = idx(p, 4),
+                                                   .ldb = idx(p, transposed ? 5 : 3),
+                                                   .tb = transposed } });
+        lp_add_call(p, (struct lp_call){ .kind = CALL_GEMM,
+                                         .gemm = { .a = a,
+                                                   .b = panels,
+                                                   .c = r,
+                                                   .a_at = idx(p, 0),
+                                                   .b_at = idx(p, 3),
+                                                   .c_at = idx(p, 200 + transposed * 50),
+                                                   .m = n,
+                                                   .n = idx(p, 3),
+                                                   .k = idx(p, 4),
+                                                   .lda = idx(p, 5),
+                                                   .ldb = idx(p, 0),
+                                                   .ldc = idx(p, 4),
+                                                   .batch = LPV_NONE,
+                                                   .tb = HOP_RT_PANELS } });
+    }
     lp_add_call(p,
                 (struct lp_call){ .kind = CALL_PRINT,
                                   .mask = LPV_NONE,

@@ -318,6 +318,7 @@ static void put_call(struct c99 *e, const struct lp_call *c, uint32_t indent)
     case CALL_COPY:
     case CALL_ZERO: put_copy(e, c, indent); return;
     case CALL_DROP: break; /* lp_keep_in_memory leaves none */
+    case CALL_PACK: break; /* nor does plain_products leave these */
     case CALL_MARK:
     case CALL_COUNT: break; /* emitted C is not profiled */
     }

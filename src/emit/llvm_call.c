@@ -53,42 +53,73 @@ static void leave_on(struct emitter *e, LLVMValueRef status)
 
 /* ---- products ---- */
 
-static void emit_GEMM(struct emitter *e, const struct lp_call *c)
+/* A field of struct hop_rt_gemm. */
+struct gemm_field {
+    size_t offset;
+    LLVMValueRef value;
+};
+#define FIELD(name, value) { offsetof(struct hop_rt_gemm, name), value }
+
+static void call_gemm(struct emitter *e, size_t function, const struct gemm_field *fields, uint32_t n)
 {
-    const struct lp_buffer *buffers = e->p->buffers.data;
-    LLVMValueRef one = const_index(e, 1), zero = const_index(e, 0);
-    bool many = c->gemm.batch != LPV_NONE;
-#define PUT(name, value) { offsetof(struct hop_rt_gemm, name), value }
-    const struct {
-        size_t offset;
-        LLVMValueRef value;
-    } fields[] = {
-        PUT(dtypes, int32(e, HOP_RT_DTYPES(buffers[c->gemm.c].dtype, buffers[c->gemm.a].dtype,
-                                           buffers[c->gemm.b].dtype))),
-        PUT(ta, int32(e, c->gemm.ta)),
-        PUT(tb, int32(e, c->gemm.tb)),
-        PUT(accumulate, int32(e, c->gemm.accumulate)),
-        PUT(m, value_scalar(e, c->gemm.m)),
-        PUT(n, value_scalar(e, c->gemm.n)),
-        PUT(k, value_scalar(e, c->gemm.k)),
-        PUT(lda, value_scalar(e, c->gemm.lda)),
-        PUT(ldb, value_scalar(e, c->gemm.ldb)),
-        PUT(ldc, value_scalar(e, c->gemm.ldc)),
-        PUT(batch, many ? value_scalar(e, c->gemm.batch) : one),
-        PUT(a_apart, many ? value_scalar(e, c->gemm.a_apart) : zero),
-        PUT(b_apart, many ? value_scalar(e, c->gemm.b_apart) : zero),
-        PUT(c_apart, many ? value_scalar(e, c->gemm.c_apart) : zero),
-        PUT(a, buffer_address(e, c->gemm.a, index_or_zero(e, c->gemm.a_at))),
-        PUT(b, buffer_address(e, c->gemm.b, index_or_zero(e, c->gemm.b_at))),
-        PUT(c, buffer_address(e, c->gemm.c, index_or_zero(e, c->gemm.c_at))),
-    };
-#undef PUT
     LLVMValueRef what = stack_slot(e, e->i64, sizeof(struct hop_rt_gemm) / sizeof(int64_t), 8);
-    for (uint32_t i = 0; i < HOP_COUNT(fields); i++)
+    for (uint32_t i = 0; i < n; i++)
         LLVMBuildStore(e->builder, fields[i].value, field(e, what, fields[i].offset));
     LLVMValueRef args[2] = { e->f->rt, what };
-    call_rt(e, offsetof(struct hop_rt, gemm), e->nothing, args, HOP_COUNT(args));
+    call_rt(e, function, e->nothing, args, HOP_COUNT(args));
 }
+
+static LLVMValueRef gemm_address(struct emitter *e, uint32_t buffer, lpv at)
+{
+    return buffer_address(e, buffer, index_or_zero(e, at));
+}
+
+static LLVMValueRef gemm_dtypes(struct emitter *e, uint32_t c, uint32_t a, uint32_t b)
+{
+    const struct lp_buffer *buffers = e->p->buffers.data;
+    return int32(e, HOP_RT_DTYPES(buffers[c].dtype, buffers[a].dtype, buffers[b].dtype));
+}
+
+static void emit_GEMM(struct emitter *e, const struct lp_call *c)
+{
+    LLVMValueRef one = const_index(e, 1), zero = const_index(e, 0);
+    bool many = c->gemm.batch != LPV_NONE;
+    const struct gemm_field fields[] = {
+        FIELD(dtypes, gemm_dtypes(e, c->gemm.c, c->gemm.a, c->gemm.b)),
+        FIELD(ta, int32(e, c->gemm.ta)),
+        FIELD(tb, int32(e, c->gemm.tb)),
+        FIELD(accumulate, int32(e, c->gemm.accumulate)),
+        FIELD(m, value_scalar(e, c->gemm.m)),
+        FIELD(n, value_scalar(e, c->gemm.n)),
+        FIELD(k, value_scalar(e, c->gemm.k)),
+        FIELD(lda, value_scalar(e, c->gemm.lda)),
+        FIELD(ldb, value_scalar(e, c->gemm.ldb)),
+        FIELD(ldc, value_scalar(e, c->gemm.ldc)),
+        FIELD(batch, many ? value_scalar(e, c->gemm.batch) : one),
+        FIELD(a_apart, many ? value_scalar(e, c->gemm.a_apart) : zero),
+        FIELD(b_apart, many ? value_scalar(e, c->gemm.b_apart) : zero),
+        FIELD(c_apart, many ? value_scalar(e, c->gemm.c_apart) : zero),
+        FIELD(a, gemm_address(e, c->gemm.a, c->gemm.a_at)),
+        FIELD(b, gemm_address(e, c->gemm.b, c->gemm.b_at)),
+        FIELD(c, gemm_address(e, c->gemm.c, c->gemm.c_at)),
+    };
+    call_gemm(e, offsetof(struct hop_rt, gemm), fields, HOP_COUNT(fields));
+}
+
+static void emit_PACK(struct emitter *e, const struct lp_call *c)
+{
+    const struct gemm_field fields[] = {
+        FIELD(dtypes, gemm_dtypes(e, c->gemm.c, c->gemm.b, c->gemm.b)),
+        FIELD(tb, int32(e, c->gemm.tb)),
+        FIELD(n, value_scalar(e, c->gemm.n)),
+        FIELD(k, value_scalar(e, c->gemm.k)),
+        FIELD(ldb, value_scalar(e, c->gemm.ldb)),
+        FIELD(b, gemm_address(e, c->gemm.b, c->gemm.b_at)),
+        FIELD(c, gemm_address(e, c->gemm.c, c->gemm.c_at)),
+    };
+    call_gemm(e, offsetof(struct hop_rt, pack), fields, HOP_COUNT(fields));
+}
+#undef FIELD
 
 /* ---- checks and prints ---- */
 
@@ -528,7 +559,8 @@ static LLVMValueRef work_of(struct emitter *e, const struct lp_block *block)
     LLVMValueRef sum = const_index(e, 0);
     for (uint32_t k = 0; block && k < block->stmts.len; k++) {
         const struct lp_stmt *s = &block->stmts.data[k];
-        if (s->kind == LP_CALL) plain += s->call->kind == CALL_GEMM ? GRAIN_WORK : 32;
+        if (s->kind == LP_CALL)
+            plain += s->call->kind == CALL_GEMM || s->call->kind == CALL_PACK ? GRAIN_WORK : 32;
         else if (s->kind == LP_FOR) {
             const struct loop_plan *l = &e->plan.loops[s->target];
             LLVMValueRef lo = known_outside(e, s->lo);

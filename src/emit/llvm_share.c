@@ -135,13 +135,14 @@ static void put_let(struct writer *w, lpv v)
 static void put_call(struct writer *w, const struct lp_call *c)
 {
     put(w, c->kind);
-    if (c->kind == CALL_GEMM) {
+    if (c->kind == CALL_GEMM || c->kind == CALL_PACK) {
         lpv values[GEMM_VALUES];
         uint32_t n_values = lp_gemm_values(c, values);
-        uint32_t buffers[] = { c->gemm.a, c->gemm.b, c->gemm.c };
-        for (uint32_t k = 0; k < HOP_COUNT(buffers); k++) put_buffer(w, buffers[k]);
+        if (c->kind == CALL_GEMM) put_buffer(w, c->gemm.a);
+        put_buffer(w, c->gemm.b);
+        put_buffer(w, c->gemm.c);
         for (uint32_t k = 0; k < n_values; k++) put_value(w, values[k]);
-        put(w, c->gemm.ta | c->gemm.tb << 1 | c->gemm.accumulate << 2 | n_values << 8);
+        put(w, c->gemm.ta | c->gemm.accumulate << 1 | c->gemm.tb << 2 | n_values << 8);
     } else if (c->kind == CALL_COPY || c->kind == CALL_ZERO || c->kind == CALL_DROP) {
         if (c->kind == CALL_DROP) put(w, c->source);
         put_buffer(w, c->target);

@@ -121,12 +121,15 @@ struct lp_call {
     lpv value, lo, index, count;
     /* gemm: C[m,n] (+)= op(A)[m,k] op(B)[k,n], row-major, element offsets and leading dimensions; in the
        dtypes of the buffers, which lp_multiplies allows. `batch` of them (LPV_NONE: one, and nothing is said
-       of the rest), whose matrices are so many elements apart (0: all have the same) */
+       of the rest), whose matrices are so many elements apart (0: all have the same). tb: enum hop_rt_form.
+       pack: op(B) goes into panels in C, both of one dtype that is multiplied plainly; b, b_at, c, c_at, n,
+       k, ldb and tb are said, and the panels take n, rounded up to HOP_RT_PANEL_COLUMNS, times k elements */
     struct {
         uint32_t a, b, c;
         lpv a_at, b_at, c_at, m, n, k, lda, ldb, ldc;
         lpv batch, a_apart, b_apart, c_apart;
-        bool ta, tb, accumulate;
+        bool ta, accumulate;
+        uint8_t tb;
     } gemm;
     uint32_t text;      /* string id of the format, message or name */
     uint32_t site;      /* check, print, operator: its number, the index in lp.sites; set by lp_add_call */

@@ -3,6 +3,7 @@
  * certain, no two iterations of a parallel loop write the same element for certain. A violation is a bug of
  * the lowering and is thrown as such. */
 #include "loop/lp_walk.h"
+#include "loop/rt.h"
 
 struct checker {
     const struct lp *p, *program; /* what is checked; whose procedures it calls */
@@ -298,6 +299,16 @@ static void check_call(const struct checker *c, const struct lp_call *call)
         if (lp_multiplies(to, a, b) == PRODUCT_NONE)
             fail(c, "is a product of %s and %s in %s", dtype_info[a].name, dtype_info[b].name,
                  dtype_info[to].name);
+        if (call->gemm.tb == HOP_RT_PANELS && lp_multiplies(to, a, b) != PRODUCT_PLAIN)
+            fail(c, "reads panels of %s", dtype_info[b].name);
+        break;
+    }
+    case CALL_PACK: {
+        enum dtype from = (enum dtype)c->p->buffers.data[call->gemm.b].dtype;
+        if (c->p->buffers.data[call->gemm.c].dtype != from ||
+            lp_multiplies(from, from, from) != PRODUCT_PLAIN)
+            fail(c, "makes panels of %s", dtype_info[from].name);
+        if (call->gemm.tb == HOP_RT_PANELS) fail(c, "makes panels of panels");
         break;
     }
     case CALL_PROCEDURE: {

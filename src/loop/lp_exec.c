@@ -483,6 +483,26 @@ static void *matrices(struct executor *e, uint32_t buffer, lpv at, int64_t rows,
     return elements(e, buffer, index_of(e, at, 0), count, "product");
 }
 
+static void *panels(struct executor *e, uint32_t buffer, lpv at, int64_t n, int64_t k)
+{
+    int64_t whole = (n + HOP_RT_PANEL_COLUMNS - 1) / HOP_RT_PANEL_COLUMNS * HOP_RT_PANEL_COLUMNS;
+    return elements(e, buffer, index_of(e, at, 0), whole * k, "panels");
+}
+
+static void pack(struct executor *e, const struct lp_call *c)
+{
+    int32_t dtype = e->p->buffers.data[c->gemm.b].dtype;
+    struct hop_rt_gemm g = { .dtypes = HOP_RT_DTYPES(e->p->buffers.data[c->gemm.c].dtype, dtype, dtype),
+                             .tb = c->gemm.tb,
+                             .n = value_of(e, c->gemm.n).i64,
+                             .k = value_of(e, c->gemm.k).i64,
+                             .ldb = value_of(e, c->gemm.ldb).i64 };
+    if (!g.n || !g.k) return;
+    g.b = matrices(e, c->gemm.b, c->gemm.b_at, g.tb ? g.n : g.k, g.tb ? g.k : g.n, g.ldb, 0);
+    g.c = panels(e, c->gemm.c, c->gemm.c_at, g.n, g.k);
+    e->rt->pack(e->rt, &g);
+}
+
 static void gemm(struct executor *e, const struct lp_call *c)
 {
     const struct lp_buffer *buffers = e->p->buffers.data;
@@ -507,7 +527,10 @@ static void gemm(struct executor *e, const struct lp_call *c)
     if (!g.m || !g.n || g.batch < 1) return;
     int64_t others = g.batch - 1;
     g.a = matrices(e, c->gemm.a, c->gemm.a_at, g.ta ? g.k : g.m, g.ta ? g.m : g.k, g.lda, others * g.a_apart);
-    g.b = matrices(e, c->gemm.b, c->gemm.b_at, g.tb ? g.n : g.k, g.tb ? g.k : g.n, g.ldb, others * g.b_apart);
+    if (g.tb == HOP_RT_PANELS) g.b = panels(e, c->gemm.b, c->gemm.b_at, g.n, g.k);
+    else
+        g.b = matrices(e, c->gemm.b, c->gemm.b_at, g.tb ? g.n : g.k, g.tb ? g.k : g.n, g.ldb,
+                       others * g.b_apart);
     g.c = matrices(e, c->gemm.c, c->gemm.c_at, g.m, g.n, g.ldc, others * g.c_apart);
     e->rt->gemm(e->rt, &g);
 }
@@ -554,6 +577,7 @@ static int32_t run_call(struct executor *e, const struct lp_call *c)
 {
     switch ((enum lp_call_kind)c->kind) {
     case CALL_GEMM: gemm(e, c); return HOP_OK;
+    case CALL_PACK: pack(e, c); return HOP_OK;
     case CALL_CHECK:
         if (value_of(e, c->value).b) return HOP_OK;
         tell_site(e, c);

@@ -4,6 +4,7 @@
 #include "ir/angle.h"
 #include "ir/number.h"
 #include "loop/lp_walk.h"
+#include "loop/rt.h"
 
 #include <math.h>
 
@@ -239,7 +240,8 @@ static void put_call(struct printer *w, const struct lp_call *c)
         put_element(w, c->gemm.a, c->gemm.a_at);
         text_str(out, c->gemm.ta ? "', " : ", ");
         put_element(w, c->gemm.b, c->gemm.b_at);
-        text_str(out, c->gemm.tb ? "', m = " : ", m = ");
+        text_str(out, c->gemm.tb == HOP_RT_PANELS ? " in panels" : c->gemm.tb ? "'" : "");
+        text_str(out, ", m = ");
         put_value(w, c->gemm.m);
         text_str(out, ", n = ");
         put_value(w, c->gemm.n);
@@ -252,6 +254,18 @@ static void put_call(struct printer *w, const struct lp_call *c)
         text_str(out, ", ");
         put_value(w, c->gemm.ldc);
         put_batch(w, c);
+        text_str(out, ")");
+        return;
+    case CALL_PACK:
+        put_element(w, c->gemm.c, c->gemm.c_at);
+        text_str(out, " = panels(");
+        put_element(w, c->gemm.b, c->gemm.b_at);
+        text_str(out, c->gemm.tb ? "', n = " : ", n = ");
+        put_value(w, c->gemm.n);
+        text_str(out, ", k = ");
+        put_value(w, c->gemm.k);
+        text_str(out, ", rows ");
+        put_value(w, c->gemm.ldb);
         text_str(out, ")");
         return;
     case CALL_CHECK:

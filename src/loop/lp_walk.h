@@ -93,7 +93,7 @@ static inline uint32_t lp_call_uses(uint8_t kind)
 
 static inline bool lp_is_site(const struct lp_call *c) { return lp_call_uses(c->kind) & IS_SITE; }
 
-/* The values that a product reads; how many. */
+/* The values that a product or the packing for one reads; how many. */
 enum { GEMM_VALUES = 13 };
 static inline uint32_t lp_gemm_values(const struct lp_call *c, lpv values[GEMM_VALUES])
 {
@@ -101,6 +101,11 @@ static inline uint32_t lp_gemm_values(const struct lp_call *c, lpv values[GEMM_V
                                    c->gemm.n,    c->gemm.k,       c->gemm.lda,     c->gemm.ldb,
                                    c->gemm.ldc,  c->gemm.a_apart, c->gemm.b_apart, c->gemm.c_apart,
                                    c->gemm.batch };
+    if (c->kind == CALL_PACK) {
+        const lpv some[] = { c->gemm.b_at, c->gemm.c_at, c->gemm.n, c->gemm.k, c->gemm.ldb };
+        memcpy(values, some, sizeof some);
+        return HOP_COUNT(some);
+    }
     memcpy(values, all, sizeof all);
     return c->gemm.batch == LPV_NONE ? GEMM_VALUES - 4 : GEMM_VALUES;
 }
@@ -181,9 +186,9 @@ static inline void lp_gemm_buffers(const struct lp_call *c,
                                    void (*touch)(void *ctx, uint32_t buffer, lpv index, bool writes),
                                    void *ctx)
 {
-    touch(ctx, c->gemm.a, c->gemm.a_at, false);
+    if (c->kind == CALL_GEMM) touch(ctx, c->gemm.a, c->gemm.a_at, false);
     touch(ctx, c->gemm.b, c->gemm.b_at, false);
-    if (c->gemm.accumulate) touch(ctx, c->gemm.c, c->gemm.c_at, false);
+    if (c->kind == CALL_GEMM && c->gemm.accumulate) touch(ctx, c->gemm.c, c->gemm.c_at, false);
     touch(ctx, c->gemm.c, c->gemm.c_at, true);
 }
 
@@ -199,7 +204,8 @@ static inline void lp_stmt_buffers(const struct lp *p, const struct lp_stmt *s,
     if (s->kind == LP_STORE) touch(ctx, s->target, s->index, true);
     if (s->kind != LP_CALL) return;
     switch ((enum lp_call_kind)c->kind) {
-    case CALL_GEMM: lp_gemm_buffers(c, touch, ctx); break;
+    case CALL_GEMM:
+    case CALL_PACK: lp_gemm_buffers(c, touch, ctx); break;
     case CALL_CHECK:
     case CALL_FINITE:
     case CALL_PRINT:

@@ -340,6 +340,10 @@ static uint64_t call_work(const struct lp *p, const struct lp_call *c)
             return MOST_WORK;
         m = (int64_t)bounded((uint64_t)m * (uint64_t)batch);
         return CALL_WORK + bounded(bounded((uint64_t)m * (uint64_t)n) * (uint64_t)k / VECTOR_LANES);
+    case CALL_PACK:
+        if (!lp_is_const(p, c->gemm.n, &n) || !lp_is_const(p, c->gemm.k, &k)) return CALL_WORK;
+        if (n > MOST_WORK / 8 || k > MOST_WORK / 8) return MOST_WORK;
+        return CALL_WORK + bounded((uint64_t)n * (uint64_t)k / 4);
     case CALL_COPY:
     case CALL_ZERO: return lp_is_const(p, c->count, &n) && n <= MOST_WORK ? 8 + (uint64_t)n / 16 : CALL_WORK;
     default: return CALL_WORK;

@@ -9,11 +9,15 @@
 /* The dtypes of a product's result and operands in one number. */
 #define HOP_RT_DTYPES(c, a, b) ((int32_t)((c) | (a) << 8 | (b) << 16))
 
+/* How the right operand of a product lies. PANELS: as `pack` leaves it, for this processor. */
+enum hop_rt_form { HOP_RT_AS_IT_IS, HOP_RT_TRANSPOSED, HOP_RT_PANELS };
+enum { HOP_RT_PANEL_COLUMNS = 64 }; /* panels are as large as if their columns were a multiple of this */
+
 /* C = op(A) op(B), or C += op(A) op(B), of row-major matrices: `batch` of each, so many elements apart; 0
  * apart: one that all of them share. */
 struct hop_rt_gemm {
-    int32_t dtypes; /* HOP_RT_DTYPES of C, A and B */
-    int32_t ta, tb, accumulate;
+    int32_t dtypes;             /* HOP_RT_DTYPES of C, A and B */
+    int32_t ta, tb, accumulate; /* tb: enum hop_rt_form; ldb says nothing of panels */
     int64_t m, n, k, lda, ldb, ldc;
     int64_t batch, a_apart, b_apart, c_apart;
     const void *a, *b;
@@ -39,6 +43,8 @@ struct hop_rt {
         *cancel; /* polled on back edges; non-zero: leave with HOP_CANCELLED, unless asked() says otherwise */
     int32_t (*asked)(struct hop_rt *rt); /* NULL: leave */
     void (*gemm)(struct hop_rt *rt, const struct hop_rt_gemm *g);
+    /* Puts op(B), k by n, into panels at C; all but b, c, dtypes, tb, n, k and ldb says nothing. */
+    void (*pack)(struct hop_rt *rt, const struct hop_rt_gemm *g);
     /* Makes buffers[buffer] hold at least `bytes`, contents kept; returns the pointer or NULL: leave with
      * HOP_NOMEM. */
     void *(*reserve)(struct hop_rt *rt, int32_t buffer, int64_t bytes);

@@ -383,7 +383,7 @@ void blas_gemm(struct hop_rt *rt, const struct hop_rt_gemm *g)
         p.m *= p.batch;
         p.batch = 1;
     }
-    if (is_plain(&p) && !blas_for(&p)) {
+    if (p.tb == HOP_RT_PANELS || (is_plain(&p) && !blas_for(&p))) {
         product_multiply(rt, &p);
         return;
     }
@@ -391,4 +391,17 @@ void blas_gemm(struct hop_rt *rt, const struct hop_rt_gemm *g)
     if (pieces_of(work, HOP_MAX(p.m, p.n)) > 1 || work * (double)p.batch < ONE_PIECE)
         multiply_matrices(rt, &p, 0, p.batch);
     else rt->parallel(rt, multiply_matrices, &p, p.batch, (int64_t)(ONE_PIECE / 2 / HOP_MAX(work, 1)) + 1);
+}
+
+void blas_pack(struct hop_rt *rt, const struct hop_rt_gemm *g)
+{
+    struct product p = { .c_dtype = (enum dtype)(g->dtypes & 0xff),
+                         .b_dtype = (enum dtype)(g->dtypes >> 16 & 0xff),
+                         .tb = g->tb,
+                         .n = g->n,
+                         .k = g->k,
+                         .ldb = g->ldb,
+                         .b = g->b,
+                         .c = g->c };
+    if (p.n > 0 && p.k > 0) product_pack(rt, &p);
 }

@@ -26,7 +26,8 @@ bool blas_kernel_fits(const char *kernel);
 
 struct hop_rt;
 struct hop_rt_gemm;
-/* hop_rt.gemm */
+/* hop_rt.gemm and .pack */
 void blas_gemm(struct hop_rt *rt, const struct hop_rt_gemm *g);
+void blas_pack(struct hop_rt *rt, const struct hop_rt_gemm *g);
 
 #endif

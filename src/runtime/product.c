@@ -31,6 +31,7 @@ struct side {
     int64_t width;          /* of a panel */
     int64_t whole;          /* n, as panels have it */
     char *panels;           /* NULL: read where it lies */
+    bool ready;             /* the panels were made before */
 };
 
 struct job {
@@ -63,7 +64,8 @@ static void pack_panel(const struct job *j, const struct side *s, int64_t panel)
     }
 }
 
-static int64_t n_panels(const struct side *s) { return s->panels ? s->whole / s->width : 0; }
+/* To be made. */
+static int64_t n_panels(const struct side *s) { return s->panels && !s->ready ? s->whole / s->width : 0; }
 
 static int32_t pack_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
 {
@@ -177,6 +179,7 @@ static bool packs_rows(const struct job *j)
 static bool packs_cols(const struct job *j)
 {
     int64_t bytes = j->cols.n * j->depth * j->kernel->size;
+    if (j->cols.ready) return false;
     return j->cols.along != 1 || (bytes > 2 * SMALL_SIDE && j->rows.n > SHORT_SIDE);
 }
 
@@ -205,7 +208,8 @@ static int32_t multiply_part(struct hop_rt *rt, struct job *j, bool pack_rows, b
     j->rows.whole = rounded_up(j->rows.n, k->rows);
     j->cols.whole = rounded_up(j->cols.n, k->cols);
     j->rows.panels = pack_rows ? room : NULL;
-    j->cols.panels = pack_cols ? room + (pack_rows ? j->rows.whole * j->depth * k->size : 0) : NULL;
+    int64_t of_rows = pack_rows ? j->rows.whole * j->depth * k->size : 0;
+    if (!j->cols.ready) j->cols.panels = pack_cols ? room + of_rows : NULL;
     int64_t n_blocks = choose_blocks(j, work);
     int64_t packs = n_panels(&j->rows) + n_panels(&j->cols);
     if (work < 2 * WORTH_A_THREAD) {
@@ -242,6 +246,7 @@ static int32_t multiply_parts(struct hop_rt *rt, const struct job *whole, char *
                 part.add = j.add || from;
                 part.rows.data += (r * j.rows.along + from * j.rows.step) * k->size;
                 part.cols.data += (c * j.cols.along + from * j.cols.step) * k->size;
+                if (part.cols.ready) part.cols.panels += cols * from * k->size;
                 int32_t status = multiply_part(rt, &part, pack_rows, pack_cols, room);
                 if (status) return status;
             }
@@ -343,12 +348,22 @@ struct plan {
     int64_t size;
 };
 
+static struct side columns_of(const struct product *p, const struct product_kernel *kernel)
+{
+    struct side s = { .data = p->b, .n = p->n, .width = kernel->cols };
+    s.along = p->tb ? p->ldb : 1;
+    s.step = p->tb ? 1 : p->ldb;
+    s.ready = p->tb == HOP_RT_PANELS;
+    if (s.ready) s.panels = (char *)(uintptr_t)p->b; /* which nothing writes */
+    return s;
+}
+
 static struct plan plan_of(const struct product *p)
 {
     const struct product_kernel *kernel = product_kernel(p->c_dtype);
-    struct side rows = { p->a, p->m, p->ta ? 1 : p->lda, p->ta ? p->lda : 1, kernel->rows, 0, NULL };
-    struct side cols = { p->b, p->n, p->tb ? p->ldb : 1, p->tb ? 1 : p->ldb, kernel->cols, 0, NULL };
-    struct plan plan = { .line = p->m == 1 || p->n == 1 };
+    struct side rows = { p->a, p->m, p->ta ? 1 : p->lda, p->ta ? p->lda : 1, kernel->rows };
+    struct side cols = columns_of(p, kernel);
+    struct plan plan = { .line = (p->m == 1 || p->n == 1) && !cols.ready };
     struct job *j = &plan.job;
     *j = (struct job){ .kernel = kernel, .rows = rows, .cols = cols, .c = p->c, .c_row = p->ldc, .c_col = 1 };
     j->depth = p->k;
@@ -356,7 +371,7 @@ static struct plan plan_of(const struct product *p)
     plan.packs = p->tb || p->n % (kernel->cols / 2) || packs_rows(j) || packs_cols(j);
     if (!plan.packs) return plan; /* as it is, which small ones notice */
     struct job other = transposed(j);
-    plan.turned = cost(&other) < cost(j);
+    plan.turned = !cols.ready && cost(&other) < cost(j);
     if (plan.turned) *j = other;
     plan.packs = packs_rows(j) || packs_cols(j);
     int64_t most = (rounded_up(j->rows.n, kernel->rows) + rounded_up(j->cols.n, kernel->cols)) *
@@ -390,6 +405,7 @@ static int32_t multiply_matrices(struct hop_rt *rt, void *env, int64_t lo, int64
         struct job j = b->plan.job;
         j.rows.data += i * b->rows_apart;
         j.cols.data += i * b->cols_apart;
+        if (j.cols.ready) j.cols.panels += i * b->cols_apart;
         j.c += i * b->c_apart;
         status = multiply_planned(rt, &b->plan, &j);
     }
@@ -409,4 +425,16 @@ int32_t product_multiply(struct hop_rt *rt, const struct product *p)
     if (one_by_one || work * (double)p->batch < 2 * WORTH_A_THREAD)
         return multiply_matrices(rt, &b, 0, p->batch);
     return rt->parallel(rt, multiply_matrices, &b, p->batch, (int64_t)(WORTH_A_THREAD / 2 / work) + 1);
+}
+
+int32_t product_pack(struct hop_rt *rt, const struct product *p)
+{
+    const struct product_kernel *kernel = product_kernel(p->c_dtype);
+    struct job j = { .kernel = kernel, .cols = columns_of(p, kernel), .depth = p->k };
+    _Static_assert(HOP_RT_PANEL_COLUMNS % 32 == 0, "whole panels of every kernel");
+    j.cols.whole = rounded_up(p->n, kernel->cols);
+    j.cols.panels = p->c;
+    int64_t n = n_panels(&j.cols), each = kernel->cols * p->k;
+    if ((double)n * (double)each < WORTH_A_THREAD / COST_PACK) return pack_some(rt, &j, 0, n);
+    return rt->parallel(rt, pack_some, &j, n, HOP_MAX((int64_t)WORTH_A_THREAD / COST_PACK / 2 / each, 1));
 }

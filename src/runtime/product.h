@@ -7,7 +7,7 @@
 /* C = op(A) op(B), or C += op(A) op(B), of row-major matrices; `batch` of them, so many elements apart. */
 struct product {
     enum dtype c_dtype, a_dtype, b_dtype;
-    int32_t ta, tb, accumulate;
+    int32_t ta, tb, accumulate; /* tb: enum hop_rt_form */
     int64_t m, n, k, lda, ldb, ldc;
     int64_t batch, a_apart, b_apart, c_apart;
     const char *a, *b;
@@ -18,5 +18,8 @@ struct hop_rt;
 /* Of f32 or f64 throughout. Large ones are cut, and the pieces go to rt->parallel; no result depends on how.
  * Not 0: the run was ended, and C holds anything. */
 int32_t product_multiply(struct hop_rt *rt, const struct product *p);
+/* op(B) into panels at C, which products with tb == HOP_RT_PANELS read: the columns rounded up to a multiple
+ * of HOP_RT_PANEL_COLUMNS, times k elements at most. */
+int32_t product_pack(struct hop_rt *rt, const struct product *p);
 
 #endif

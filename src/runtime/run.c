@@ -388,6 +388,7 @@ static struct run *run_new(struct exe *e)
     r->rt = (struct hop_rt){
         .asked = rt_asked,
         .gemm = blas_gemm,
+        .pack = blas_pack,
         .reserve = rt_reserve,
         .check = rt_check,
         .finite = rt_finite,
