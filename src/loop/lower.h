@@ -56,6 +56,9 @@ struct op_lower {
      * (strict: 16 lanes and a tree), otherwise each result element is folded one after the other. Both back
      * ends and eval must follow the same answer. */
     bool (*row_fold)(const struct module *m, const struct fn *f, const struct node *n);
+    /* REDUCE: how many dims are folded, if they are the leading ones of operand 0 and others follow; else 0.
+     * NULL: 0. */
+    uint32_t (*leading)(const struct module *m, const struct fn *f, const struct node *n);
     /* REDUCE of a product of two operands: may be done by BLAS, or folded along rows, in default mode. NULL:
      * not a product. */
     void (*product)(const struct module *m, const struct fn *f, const struct node *n, struct dot_dims *out);

@@ -1,5 +1,5 @@
 /* The state of lowering, shared by lower.c (values, bodies), nest.c (what is stored, which nests), within.c
- * (what is made in another's memory) and product.c (BLAS). */
+ * (what is made in another's memory), fold.c (reductions) and product.c (BLAS). */
 #ifndef HOP_LOWER_IMPL_H
 #define HOP_LOWER_IMPL_H
 
@@ -27,6 +27,7 @@ enum item_class {
     ITEM_POINT,  /* pointwise: an element per point of outer × inner */
     ITEM_COLUMN, /* a fold per point of outer × inner, folded one after the other */
     ITEM_ROW,    /* a fold along inner: a scalar per point of outer */
+    ITEM_DOWN,   /* a fold over the leading dims, row by row: a value per point of the other dims */
     ITEM_SCALAR, /* pointwise over outer: one value per row */
     ITEM_ALONE   /* a fold with loops of its own */
 };
@@ -51,15 +52,18 @@ struct item {
     const char *why;
     vec(struct target) targets;
     vec(struct read) reads;
-    lpv held;       /* its value at the point being emitted, LPV_NONE */
-    uint32_t local; /* accumulator */
+    lpv held;            /* its value at the point being emitted, LPV_NONE */
+    uint32_t local;      /* accumulator */
+    struct array blocks; /* ITEM_DOWN, ITEM_ROW in pieces: what each block folded; buffer HOP_NONE: none */
 };
 struct nest {
     uint32_t n_outer;
     dim outer[MAX_RANK];
     dim inner; /* HOP_NONE: ITEM_ALONE */
     vec(struct item) items;
-    bool flat; /* all dims run as one */
+    bool flat;       /* all dims run as one */
+    uint32_t n_down; /* leading dims that its ITEM_DOWN fold, 0: it has none */
+    lpv block;       /* while it is emitted: the number of the block */
 };
 enum step_kind { STEP_NEST, STEP_BLOCK, STEP_SCALAR };
 struct lower_step {
@@ -151,6 +155,32 @@ bool nest_reads_from(struct lower *L, val v,
                      uint32_t first_step); /* does any step from there on, or a result, read the parameter? */
 bool nest_operand_reads(struct lower *L, val operand,
                         val v); /* does the operand, expanded in place, read v? */
+/* fold.c */
+lpv fold_column(struct lower *L, const struct item *item, const lpv *idx); /* one after the other; in default
+                                          mode two accumulators hide the latency of the additions */
+lpv fold_lanes(struct lower *L, const struct item *item, const lpv *idx);  /* along rows, loops of its own */
+lpv fold_all(struct lower *L, struct item *item); /* the same to one value, in blocks */
+/* An ITEM_ROW: before, in and behind the loop along the row, which leaves the value at hand or, after
+ * fold_row_cut, with the block; fold_row_join then puts together what `count` blocks left. */
+void fold_row_cut(struct lower *L, struct item *item);
+void fold_row_begin(struct lower *L, struct item *item);
+void fold_row_point(struct lower *L, const struct item *item);
+void fold_row_end(struct lower *L, struct item *item);
+void fold_row_join(struct lower *L, struct item *item, lpv count);
+/* An ITEM_DOWN: memory (cut: for every block), what stands there at first, a point, and the value at idx when
+ * all rows were seen (count: of the blocks, LPV_NONE: not cut). */
+void fold_down_room(struct lower *L, struct item *item, bool cut);
+void fold_down_begin(struct lower *L, const struct item *item);
+void fold_down_point(struct lower *L, const struct item *item);
+lpv fold_down_end(struct lower *L, const struct item *item, lpv count, const lpv *idx);
+/* `total` steps in blocks of `size`, the last one shorter. fold_cut: few of them, each of `least` steps or
+ * more. fold_block_begin opens a parallel loop over them. */
+struct blocks {
+    lpv total, size, count;
+};
+struct blocks fold_cut(struct lower *L, lpv total, int64_t least);
+struct blocks fold_pieces(struct lower *L, lpv total, lpv size);
+lpv fold_block_begin(struct lower *L, const struct blocks *b, lpv *lo, lpv *hi);
 /* within.c */
 void within_analyse(struct lower *L);
 struct array within_array(struct lower *L, val v); /* a value that is made within another: where */

@@ -17,7 +17,14 @@ enum {
                                takes more than linear time */
     PARALLEL_WORK = 200000, /* operations below which threads do not pay */
     PARALLEL_BLOCK = 8192,  /* elements of a flat nest that one piece holds */
-    REGISTER_ELEMENTS = 64  /* a small array may live in registers, where a part is a select */
+    NARROW_BLOCK = 64,      /* columns that one piece has at least */
+    PARALLEL_ROWS = 64,     /* rows that are enough for threads: more dims are not taken together */
+    /* Folds of leading dims, row by row: results of so many elements stay in a cache, rows are long enough,
+       and there are so many elements that the order of memory counts. */
+    DOWN_MOST = 16384,
+    DOWN_ROW = 16,
+    DOWN_LEAST = 65536,
+    REGISTER_ELEMENTS = 64 /* a small array may live in registers, where a part is a select */
 };
 
 static const struct op_lower *lower_of(const struct node *n)
@@ -180,21 +187,21 @@ static void probe_item(struct lower *L, struct item *item)
     L->probe = &probe;
     struct type t = type_of(L, item->v);
     struct lp *p = probe.scratch;
-    lpv folded[MAX_RANK];
+    lpv folded[MAX_RANK], kept[MAX_RANK + 1];
     dim extents[MAX_RANK];
-    uint32_t n_folded = 0;
-    for (uint32_t i = 0; i < t.rank; i++)
-        probe.vars[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, t.dims[i]), lp_index(p, 1), FOR_SERIAL);
-    probe.n_vars = t.rank;
     bool reduce = n && !nest_is_block(L, n) && lower_of(n)->kind == LOWER_REDUCE;
-    if (reduce) {
-        n_folded = lower_of(n)->reduced(L->S->m, L->f, n, extents);
-        for (uint32_t i = 0; i < n_folded; i++)
-            folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1), FOR_SERIAL);
-        if (item->class == ITEM_ROW) probe.vars[probe.n_vars++] = folded[0];
-        lower_of(n)->reduce_elem(L, L->f, n, probe.vars, folded);
-    } else if (n && lower_of(n)->kind == LOWER_POINTWISE && !nest_is_block(L, n))
-        lower_of(n)->elem(L, L->f, n, item->v - n->results, probe.vars);
+    uint32_t n_folded = reduce ? lower_of(n)->reduced(L->S->m, L->f, n, extents) : 0;
+    for (uint32_t i = 0; i < t.rank; i++)
+        kept[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, t.dims[i]), lp_index(p, 1), FOR_SERIAL);
+    for (uint32_t i = 0; i < n_folded; i++)
+        folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1), FOR_SERIAL);
+    for (uint32_t i = 0; item->class == ITEM_DOWN && i < n_folded; i++)
+        probe.vars[probe.n_vars++] = folded[i];
+    for (uint32_t i = 0; i < t.rank; i++) probe.vars[probe.n_vars++] = kept[i];
+    if (item->class == ITEM_ROW) probe.vars[probe.n_vars++] = folded[0];
+    if (reduce) lower_of(n)->reduce_elem(L, L->f, n, kept, folded);
+    else if (n && lower_of(n)->kind == LOWER_POINTWISE && !nest_is_block(L, n))
+        lower_of(n)->elem(L, L->f, n, item->v - n->results, kept);
     L->probe = NULL;
     hop_cleanup_pop(probe.scratch);
     lp_free(probe.scratch);
@@ -230,7 +237,12 @@ static struct item new_item(struct lower *L, val v, struct nest *key)
     const struct op_lower *row = lower_of(n);
     struct type t = type_of(L, v);
     dim extents[MAX_RANK];
-    struct item item = { .v = v, .node = node, .why = L->info[v].why, .held = LPV_NONE, .local = HOP_NONE };
+    struct item item = { .v = v,
+                         .node = node,
+                         .why = L->info[v].why,
+                         .held = LPV_NONE,
+                         .local = HOP_NONE,
+                         .blocks = { HOP_NONE, LPV_NONE } };
     memset(key, 0, sizeof *key);
     key->inner = HOP_NONE;
     key->n_outer = t.rank;
@@ -245,6 +257,28 @@ static struct item new_item(struct lower *L, val v, struct nest *key)
         key->inner = t.dims[--key->n_outer];
     }
     return item;
+}
+
+/* The same as a fold of leading dims row by row: a nest over all dims of what is folded. False: it is none,
+ * or not of such a size. Strict numbers have an order that threads would not keep. */
+static bool new_down_item(struct lower *L, struct item *item, struct nest *key)
+{
+    struct module *m = L->S->m;
+    const struct node *n = fn_node(L->f, item->node);
+    struct type t = type_of(L, item->v);
+    const struct op_lower *row = lower_of(n);
+    uint32_t leading = row->kind == LOWER_REDUCE && row->leading ? row->leading(m, L->f, n) : 0;
+    dim elements = type_elements(m, value_type(L->f, item->v));
+    if (!leading || !t.rank || L->S->p->regime.strict || !dim_is_const(m, elements)) return false;
+    bool wide = dim_is_const(m, t.dims[t.rank - 1]) && dim_const_value(m, t.dims[t.rank - 1]) >= DOWN_ROW;
+    if (!wide || dim_const_value(m, elements) > DOWN_MOST) return false;
+    memset(key, 0, sizeof *key);
+    key->n_down = row->reduced(m, L->f, n, key->outer);
+    for (uint32_t i = 0; i + 1u < t.rank; i++) key->outer[key->n_down + i] = t.dims[i];
+    key->n_outer = key->n_down + t.rank - 1;
+    key->inner = t.dims[t.rank - 1];
+    item->class = ITEM_DOWN;
+    return true;
 }
 
 static bool same_key(const struct nest *a, const struct nest *b)
@@ -294,6 +328,15 @@ static bool reads_open_row(struct lower *L, const struct item *item)
     return false;
 }
 
+static bool reads_open(struct lower *L, const struct item *item)
+{
+    for (uint32_t i = 0; i < item->reads.len; i++) {
+        const struct value_info *info = &L->info[item->reads.data[i].v];
+        if (info->root && info->nest == L->nest_list.len - 1) return true;
+    }
+    return false;
+}
+
 static bool same_outer(const struct nest *open, struct type t)
 {
     return t.rank && open->n_outer == t.rank && !memcmp(open->outer, t.dims, t.rank * sizeof *t.dims);
@@ -313,6 +356,35 @@ static bool has_room(const struct lower *L, const struct nest *open)
     return open->items.len < NEST_ITEMS && cost < NEST_COST && open->inner != HOP_NONE;
 }
 
+static void open_nest(struct lower *L, const struct nest *key, struct item item)
+{
+    close_nest(L);
+    item.phase = 0;
+    L->open = ARENA_NEW(L->arena, struct nest, 1);
+    *L->open = *key;
+    vec_push(L->arena, &L->nest_list, L->open);
+    add_item(L, item);
+    if (key->inner == HOP_NONE) close_nest(L);
+}
+
+static uint64_t points_of(struct lower *L, const struct nest *nest);
+
+/* A fold of leading dims shares the visit of what it reads, or goes through it in the order of memory. */
+static bool place_down(struct lower *L, struct item item, bool fuse)
+{
+    struct nest key;
+    if (!new_down_item(L, &item, &key)) return false;
+    bool large = points_of(L, &key) >= DOWN_LEAST;
+    probe_item(L, &item);
+    bool shares = fuse && same_key(L->open, &key) && (!L->open->n_down || L->open->n_down == key.n_down);
+    if (shares && (large || reads_open(L, &item)) && joins(L, &item)) {
+        L->open->n_down = key.n_down;
+        add_item(L, item);
+    } else if (large) open_nest(L, &key, item);
+    else return false;
+    return true;
+}
+
 static void place_root(struct lower *L, val v)
 {
     struct nest key;
@@ -327,18 +399,10 @@ static void place_root(struct lower *L, val v)
             return;
         }
     }
+    if (place_down(L, item, fuse)) return;
     probe_item(L, &item);
-    if (fuse && same_key(L->open, &key) && joins(L, &item)) {
-        add_item(L, item);
-        return;
-    }
-    close_nest(L);
-    item.phase = 0;
-    L->open = ARENA_NEW(L->arena, struct nest, 1);
-    *L->open = key;
-    vec_push(L->arena, &L->nest_list, L->open);
-    add_item(L, item);
-    if (key.inner == HOP_NONE) close_nest(L);
+    if (fuse && same_key(L->open, &key) && joins(L, &item)) add_item(L, item);
+    else open_nest(L, &key, item);
 }
 
 static bool needs_open(struct lower *L, val v)
@@ -673,118 +737,6 @@ void nest_analyse(struct lower *L)
 
 /* ---- writing a nest ---- */
 
-static lpv least_of(struct lp *p, enum dtype t)
-{
-    if (t == DT_BOOL) return lp_int(p, t, 0);
-    if (dtype_is_float(t)) return lp_real(p, t, -1.0 / 0.0);
-    return lp_int(p, t, dtype_least(t));
-}
-static lpv most_of(struct lp *p, enum dtype t)
-{
-    if (t == DT_BOOL) return lp_int(p, t, 1);
-    if (dtype_is_float(t)) return lp_real(p, t, 1.0 / 0.0);
-    return lp_int(p, t, t == DT_U64 ? -1 : dtype_most(t));
-}
-
-static lpv identity_of(struct lp *p, enum lp_fold fold, enum dtype t)
-{
-    switch (fold) {
-    case FOLD_SUM: return lp_int(p, t, 0);
-    case FOLD_AND: return t == DT_BOOL ? lp_int(p, t, 1) : lp_int(p, t, -1);
-    case FOLD_OR: return lp_int(p, t, 0);
-    case FOLD_PROD: return lp_int(p, t, 1);
-    case FOLD_MAX: return least_of(p, t);
-    default: return most_of(p, t);
-    }
-}
-
-static lpv fold_pair(struct lp *p, enum lp_fold fold, lpv a, lpv b)
-{
-    static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN,
-                                   [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR,   [FOLD_PROD] = LP_MUL };
-    return lp_bin(p, (enum lp_op)ops[fold], a, b);
-}
-
-/* What an item that folds accumulates in, and an element of it; the result is rounded when it is complete. */
-static enum dtype item_dtype(struct lower *L, const struct item *item)
-{
-    return node_accumulator(L->S->m, L->f, fn_node(L->f, item->node));
-}
-static enum lp_fold item_fold(struct lower *L, const struct item *item)
-{
-    return (enum lp_fold)lower_of(fn_node(L->f, item->node))->fold;
-}
-static lpv item_elem(struct lower *L, const struct item *item, const lpv *idx, const lpv *folded)
-{
-    const struct node *n = fn_node(L->f, item->node);
-    return lp_cast(L->S->p, item_dtype(L, item), lower_of(n)->reduce_elem(L, L->f, n, idx, folded));
-}
-static lpv item_rounded(struct lower *L, const struct item *item, lpv v)
-{
-    return lp_cast(L->S->p, (enum dtype)type_of(L, item->v).dtype, v);
-}
-
-/* Folds one after the other. In default mode two accumulators hide the latency of the additions. */
-static lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
-{
-    struct lp *p = L->S->p;
-    const struct node *n = fn_node(L->f, item->node);
-    const struct op_lower *row = lower_of(n);
-    enum dtype t = item_dtype(L, item);
-    enum lp_fold fold = (enum lp_fold)row->fold;
-    dim extents[MAX_RANK];
-    lpv folded[MAX_RANK];
-    uint32_t n_folded = row->reduced(L->S->m, L->f, n, extents);
-    if (!n_folded) {
-        lpv only = fold_pair(p, fold, identity_of(p, fold, t), item_elem(L, item, idx, folded));
-        return item_rounded(L, item, only);
-    }
-    dim innermost = extents[n_folded - 1];
-    int64_t last = dim_is_const(L->S->m, innermost) ? dim_const_value(L->S->m, innermost) : 0;
-    bool two = !p->regime.strict && last >= 8 && last % 2 == 0;
-    uint32_t acc = lp_local(p, t, LOCAL_SCALAR, "acc");
-    uint32_t odd = two ? lp_local(p, t, LOCAL_SCALAR, "odd") : HOP_NONE;
-    lp_set(p, acc, identity_of(p, fold, t));
-    if (two) lp_set(p, odd, identity_of(p, fold, t));
-    for (uint32_t i = 0; i < n_folded; i++)
-        folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]),
-                                 lp_index(p, two && i + 1 == n_folded ? 2 : 1), FOR_SERIAL);
-    lpv x = item_elem(L, item, idx, folded);
-    lp_set(p, acc, fold_pair(p, fold, lp_read(p, acc), x));
-    if (two) {
-        folded[n_folded - 1] = lp_bin(p, LP_ADD, folded[n_folded - 1], lp_index(p, 1));
-        x = item_elem(L, item, idx, folded);
-        lp_set(p, odd, fold_pair(p, fold, lp_read(p, odd), x));
-    }
-    for (uint32_t i = n_folded; i-- > 0;) {
-        struct lp_stmt *s = lp_for_end(p);
-        if (i + 1 == n_folded && two && last % 4 == 0) s->unroll = 2;
-    }
-    lpv r = lp_read(p, acc);
-    return item_rounded(L, item, two ? fold_pair(p, fold, r, lp_read(p, odd)) : r);
-}
-
-/* Folds along rows over lanes, with loops of its own. */
-static lpv fold_lanes_alone(struct lower *L, const struct item *item, const lpv *idx)
-{
-    struct lp *p = L->S->p;
-    const struct node *n = fn_node(L->f, item->node);
-    const struct op_lower *row = lower_of(n);
-    enum dtype t = item_dtype(L, item);
-    enum lp_fold fold = (enum lp_fold)row->fold;
-    dim extents[MAX_RANK];
-    lpv folded[MAX_RANK];
-    uint32_t n_folded = row->reduced(L->S->m, L->f, n, extents);
-    uint32_t lanes = lp_local(p, t, LOCAL_LANES, "lanes");
-    lp_set(p, lanes, identity_of(p, fold, t));
-    for (uint32_t i = 0; i < n_folded; i++)
-        folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1),
-                                 i + 1 == n_folded ? FOR_VECTOR : FOR_SERIAL);
-    lp_accum(p, lanes, fold, item_elem(L, item, idx, folded));
-    for (uint32_t i = 0; i < n_folded; i++) lp_for_end(p);
-    return item_rounded(L, item, lp_fold_lanes(p, lanes, fold));
-}
-
 static void store_item(struct lower *L, struct item *item, const lpv *idx)
 {
     struct lp *p = L->S->p;
@@ -826,20 +778,51 @@ static bool all_same_point(struct lower *L, const struct nest *nest)
     return true;
 }
 
-/* Operations; sizes that are not static count as large. */
-static uint64_t nest_work(struct lower *L, const struct nest *nest)
+/* Sizes that are not static count as large. */
+static uint64_t times_size(struct lower *L, uint64_t n, dim d)
 {
     struct module *m = L->S->m;
-    uint64_t work = 0, points = 1;
-    for (uint32_t i = 0; i <= nest->n_outer; i++) {
-        dim d = i < nest->n_outer ? nest->outer[i] : nest->inner;
-        if (d == HOP_NONE) continue;
-        uint64_t size = dim_is_const(m, d) ? (uint64_t)dim_const_value(m, d) : 4096;
-        if (size > UINT32_MAX || points > UINT32_MAX) return UINT64_MAX / 4;
-        points *= size;
+    uint64_t size = dim_is_const(m, d) ? (uint64_t)dim_const_value(m, d) : 4096;
+    return size && n > UINT64_MAX / 4 / size ? UINT64_MAX / 4 : n * size;
+}
+static uint64_t points_of(struct lower *L, const struct nest *nest)
+{
+    uint64_t points = nest->inner == HOP_NONE ? 1 : times_size(L, 1, nest->inner);
+    for (uint32_t i = 0; i < nest->n_outer; i++) points = times_size(L, points, nest->outer[i]);
+    return points;
+}
+/* Elements that one result of an item that folds on its own takes. */
+static uint64_t folded_by(struct lower *L, const struct item *item)
+{
+    dim extents[MAX_RANK];
+    bool own_loops = item->class == ITEM_COLUMN || item->class == ITEM_ALONE;
+    const struct node *n = fn_node(L->f, item->node);
+    if (!own_loops || lower_of(n)->kind != LOWER_REDUCE) return 1;
+    uint64_t folded = 1;
+    for (uint32_t i = lower_of(n)->reduced(L->S->m, L->f, n, extents); i-- > 0;)
+        folded = times_size(L, folded, extents[i]);
+    return folded;
+}
+
+/* Operations. */
+static uint64_t nest_work(struct lower *L, const struct nest *nest)
+{
+    uint64_t work = 0, points = points_of(L, nest);
+    for (uint32_t i = 0; i < nest->items.len; i++) {
+        const struct item *item = &nest->items.data[i];
+        uint64_t each = folded_by(L, item), cost = L->info[item->v].cost + 1u;
+        work += each > UINT32_MAX ? UINT32_MAX : each * cost;
     }
-    for (uint32_t i = 0; i < nest->items.len; i++) work += L->info[nest->items.data[i].v].cost + 1;
     return points > UINT64_MAX / 4 / (work + 1) ? UINT64_MAX / 4 : points * work;
+}
+
+/* Elements of a nest without rows that one piece holds: fewer where each is a fold. */
+static int64_t piece_size(struct lower *L, const struct nest *nest)
+{
+    uint64_t each = 1;
+    for (uint32_t i = 0; i < nest->items.len; i++) each = HOP_MAX(each, folded_by(L, &nest->items.data[i]));
+    uint64_t size = PARALLEL_BLOCK / HOP_MIN(each, PARALLEL_BLOCK);
+    return (int64_t)HOP_MAX((size + NARROW_BLOCK - 1) / NARROW_BLOCK, 1) * NARROW_BLOCK;
 }
 
 static void prepare_target(struct lower *L, struct target *target, type_id t)
@@ -868,7 +851,7 @@ static void prepare_item(struct lower *L, struct item *item, bool one_row_at_a_t
     struct slot slot = { .kind = SLOT_ARRAY };
     const dim *row = &type.dims[type.rank - 1];
     if (item->targets.len && !item->targets.data[0].strided) slot.array = item->targets.data[0].array;
-    else if (!item->memory && one_row_at_a_time && dim_is_const(L->S->m, *row)) {
+    else if (!item->memory && one_row_at_a_time && item->class != ITEM_DOWN && dim_is_const(L->S->m, *row)) {
         type_id row_type = type_intern(L->S->m, (enum dtype)type.dtype, 1, row);
         slot.array = lower_alloc(L, row_type, "a row for later phases");
         slot.row = true;
@@ -885,18 +868,13 @@ static void prepare_memory(struct lower *L, struct nest *nest, bool parallel)
 
 static void emit_point(struct lower *L, struct item *item)
 {
-    struct lp *p = L->S->p;
     const struct node *n = fn_node(L->f, item->node);
-    const struct op_lower *row = lower_of(n);
     switch (item->class) {
     case ITEM_POINT:
-    case ITEM_SCALAR: item->held = row->elem(L, L->f, n, item->v - n->results, L->vars); break;
+    case ITEM_SCALAR: item->held = lower_of(n)->elem(L, L->f, n, item->v - n->results, L->vars); break;
     case ITEM_COLUMN: item->held = fold_column(L, item, L->vars); break;
-    default: { /* ITEM_ROW */
-        const lpv *along_row = &L->vars[L->emitting->n_outer];
-        lp_accum(p, item->local, (enum lp_fold)row->fold, item_elem(L, item, L->vars, along_row));
-        return;
-    }
+    case ITEM_DOWN: fold_down_point(L, item); return;
+    default: fold_row_point(L, item); return; /* ITEM_ROW */
     }
     store_item(L, item, L->vars);
 }
@@ -910,10 +888,7 @@ static void emit_phase(struct lower *L, struct nest *nest, uint32_t phase, lpv l
         if (item->phase != phase) continue;
         if (item->class == ITEM_SCALAR) emit_point(L, item);
         else any = true;
-        if (item->class != ITEM_ROW) continue;
-        enum dtype t = item_dtype(L, item);
-        item->local = lp_local(p, t, LOCAL_LANES, "lanes");
-        lp_set(p, item->local, identity_of(p, item_fold(L, item), t));
+        if (item->class == ITEM_ROW) fold_row_begin(L, item);
     }
     if (!any) return;
     lpv j = lp_for_begin(p, lo, hi, lp_index(p, 1), FOR_VECTOR);
@@ -931,24 +906,47 @@ static void emit_phase(struct lower *L, struct nest *nest, uint32_t phase, lpv l
         if (item->phase != phase) continue;
         if (is_pointwise(item)) item->held = LPV_NONE; /* a later phase reads memory */
         if (item->class != ITEM_ROW) continue;
-        lpv folded = lp_fold_lanes(p, item->local, item_fold(L, item));
-        item->held = item_rounded(L, item, folded);
+        fold_row_end(L, item);
         if (type_of(L, item->v).rank) store_item(L, item, L->vars);
     }
 }
 
-static void emit_phases(struct lower *L, struct nest *nest, lpv lo, lpv hi)
+/* A phase of a nest without rows in pieces, on threads; what its pieces fold is combined behind them. */
+static void emit_pieces(struct lower *L, struct nest *nest, uint32_t phase, lpv size)
+{
+    struct lp *p = L->S->p;
+    bool folds = false;
+    lpv lo, hi;
+    for (uint32_t i = 0; i < nest->items.len; i++) {
+        struct item *item = &nest->items.data[i];
+        if (item->phase != phase || item->class != ITEM_ROW) continue;
+        folds = true;
+        fold_row_cut(L, item);
+    }
+    lpv least = lp_index(p, piece_size(L, nest));
+    struct blocks b = folds ? fold_cut(L, size, PARALLEL_BLOCK) : fold_pieces(L, size, least);
+    nest->block = fold_block_begin(L, &b, &lo, &hi);
+    emit_phase(L, nest, phase, lo, hi);
+    lp_for_end(p);
+    for (uint32_t i = 0; i < nest->items.len; i++) {
+        struct item *item = &nest->items.data[i];
+        if (item->phase == phase && item->class == ITEM_ROW) fold_row_join(L, item, b.count);
+    }
+}
+
+static uint32_t last_phase(const struct nest *nest)
 {
     uint32_t last = 0;
     for (uint32_t i = 0; i < nest->items.len; i++) last = HOP_MAX(last, nest->items.data[i].phase);
-    for (uint32_t phase = 0; phase <= last; phase++) emit_phase(L, nest, phase, lo, hi);
+    return last;
 }
 
-static void emit_alone(struct lower *L, struct nest *nest)
+static void emit_alone(struct lower *L, struct nest *nest, bool cut)
 {
     struct item *item = &nest->items.data[0];
     bool along_rows = folds_rows(L, fn_node(L->f, item->node));
-    item->held = along_rows ? fold_lanes_alone(L, item, L->vars) : fold_column(L, item, L->vars);
+    if (cut) item->held = fold_all(L, item);
+    else item->held = along_rows ? fold_lanes(L, item, L->vars) : fold_column(L, item, L->vars);
     if (nest->n_outer) store_item(L, item, L->vars);
 }
 
@@ -975,6 +973,76 @@ static bool has_class(const struct nest *nest, uint8_t class)
     return false;
 }
 
+/* ---- loops over rows ---- */
+
+/* The loops that stand open around a row. */
+struct row_loops {
+    uint32_t n;
+    struct blocks blocks; /* count LPV_NONE: not cut */
+};
+
+/* How many leading dims one parallel loop takes together, so that there are enough rows for threads. */
+static uint32_t rows_together(struct lower *L, const struct nest *nest)
+{
+    uint32_t most = nest->n_down ? nest->n_down : nest->n_outer, n = 1;
+    uint64_t rows = times_size(L, 1, nest->outer[0]);
+    while (n < most && rows < PARALLEL_ROWS) rows = times_size(L, rows, nest->outer[n++]);
+    return n;
+}
+
+static void each_down(struct lower *L, struct nest *nest, void (*begin)(struct lower *, const struct item *))
+{
+    for (uint32_t i = 0; i < nest->items.len; i++)
+        if (nest->items.data[i].class == ITEM_DOWN) begin(L, &nest->items.data[i]);
+}
+
+/* One loop over the first `together` dims, cut into blocks where each block folds what is its own. */
+static void begin_together(struct lower *L, struct nest *nest, uint32_t together, struct row_loops *r)
+{
+    struct lp *p = L->S->p;
+    type_id front = type_intern(L->S->m, DT_BOOL, together, nest->outer);
+    lpv rows = lower_dim(L, type_elements(L->S->m, front)), row, lo, hi;
+    if (nest->n_down) {
+        r->blocks = fold_cut(L, rows, 1);
+        nest->block = fold_block_begin(L, &r->blocks, &lo, &hi);
+        each_down(L, nest, fold_down_begin);
+        row = lp_for_begin(p, lo, hi, lp_index(p, 1), FOR_SERIAL);
+        r->n++;
+    } else row = lp_for_begin(p, lp_index(p, 0), rows, lp_index(p, 1), FOR_PARALLEL);
+    r->n++;
+    lower_unflatten(L, front, row, L->vars);
+}
+
+static struct row_loops rows_begin(struct lower *L, struct nest *nest, bool parallel)
+{
+    struct lp *p = L->S->p;
+    struct row_loops r = { .blocks = { .count = LPV_NONE } };
+    uint32_t together = parallel ? rows_together(L, nest) : 0;
+    for (uint32_t i = 0; i < nest->items.len; i++)
+        if (nest->items.data[i].class == ITEM_DOWN) fold_down_room(L, &nest->items.data[i], parallel);
+    if (together) begin_together(L, nest, together, &r);
+    else each_down(L, nest, fold_down_begin);
+    for (uint32_t i = together; i < nest->n_outer; i++, r.n++)
+        L->vars[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, nest->outer[i]), lp_index(p, 1),
+                                  FOR_SERIAL);
+    return r;
+}
+
+static void rows_end(struct lower *L, struct nest *nest, const struct row_loops *r)
+{
+    lpv idx[MAX_RANK];
+    for (uint32_t i = 0; i < r->n; i++) lp_for_end(L->S->p);
+    for (uint32_t i = 0; i < nest->items.len; i++) {
+        struct item *item = &nest->items.data[i];
+        if (item->class != ITEM_DOWN) continue;
+        type_id t = value_type(L->f, item->v);
+        lower_each_begin(L, t, true, idx);
+        item->held = fold_down_end(L, item, r->blocks.count, idx);
+        store_item(L, item, idx);
+        lower_each_end(L, t);
+    }
+}
+
 void nest_emit(struct lower *L, struct nest *nest)
 {
     struct lp *p = L->S->p;
@@ -983,33 +1051,26 @@ void nest_emit(struct lower *L, struct nest *nest)
     bool parallel = large && threads && !L->S->loop_depth;
     nest->flat = nest->n_outer && nest->inner != HOP_NONE && all_same_point(L, nest);
     bool rows = !nest->flat && nest->n_outer;
-    bool one_fold = !rows && (nest->inner == HOP_NONE || has_class(nest, ITEM_ROW));
-    if (one_fold) parallel = false; /* its order is fixed */
+    bool alone = nest->inner == HOP_NONE;
+    bool one_fold = !rows && (alone || has_class(nest, ITEM_ROW));
+    bool in_order = p->regime.strict || (alone && !folds_rows(L, fn_node(L->f, nest->items.data[0].node)));
+    if (one_fold && in_order) parallel = false;
     prepare_memory(L, nest, parallel);
     L->emitting = nest;
+    nest->block = lp_index(p, 0);
     p->n_nests++;
-    lpv zero = lp_index(p, 0), one = lp_index(p, 1);
-    if (rows)
-        for (uint32_t i = 0; i < nest->n_outer; i++)
-            L->vars[i] = lp_for_begin(p, zero, lower_dim(L, nest->outer[i]), one,
-                                      parallel && !i ? FOR_PARALLEL : FOR_SERIAL);
-    if (nest->inner == HOP_NONE) emit_alone(L, nest);
+    struct row_loops r = { 0 };
+    if (rows) r = rows_begin(L, nest, parallel);
+    if (alone) emit_alone(L, nest, parallel && !rows);
     else {
         lpv size = lower_dim(L, nest->inner);
         for (uint32_t i = 0; nest->flat && i < nest->n_outer; i++)
             size = lp_bin(p, LP_MUL, size, lower_dim(L, nest->outer[i]));
-        if (parallel && !rows) {
-            lpv block = lp_index(p, PARALLEL_BLOCK);
-            lpv pieces = lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_ADD, size, lp_index(p, PARALLEL_BLOCK - 1)),
-                                block);
-            lpv piece = lp_for_begin(p, zero, pieces, one, FOR_PARALLEL);
-            lpv lo = lp_bin(p, LP_MUL, piece, block);
-            emit_phases(L, nest, lo, lp_bin(p, LP_MIN, size, lp_bin(p, LP_ADD, lo, block)));
-            lp_for_end(p);
-        } else emit_phases(L, nest, zero, size);
+        for (uint32_t phase = 0, last = last_phase(nest); phase <= last; phase++)
+            if (parallel && !rows) emit_pieces(L, nest, phase, size);
+            else emit_phase(L, nest, phase, lp_index(p, 0), size);
     }
-    if (rows)
-        for (uint32_t i = 0; i < nest->n_outer; i++) lp_for_end(p);
+    if (rows) rows_end(L, nest, &r);
     L->emitting = NULL;
     finish_scalars(L, nest);
 }

@@ -336,6 +336,14 @@ static bool folds_rows(const struct module *m, const struct fn *f, const struct 
     return t.rank && mask >> (t.rank - 1) & 1;
 }
 
+static uint32_t leading_dims(const struct module *m, const struct fn *f, const struct node *n)
+{
+    struct type t;
+    uint32_t mask = node_mask(m, f, n, &t), count = 0;
+    while (mask >> count & 1) count++;
+    return mask >> count || count == t.rank ? 0 : count;
+}
+
 static uint8_t argmax_use(const struct fn *f, const struct node *n, uint32_t i)
 {
     HOP_UNUSED(f);
@@ -383,7 +391,8 @@ static void block_argmax(struct lower *L, const struct fn *f, const struct node 
                                                   .fold = which, \
                                                   .reduced = reduced_extents, \
                                                   .reduce_elem = reduced_elem, \
-                                                  .row_fold = folds_rows };
+                                                  .row_fold = folds_rows, \
+                                                  .leading = leading_dims };
 FOLD_LOWER(sum, FOLD_SUM)
 FOLD_LOWER(prod, FOLD_PROD)
 FOLD_LOWER(reduce_max, FOLD_MAX)

@@ -1,0 +1,288 @@
+/* Lowering, the part about folds: how the elements of a reduction are combined, one after the other, over
+ * lanes, or in blocks that run on threads. Blocks are cut by sizes alone, and what they give is combined in
+ * their order, so results do not depend on the number of threads. */
+#include "ir/number.h"
+#include "loop/lower_impl.h"
+
+enum {
+    FOLD_BLOCKS = 32, /* that a fold is cut into at most */
+    LONG_ROW = 16384  /* elements of a row that one block takes at a time */
+};
+
+static const struct node *node_of(struct lower *L, const struct item *item)
+{
+    return fn_node(L->f, item->node);
+}
+static const struct op_lower *row_of(struct lower *L, const struct item *item)
+{
+    return node_row(node_of(L, item))->lower;
+}
+static struct type type_of(struct lower *L, val v) { return type_get(L->S->m, value_type(L->f, v)); }
+
+/* ---- elements ---- */
+
+static lpv least_of(struct lp *p, enum dtype t)
+{
+    if (t == DT_BOOL) return lp_int(p, t, 0);
+    if (dtype_is_float(t)) return lp_real(p, t, -1.0 / 0.0);
+    return lp_int(p, t, dtype_least(t));
+}
+static lpv most_of(struct lp *p, enum dtype t)
+{
+    if (t == DT_BOOL) return lp_int(p, t, 1);
+    if (dtype_is_float(t)) return lp_real(p, t, 1.0 / 0.0);
+    return lp_int(p, t, t == DT_U64 ? -1 : dtype_most(t));
+}
+
+static lpv identity_of(struct lp *p, enum lp_fold fold, enum dtype t)
+{
+    switch (fold) {
+    case FOLD_SUM: return lp_int(p, t, 0);
+    case FOLD_AND: return t == DT_BOOL ? lp_int(p, t, 1) : lp_int(p, t, -1);
+    case FOLD_OR: return lp_int(p, t, 0);
+    case FOLD_PROD: return lp_int(p, t, 1);
+    case FOLD_MAX: return least_of(p, t);
+    default: return most_of(p, t);
+    }
+}
+
+static lpv fold_pair(struct lp *p, enum lp_fold fold, lpv a, lpv b)
+{
+    static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN,
+                                   [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR,   [FOLD_PROD] = LP_MUL };
+    return lp_bin(p, (enum lp_op)ops[fold], a, b);
+}
+
+/* What an item that folds accumulates in, and an element of it; the result is rounded when it is complete. */
+static enum dtype item_dtype(struct lower *L, const struct item *item)
+{
+    return node_accumulator(L->S->m, L->f, node_of(L, item));
+}
+static enum lp_fold item_fold(struct lower *L, const struct item *item)
+{
+    return (enum lp_fold)row_of(L, item)->fold;
+}
+static lpv item_identity(struct lower *L, const struct item *item)
+{
+    return identity_of(L->S->p, item_fold(L, item), item_dtype(L, item));
+}
+static lpv item_elem(struct lower *L, const struct item *item, const lpv *idx, const lpv *folded)
+{
+    lpv x = row_of(L, item)->reduce_elem(L, L->f, node_of(L, item), idx, folded);
+    return lp_cast(L->S->p, item_dtype(L, item), x);
+}
+static lpv item_rounded(struct lower *L, const struct item *item, lpv v)
+{
+    return lp_cast(L->S->p, (enum dtype)type_of(L, item->v).dtype, v);
+}
+
+/* ---- without threads ---- */
+
+lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
+{
+    struct lp *p = L->S->p;
+    enum dtype t = item_dtype(L, item);
+    enum lp_fold fold = item_fold(L, item);
+    dim extents[MAX_RANK];
+    lpv folded[MAX_RANK];
+    uint32_t n_folded = row_of(L, item)->reduced(L->S->m, L->f, node_of(L, item), extents);
+    if (!n_folded) {
+        lpv only = fold_pair(p, fold, identity_of(p, fold, t), item_elem(L, item, idx, folded));
+        return item_rounded(L, item, only);
+    }
+    dim innermost = extents[n_folded - 1];
+    int64_t last = dim_is_const(L->S->m, innermost) ? dim_const_value(L->S->m, innermost) : 0;
+    bool two = !p->regime.strict && last >= 8 && last % 2 == 0;
+    uint32_t acc = lp_local(p, t, LOCAL_SCALAR, "acc");
+    uint32_t odd = two ? lp_local(p, t, LOCAL_SCALAR, "odd") : HOP_NONE;
+    lp_set(p, acc, identity_of(p, fold, t));
+    if (two) lp_set(p, odd, identity_of(p, fold, t));
+    for (uint32_t i = 0; i < n_folded; i++)
+        folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]),
+                                 lp_index(p, two && i + 1 == n_folded ? 2 : 1), FOR_SERIAL);
+    lpv x = item_elem(L, item, idx, folded);
+    lp_set(p, acc, fold_pair(p, fold, lp_read(p, acc), x));
+    if (two) {
+        folded[n_folded - 1] = lp_bin(p, LP_ADD, folded[n_folded - 1], lp_index(p, 1));
+        x = item_elem(L, item, idx, folded);
+        lp_set(p, odd, fold_pair(p, fold, lp_read(p, odd), x));
+    }
+    for (uint32_t i = n_folded; i-- > 0;) {
+        struct lp_stmt *s = lp_for_end(p);
+        if (i + 1 == n_folded && two && last % 4 == 0) s->unroll = 2;
+    }
+    lpv r = lp_read(p, acc);
+    return item_rounded(L, item, two ? fold_pair(p, fold, r, lp_read(p, odd)) : r);
+}
+
+lpv fold_lanes(struct lower *L, const struct item *item, const lpv *idx)
+{
+    struct lp *p = L->S->p;
+    enum dtype t = item_dtype(L, item);
+    enum lp_fold fold = item_fold(L, item);
+    dim extents[MAX_RANK];
+    lpv folded[MAX_RANK];
+    uint32_t n_folded = row_of(L, item)->reduced(L->S->m, L->f, node_of(L, item), extents);
+    uint32_t lanes = lp_local(p, t, LOCAL_LANES, "lanes");
+    lp_set(p, lanes, identity_of(p, fold, t));
+    for (uint32_t i = 0; i < n_folded; i++)
+        folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1),
+                                 i + 1 == n_folded ? FOR_VECTOR : FOR_SERIAL);
+    lp_accum(p, lanes, fold, item_elem(L, item, idx, folded));
+    for (uint32_t i = 0; i < n_folded; i++) lp_for_end(p);
+    return item_rounded(L, item, lp_fold_lanes(p, lanes, fold));
+}
+
+/* ---- along the rows of a nest ---- */
+
+void fold_row_begin(struct lower *L, struct item *item)
+{
+    item->local = lp_local(L->S->p, item_dtype(L, item), LOCAL_LANES, "lanes");
+    lp_set(L->S->p, item->local, item_identity(L, item));
+}
+void fold_row_point(struct lower *L, const struct item *item)
+{
+    const lpv *along_row = &L->vars[L->emitting->n_outer];
+    lp_accum(L->S->p, item->local, item_fold(L, item), item_elem(L, item, L->vars, along_row));
+}
+void fold_row_end(struct lower *L, struct item *item)
+{
+    struct lp *p = L->S->p;
+    lpv folded = lp_fold_lanes(p, item->local, item_fold(L, item));
+    bool cut = item->blocks.buffer != HOP_NONE;
+    if (cut) lp_store(p, item->blocks.buffer, L->emitting->block, folded);
+    item->held = cut ? LPV_NONE : item_rounded(L, item, folded);
+}
+
+/* ---- blocks ---- */
+
+static lpv divided_up(struct lp *p, lpv a, lpv b)
+{
+    return lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_ADD, a, lp_bin(p, LP_SUB, b, lp_index(p, 1))), b);
+}
+
+struct blocks fold_cut(struct lower *L, lpv total, int64_t least)
+{
+    struct lp *p = L->S->p;
+    lpv size = lp_bin(p, LP_MAX, lp_index(p, HOP_MAX(least, 1)),
+                      divided_up(p, total, lp_index(p, FOLD_BLOCKS)));
+    return fold_pieces(L, total, size);
+}
+
+struct blocks fold_pieces(struct lower *L, lpv total, lpv size)
+{
+    return (struct blocks){ .total = total, .size = size, .count = divided_up(L->S->p, total, size) };
+}
+
+lpv fold_block_begin(struct lower *L, const struct blocks *b, lpv *lo, lpv *hi)
+{
+    struct lp *p = L->S->p;
+    lpv block = lp_for_begin(p, lp_index(p, 0), b->count, lp_index(p, 1), FOR_PARALLEL);
+    *lo = lp_bin(p, LP_MUL, block, b->size);
+    *hi = lp_bin(p, LP_MIN, b->total, lp_bin(p, LP_ADD, *lo, b->size));
+    return block;
+}
+
+/* Memory for `each` elements of every block. Threads share it, so it is never on the stack. */
+static struct array block_memory(struct lower *L, const struct item *item, dim each, uint32_t blocks)
+{
+    struct module *m = L->S->m;
+    dim count = dim_mul(m, (dim)blocks, each);
+    uint32_t buffer = lower_new_buffer(L, type_intern(m, item_dtype(L, item), 1, &count),
+                                       blocks > 1 ? "what each block of a fold gives"
+                                                  : "what is folded row by row");
+    if (blocks > 1) L->S->p->buffers.data[buffer].kind = BUF_TEMP;
+    return (struct array){ buffer, lp_index(L->S->p, 0) };
+}
+
+void fold_row_cut(struct lower *L, struct item *item)
+{
+    item->blocks = block_memory(L, item, 1, FOLD_BLOCKS);
+}
+
+/* What the blocks gave at element `at` of each, combined in their order. */
+static lpv combined(struct lower *L, const struct item *item, lpv count, lpv each, lpv at)
+{
+    struct lp *p = L->S->p;
+    uint32_t acc = lp_local(p, item_dtype(L, item), LOCAL_SCALAR, "acc");
+    lp_set(p, acc, item_identity(L, item));
+    lpv block = lp_for_begin(p, lp_index(p, 0), count, lp_index(p, 1), FOR_SERIAL);
+    lpv x = lp_load(p, item->blocks.buffer, lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, block, each), at));
+    lp_set(p, acc, fold_pair(p, item_fold(L, item), lp_read(p, acc), x));
+    lp_for_end(p);
+    return item_rounded(L, item, lp_read(p, acc));
+}
+
+void fold_row_join(struct lower *L, struct item *item, lpv count)
+{
+    item->held = combined(L, item, count, lp_index(L->S->p, 1), lp_index(L->S->p, 0));
+    item->blocks.buffer = HOP_NONE;
+}
+
+/* A step of the loop over blocks takes a row, or a part of a long one. */
+lpv fold_all(struct lower *L, struct item *item)
+{
+    struct lp *p = L->S->p;
+    struct module *m = L->S->m;
+    dim extents[MAX_RANK], rows = 1;
+    lpv folded[MAX_RANK], lo, hi;
+    uint32_t last = row_of(L, item)->reduced(m, L->f, node_of(L, item), extents) - 1;
+    for (uint32_t i = 0; i < last; i++) rows = dim_mul(m, rows, extents[i]);
+    lpv size = lower_dim(L, extents[last]), part = lp_index(p, LONG_ROW);
+    lpv parts = divided_up(p, size, part);
+    struct blocks b = fold_cut(L, lp_bin(p, LP_MUL, lower_dim(L, rows), parts), 1);
+    item->blocks = block_memory(L, item, 1, FOLD_BLOCKS);
+    lpv block = fold_block_begin(L, &b, &lo, &hi);
+    uint32_t lanes = lp_local(p, item_dtype(L, item), LOCAL_LANES, "lanes");
+    lp_set(p, lanes, item_identity(L, item));
+    lpv step = lp_for_begin(p, lo, hi, lp_index(p, 1), FOR_SERIAL);
+    lpv divisor = lp_bin(p, LP_MAX, parts, lp_index(p, 1));
+    lower_unflatten(L, type_intern(m, DT_BOOL, last, extents), lp_bin(p, LP_FLOORDIV, step, divisor), folded);
+    lpv from = lp_bin(p, LP_MUL, lp_bin(p, LP_MOD, step, divisor), part);
+    folded[last] = lp_for_begin(p, from, lp_bin(p, LP_MIN, size, lp_bin(p, LP_ADD, from, part)),
+                                lp_index(p, 1), FOR_VECTOR);
+    lp_accum(p, lanes, item_fold(L, item), item_elem(L, item, NULL, folded));
+    lp_for_end(p);
+    lp_for_end(p);
+    lp_store(p, item->blocks.buffer, block, lp_fold_lanes(p, lanes, item_fold(L, item)));
+    lp_for_end(p);
+    return combined(L, item, b.count, lp_index(p, 1), lp_index(p, 0));
+}
+
+/* ---- down the rows of a nest ---- */
+
+static lpv down_each(struct lower *L, const struct item *item)
+{
+    return lower_dim(L, type_elements(L->S->m, value_type(L->f, item->v)));
+}
+
+void fold_down_room(struct lower *L, struct item *item, bool cut)
+{
+    item->blocks = block_memory(L, item, type_elements(L->S->m, value_type(L->f, item->v)),
+                                cut ? FOLD_BLOCKS : 1);
+}
+void fold_down_begin(struct lower *L, const struct item *item)
+{
+    struct lp *p = L->S->p;
+    lpv each = down_each(L, item), first = lp_bin(p, LP_MUL, L->emitting->block, each);
+    lpv i = lp_for_begin(p, lp_index(p, 0), each, lp_index(p, 1), FOR_VECTOR);
+    lp_store(p, item->blocks.buffer, lp_bin(p, LP_ADD, first, i), item_identity(L, item));
+    lp_for_end(p);
+}
+void fold_down_point(struct lower *L, const struct item *item)
+{
+    struct lp *p = L->S->p;
+    const lpv *kept = L->vars + L->emitting->n_down;
+    lpv x = item_elem(L, item, kept, L->vars);
+    lpv at = lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, L->emitting->block, down_each(L, item)),
+                    lower_flatten(L, value_type(L->f, item->v), kept));
+    lpv so_far = lp_load(p, item->blocks.buffer, at);
+    lp_store(p, item->blocks.buffer, at, fold_pair(p, item_fold(L, item), so_far, x));
+}
+lpv fold_down_end(struct lower *L, const struct item *item, lpv count, const lpv *idx)
+{
+    struct lp *p = L->S->p;
+    lpv at = lower_flatten(L, value_type(L->f, item->v), idx);
+    if (count == LPV_NONE) return item_rounded(L, item, lp_load(p, item->blocks.buffer, at));
+    return combined(L, item, count, down_each(L, item), at);
+}

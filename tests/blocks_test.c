@@ -1,0 +1,200 @@
+/* What is cut into blocks for threads: column sums beside what shares their visit, sums of everything,
+ * running values, sorts, scatters, associative scans. Each program runs natively with 1, 2, 3, 7 and 16
+ * threads, which must give the same bits, and once more compiled for one; default numbers must be near the
+ * interpreter's on every back end, strict ones equal to them bit for bit. */
+#include "captured.h"
+
+enum { ARGS = 4 };
+struct blocks_case {
+    const char *text;
+    const char *types[ARGS]; /* of the arguments */
+    int n_out;
+    double most[ARGS]; /* integers lie in 0…most; 0: 9 */
+};
+
+static uint64_t state = 88172645463325252u;
+static double uniform(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (double)(state >> 11) * 0x1p-53;
+}
+
+static int make_arguments(const struct blocks_case *c, hop_tensor **in)
+{
+    int n = 0;
+    for (; n < ARGS && c->types[n]; n++) {
+        CLAIM(!hop_tensor_new(&in[n], c->types[n]), "%s: %s", c->types[n], hop_message());
+        double most = c->most[n] != 0 ? c->most[n] : 9;
+        bool whole = !dtype_is_float(dtype_of(in[n]));
+        for (int64_t k = 0; k < hop_tensor_count(in[n]); k++)
+            set(in[n], k, whole ? floor(uniform() * (most + 1)) : 2 * uniform() - 1);
+    }
+    return n;
+}
+
+static void near_all(const struct blocks_case *c, const char *how, hop_tensor **want, hop_tensor **got)
+{
+    for (int k = 0; k < c->n_out; k++) {
+        enum dtype t = dtype_of(want[k]);
+        double tolerance = t == DT_F64 ? 1e-9 : t == DT_F32 ? 2e-4 : dtype_is_narrow(t) ? 3e-2 : 0;
+        int64_t bad = -1;
+        for (int64_t i = 0; i < hop_tensor_count(want[k]) && bad < 0; i++) {
+            double a = get(want[k], i), b = get(got[k], i);
+            bool near = a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= tolerance * fmax(1, fabs(a));
+            if (!near) bad = i;
+        }
+        CLAIM(bad < 0, "%s\n%s: element %lld of result %d is %.9g, expected %.9g", c->text, how,
+              (long long)bad, k, get(got[k], bad < 0 ? 0 : bad), get(want[k], bad < 0 ? 0 : bad));
+    }
+}
+
+static bool equal_bits(const struct blocks_case *c, hop_tensor **a, hop_tensor **b)
+{
+    bool equal = true;
+    for (int k = 0; k < c->n_out; k++) {
+        const struct tensor *x = (struct tensor *)a[k], *y = (struct tensor *)b[k];
+        size_t bytes = (size_t)x->count * dtype_info[x->dtype].size;
+        equal &= x->count == y->count && (!bytes || !memcmp(x->data, y->data, bytes));
+    }
+    return equal;
+}
+
+static int run_as(const struct blocks_case *c, hop_fn *f, const hop_compile_options *o, hop_tensor **in,
+                  int n, hop_tensor **out)
+{
+    hop_exe *exe = NULL;
+    int status = hop_compile(&exe, f, o);
+    if (!status) status = hop_run(exe, in, n, out, c->n_out);
+    CLAIM(!status, "%s\n%s", c->text, hop_message());
+    hop_exe_free(exe);
+    return status;
+}
+
+static void check_threads(const struct blocks_case *c, hop_fn *f, hop_tensor **in, int n, hop_tensor **want)
+{
+    static const int counts[] = { 1, 2, 3, 7, 16 };
+    hop_tensor *first[ARGS] = { 0 }, *again[ARGS] = { 0 };
+    if (run_as(c, f, &(hop_compile_options){ .threads = 1 }, in, n, first)) return;
+    near_all(c, "native code", want, first);
+    for (int k = 0; k < (int)HOP_COUNT(counts); k++) {
+        hop_set_threads(counts[k]);
+        if (!run_as(c, f, &(hop_compile_options){ .threads = counts[k] > 1 ? 0 : 1 }, in, n, again))
+            CLAIM(equal_bits(c, first, again), "%s\n%d threads give other bits than one", c->text, counts[k]);
+        free_all(again, ARGS);
+    }
+    hop_set_threads(0);
+    free_all(first, ARGS);
+}
+
+static void check_case(const struct blocks_case *c)
+{
+    hop_fn *f = NULL;
+    hop_tensor *in[ARGS] = { 0 }, *want[ARGS] = { 0 }, *got[ARGS] = { 0 };
+    int status = hop_fn_read(&f, c->text, NULL);
+    CLAIM(!status, "%s\n%s", c->text, hop_message());
+    int n = make_arguments(c, in);
+    if (!status) status = hop_interpret(f, in, n, want, c->n_out);
+    CLAIM(!status, "%s\n%s", c->text, hop_message());
+    for (int portable = 0; portable < 2 && !status; portable++) {
+        if (!portable && !exe_available()) continue;
+        if (!run_as(c, f, &(hop_compile_options){ .strict = 1, .portable = portable }, in, n, got))
+            CLAIM(equal_bits(c, want, got), "%s\nstrict numbers differ, portable %d", c->text, portable);
+        free_all(got, ARGS);
+        hop_compile_options without = { .portable = portable, .without = portable ? "" : "parallel, fuse" };
+        if (!run_as(c, f, &without, in, n, got)) near_all(c, portable ? "portable" : "without", want, got);
+        free_all(got, ARGS);
+    }
+    if (!status && exe_available()) check_threads(c, f, in, n, want);
+    free_all(in, ARGS);
+    free_all(want, ARGS);
+    hop_fn_free(f);
+}
+
+#define MAIN(params, results, body) "hop 1\nfn @main(" params ") -> (" results ") {\n" body "}\n"
+#define SIZED(symbols, params, results, body) \
+    "hop 1\nfn @main[" symbols "](" params ") -> (" results ") {\n" body "}\n"
+
+static const struct blocks_case folds[] = {
+    { MAIN("%x: f32[517, 160]", "f32[160], f32[517]",
+           "  %s = sum {dims = [0]} (%x)\n  %m = reduce_max {dims = [1]} (%x)\n  return %s, %m\n"),
+      { "f32[517, 160]" },
+      2,
+      { 0 } },
+    { MAIN("%x: f32[517, 160]", "f32[160], f32[517, 160]",
+           "  %m = reduce_max {dims = [1]} (%x)\n  %b = broadcast {dims = [517, 160], at = [0]} (%m)\n"
+           "  %d = sub(%x, %b)\n  %e = exp(%d)\n  %s = sum {dims = [0]} (%e)\n  return %s, %e\n"),
+      { "f32[517, 160]" },
+      2,
+      { 0 } },
+    { MAIN("%x: f64[3, 5, 300, 40]", "f64[40], f64[300, 40]",
+           "  %s = sum {dims = [0, 1, 2]} (%x)\n  %m = reduce_min {dims = [0, 1]} (%x)\n  return %s, %m\n"),
+      { "f64[3, 5, 300, 40]" },
+      2,
+      { 0 } },
+    { MAIN("%x: bf16[3000, 40]", "bf16[40], f32[40]",
+           "  %s = sum {dims = [0]} (%x)\n  %m = sum {dims = [0], dtype = f32} (%x)\n  return %s, %m\n"),
+      { "bf16[3000, 40]" },
+      2,
+      { 0 } },
+    { SIZED("T", "%x: f32[T, 64], %y: f32[T]", "f32[64], f32[]",
+            "  %s = sum {dims = [0]} (%x)\n  %t = sum(%y)\n  return %s, %t\n"),
+      { "f32[2111, 64]", "f32[2111]" },
+      2,
+      { 0 } },
+    { SIZED("T", "%x: f32[T, 64], %y: f32[T]", "f32[64], f32[]",
+            "  %s = sum {dims = [0]} (%x)\n  %t = sum(%y)\n  return %s, %t\n"),
+      { "f32[0, 64]", "f32[0]" },
+      2,
+      { 0 } },
+    { MAIN("%x: i32[700, 300]", "i32[300], i32[], i32[700]",
+           "  %s = sum {dims = [0]} (%x)\n  %t = sum(%x)\n  %p = prod {dims = [1]} (%x)\n"
+           "  return %s, %t, %p\n"),
+      { "i32[700, 300]" },
+      3,
+      { 0 } },
+    { MAIN("%x: bool[900, 80]", "bool[80], bool[], bool[80]",
+           "  %s = any {dims = [0]} (%x)\n  %t = all(%x)\n  %p = all {dims = [0]} (%x)\n"
+           "  return %s, %t, %p\n"),
+      { "bool[900, 80]" },
+      3,
+      { 1 } },
+    { MAIN("%x: f32[3, 70001]", "f32[], f32[], f32[3]",
+           "  %s = sum(%x)\n  %m = reduce_max(%x)\n  %r = sum {dims = [1]} (%x)\n  return %s, %m, %r\n"),
+      { "f32[3, 70001]" },
+      3,
+      { 0 } },
+    { MAIN("%x: f32[100003]", "f32[100003], f32[]",
+           "  %m = reduce_max(%x)\n  %b = broadcast {dims = [100003], at = []} (%m)\n  %d = sub(%x, %b)\n"
+           "  %e = exp(%d)\n  %s = sum(%e)\n  %c = broadcast {dims = [100003], at = []} (%s)\n"
+           "  %r = div(%e, %c)\n  return %r, %s\n"),
+      { "f32[100003]" },
+      2,
+      { 0 } },
+    { MAIN("%x: f32[90000]", "f32[90000]",
+           "  %e = exp(%x)\n  %r = reverse {dims = [0]} (%e)\n  %s = add(%e, %r)\n  return %s\n"),
+      { "f32[90000]" },
+      1,
+      { 0 } },
+    { MAIN("%x: f32[2, 3, 64, 96]", "f32[2, 3, 64, 96], f32[96]",
+           "  %y = softmax {dims = [3]} (%x)\n  %s = sum {dims = [0, 1, 2]} (%y)\n  return %y, %s\n"),
+      { "f32[2, 3, 64, 96]" },
+      2,
+      { 0 } },
+    { MAIN("%x: f32[9, 30000]", "f32[30000], f32[30000]",
+           "  %s = sum {dims = [0]} (%x)\n  %m = reduce_max {dims = [0]} (%x)\n  return %s, %m\n"),
+      { "f32[9, 30000]" },
+      2,
+      { 0 } },
+    { MAIN("%x: f32[70000, 3]", "f32[3]", "  %s = sum {dims = [0]} (%x)\n  return %s\n"),
+      { "f32[70000, 3]" },
+      1,
+      { 0 } },
+};
+
+int main(void)
+{
+    for (uint32_t k = 0; k < HOP_COUNT(folds); k++) check_case(&folds[k]);
+    return tests_end();
+}
