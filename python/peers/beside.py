@@ -154,15 +154,18 @@ def begin(libraries):
     say(**versions, cores=len(os.sched_getaffinity(0)), threads=hop.get_threads())
 
 
+BLOCKS = 3  # of a call's rounds: between them others have their turn
+
+
 def in_turn(calls, rounds, inner):
     """The median milliseconds of each call. Before its turn the threads of the others get time to stop
     spinning, and a call that is not counted brings its own data into the caches and its own threads up."""
     times = {key: [] for key in calls}
-    for _ in range(rounds):
+    for _ in range(BLOCKS):
         for key, call in calls.items():
-            time.sleep(0.003)
+            time.sleep(0.25 if len(calls) > 2 else 0.03)
             call()
-            times[key].append(clock(call, inner))
+            times[key] += [clock(call, inner) for _ in range(max(1, rounds // BLOCKS))]
     return {key: middle(t) for key, t in times.items()}
 
 

@@ -1,7 +1,9 @@
 /* Worker threads. One job at a time: the caller publishes it, works on it like everybody else and leaves when
- * the last worker has left. Workers spin for a moment after a job, because parallel regions come in rows,
- * then sleep. A forked child starts without workers. They end when the process does or the library is
- * unloaded, whose code they run. */
+ * no worker is inside any more. A job is cut into as many stretches as threads take part, so that one thread
+ * meets the same data again in the next job; whoever is done with its own takes pieces of the others', so
+ * that a worker which is late, or never comes, holds nobody up. Workers spin for a moment after a job,
+ * because parallel regions come in rows, then sleep. A forked child starts without workers. They end when the
+ * process does or the library is unloaded, whose code they run. */
 #include "runtime/pool.h"
 #include "base/base.h"
 #include "base/memory.h"
@@ -11,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #if defined(__x86_64__) || defined(__i386__)
 #define PAUSE() __builtin_ia32_pause()
@@ -22,61 +25,86 @@
 enum {
     MAX_WORKERS = 255,
     PIECES_PER_THREAD = 4,
-    SPINS_BEFORE_SLEEP = 2000,
-    SPINS_BEFORE_YIELD = 4000,
-    SHORT_PIECES = 256
+    SPINS_PER_LOOK = 64,         /* at the clock */
+    SPINNING_NS = 60000,         /* before a worker sleeps */
+    SPINNING_BEFORE_YIELD = 400, /* of the caller, while it waits */
+    SHORT_PIECES = 256,
+    LATE_NS = 20000,      /* waiting so long, and twice as long as it worked, the caller was held up */
+    ALONE_AFTER = 16,     /* short jobs that then run on the caller alone; twice as many the next time … */
+    MOST_ALONE = 1024,    /* … up to this */
+    SHORT_JOB = 64,       /* grains */
+    NOT_WORTH_WAKING = 8, /* grains, of a job that comes alone */
+    LINE = 64             /* bytes of a cache line, which no two threads' data share */
 };
 
-/* `state`: serial number of the job in the upper half, OPEN while it may be joined, and how many workers are
- * inside. */
-#define OPEN 0x80000000u
+/* `state`: serial number of the job, how many threads it is for, and whether it may be joined. */
+#define OPEN 1u
+#define THREADS_SHIFT 1
+#define SERIAL_SHIFT 16
+#define OPEN_TO(state) ((uint32_t)((state) >> THREADS_SHIFT) & (MAX_WORKERS * 2 + 1))
+
+/* What is written by one thread, mostly. */
+struct seat {
+    /* its stretch of the job: what is not taken yet */
+    _Alignas(LINE) _Atomic int64_t next;
+    int64_t end;
+    /* a worker: the job that it is inside of, 0: none */
+    _Alignas(LINE) _Atomic uint64_t inside;
+    atomic_bool asleep;
+    pthread_mutex_t sleep;
+    pthread_cond_t wake;
+    pthread_t thread;
+};
 
 static struct {
     pthread_mutex_t use; /* held by the caller whose job it is */
-    pthread_mutex_t sleep;
-    pthread_cond_t wake;
-    _Atomic uint64_t state;
-    atomic_uint sleepers;
-    atomic_bool stop;              /* workers end */
-    uint32_t workers;              /* started; under `use` */
-    uint32_t serial;               /* under `use` */
-    pthread_t thread[MAX_WORKERS]; /* of each worker */
+    _Alignas(LINE) _Atomic uint64_t state;
+    atomic_bool stop;  /* workers end */
+    atomic_bool spins; /* workers may: there is a processor for each */
     /* the job */
     struct hop_rt *rt;
     int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi);
     void *env;
-    int64_t n, piece;
-    uint32_t helpers; /* workers with a lower number take part */
-    _Atomic int64_t next;
-    atomic_int status;
-} pool = { .use = PTHREAD_MUTEX_INITIALIZER,
-           .sleep = PTHREAD_MUTEX_INITIALIZER,
-           .wake = PTHREAD_COND_INITIALIZER };
+    int64_t piece;
+    uint32_t threads;
+    _Alignas(LINE) atomic_int status;
+    /* under `use` */
+    uint32_t workers; /* started: seats 1, 2, … */
+    uint64_t serial;
+    int64_t last;               /* when the last job ended */
+    uint32_t alone, alone_next; /* so many short jobs stay with their caller, and when it is held up again */
+    struct seat seat[MAX_WORKERS + 1]; /* the caller has the first */
+} pool = { .use = PTHREAD_MUTEX_INITIALIZER, .alone_next = ALONE_AFTER };
 
 static _Thread_local bool inside;
+static _Thread_local uint32_t number; /* of a worker */
+
+uint32_t pool_number(void) { return number; }
 
 static void child_after_fork(void)
 {
     static const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    static const pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
     pool.use = mutex;
-    pool.sleep = mutex;
-    pool.wake = cond;
     atomic_store(&pool.state, 0);
-    atomic_store(&pool.sleepers, 0);
     pool.workers = 0;
     inside = false;
+    number = 0;
+}
+
+static void wake(struct seat *s)
+{
+    pthread_mutex_lock(&s->sleep);
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->sleep);
 }
 
 /* Unless a job is under way on another thread: then the workers end with the process. */
 static void end_workers(void)
 {
     if (pthread_mutex_trylock(&pool.use)) return;
-    pthread_mutex_lock(&pool.sleep);
     atomic_store(&pool.stop, true);
-    pthread_cond_broadcast(&pool.wake);
-    pthread_mutex_unlock(&pool.sleep);
-    while (pool.workers) pthread_join(pool.thread[--pool.workers], NULL);
+    for (uint32_t i = 1; i <= pool.workers; i++) wake(&pool.seat[i]);
+    for (; pool.workers; pool.workers--) pthread_join(pool.seat[pool.workers].thread, NULL);
     atomic_store(&pool.stop, false);
     pthread_mutex_unlock(&pool.use);
 }
@@ -127,12 +155,21 @@ static bool cancelled(struct hop_rt *rt)
     return rt && rt->cancel && *rt->cancel && rt->asked && rt->asked(rt);
 }
 
-static void work(void)
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* What is left of a stretch, piece by piece. */
+static void work_on(struct seat *s)
 {
     while (!atomic_load_explicit(&pool.status, memory_order_relaxed)) {
-        int64_t lo = atomic_fetch_add_explicit(&pool.next, pool.piece, memory_order_relaxed);
-        if (lo >= pool.n) return;
-        int64_t hi = pool.n - lo < pool.piece ? pool.n : lo + pool.piece;
+        if (atomic_load_explicit(&s->next, memory_order_relaxed) >= s->end) return;
+        int64_t lo = atomic_fetch_add_explicit(&s->next, pool.piece, memory_order_relaxed);
+        if (lo >= s->end) return;
+        int64_t hi = s->end - lo < pool.piece ? s->end : lo + pool.piece;
         bool ended = lo && cancelled(pool.rt);
         int status = ended ? HOP_CANCELLED : pool.body(pool.rt, pool.env, lo, hi);
         int expected = 0;
@@ -140,42 +177,73 @@ static void work(void)
     }
 }
 
-static bool joinable(uint64_t state, uint32_t seen)
+/* The own stretch, then those of the others. */
+static void work(void)
 {
-    return state & OPEN && (uint32_t)(state >> 32) != seen;
+    for (uint32_t k = 0; k < pool.threads; k++) work_on(&pool.seat[(number + k) % pool.threads]);
+}
+
+/* Those who sleep are woken by threads that take part themselves, each of them two. */
+static void wake_next(uint32_t threads)
+{
+    for (uint32_t i = 2 * number + 1; i <= 2 * number + 2 && i < threads; i++)
+        if (atomic_load(&pool.seat[i].asleep)) wake(&pool.seat[i]);
+}
+
+/* Is there a job for the worker at hand that it has not seen? */
+static bool joinable(uint64_t state, uint64_t seen)
+{
+    return state & OPEN && state >> SERIAL_SHIFT != seen && number < OPEN_TO(state);
+}
+
+static uint64_t sleep_until_job(struct seat *s, uint64_t seen)
+{
+    pthread_mutex_lock(&s->sleep);
+    atomic_store(&s->asleep, true); /* before looking again: whoever publishes looks at it afterwards */
+    uint64_t state = atomic_load(&pool.state);
+    while (!joinable(state, seen) && !atomic_load(&pool.stop)) {
+        pthread_cond_wait(&s->wake, &s->sleep);
+        state = atomic_load(&pool.state);
+    }
+    atomic_store(&s->asleep, false);
+    pthread_mutex_unlock(&s->sleep);
+    return state;
 }
 
 /* The state with a job to join, or 0: the worker ends. */
-static uint64_t wait_for_job(uint32_t seen)
+static uint64_t wait_for_job(struct seat *s, uint64_t seen)
 {
-    for (int i = 0; i < SPINS_BEFORE_SLEEP; i++) {
+    int64_t until = 0;
+    for (uint32_t i = 0; atomic_load_explicit(&pool.spins, memory_order_relaxed); i++) {
         uint64_t state = atomic_load_explicit(&pool.state, memory_order_acquire);
         if (joinable(state, seen)) return state;
         PAUSE();
+        if (i % SPINS_PER_LOOK) continue;
+        int64_t now = now_ns();
+        if (!until) until = now + SPINNING_NS;
+        if (now > until) break;
     }
-    pthread_mutex_lock(&pool.sleep);
-    atomic_fetch_add(&pool.sleepers, 1); /* before looking again: whoever publishes looks at it afterwards */
-    uint64_t state = atomic_load(&pool.state);
-    while (!joinable(state, seen) && !atomic_load(&pool.stop)) {
-        pthread_cond_wait(&pool.wake, &pool.sleep);
-        state = atomic_load(&pool.state);
-    }
-    atomic_fetch_sub(&pool.sleepers, 1);
-    pthread_mutex_unlock(&pool.sleep);
+    uint64_t state = sleep_until_job(s, seen);
     return joinable(state, seen) ? state : 0;
 }
 
-static void *worker(void *number)
+static void *worker(void *own_number)
 {
-    uint32_t seen = 0;
+    uint64_t seen = 0;
     inside = true;
+    number = (uint32_t)(uintptr_t)own_number;
+    struct seat *s = &pool.seat[number];
     for (;;) {
-        uint64_t state = wait_for_job(seen);
+        uint64_t state = wait_for_job(s, seen);
         if (!state) return NULL;
-        if (!atomic_compare_exchange_strong(&pool.state, &state, state + 1)) continue;
-        seen = (uint32_t)(state >> 32);
-        if ((uintptr_t)number < pool.helpers) work();
-        atomic_fetch_sub_explicit(&pool.state, 1, memory_order_release);
+        seen = state >> SERIAL_SHIFT;
+        atomic_store(&s->inside,
+                     seen); /* before looking again: whoever retires the job looks at it afterwards */
+        if (atomic_load(&pool.state) == state) {
+            wake_next(pool.threads);
+            work();
+        }
+        atomic_store_explicit(&s->inside, 0, memory_order_release);
     }
 }
 
@@ -187,33 +255,56 @@ static void start_workers(uint32_t wanted)
     sigfillset(&all);
     pthread_once(&once, register_ends);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
-    while (pool.workers < wanted &&
-           !pthread_create(&pool.thread[pool.workers], NULL, worker, (void *)(uintptr_t)pool.workers))
+    while (pool.workers < wanted) {
+        uintptr_t next = pool.workers + 1;
+        struct seat *s = &pool.seat[next];
+        pthread_mutex_init(&s->sleep, NULL);
+        pthread_cond_init(&s->wake, NULL);
+        atomic_store(&s->inside, 0);
+        atomic_store(&s->asleep, false);
+        if (pthread_create(&s->thread, NULL, worker, (void *)next)) break;
         pool.workers++;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    atomic_store(&pool.spins, pool.workers < pool_cores());
 }
 
-static void publish(void)
+/* Seats beyond the workers that could be started have stretches, too: the others take them. */
+static void publish(int64_t n, uint32_t threads)
 {
-    if (!++pool.serial) pool.serial = 1; /* workers begin with 0 as the job they have seen */
-    atomic_store(&pool.state, (uint64_t)pool.serial << 32 | OPEN);
-    if (!atomic_load(&pool.sleepers)) return;
-    pthread_mutex_lock(&pool.sleep);
-    pthread_cond_broadcast(&pool.wake);
-    pthread_mutex_unlock(&pool.sleep);
+    for (uint32_t i = 0; i < threads; i++) {
+        atomic_store_explicit(&pool.seat[i].next, n * i / threads, memory_order_relaxed);
+        pool.seat[i].end = n * (i + 1) / threads;
+    }
+    pool.threads = threads;
+    atomic_store_explicit(&pool.status, 0, memory_order_relaxed);
+    atomic_store(&pool.state, ++pool.serial << SERIAL_SHIFT | threads << THREADS_SHIFT | OPEN);
+    wake_next(threads);
 }
 
 /* Waits for the workers, and is there to be asked whether the run shall end: it may be one of them that does
  * not. */
-static void retire(struct hop_rt *rt)
+static void retire(struct hop_rt *rt, uint32_t threads)
 {
     bool asks = rt && rt->cancel && rt->asked;
-    atomic_fetch_and(&pool.state, ~(uint64_t)OPEN);
-    for (uint32_t spins = 0; atomic_load_explicit(&pool.state, memory_order_acquire) & (OPEN - 1); spins++) {
-        if (asks && *rt->cancel) rt->asked(rt);
-        if (spins < SPINS_BEFORE_YIELD) PAUSE();
-        else sched_yield();
-    }
+    atomic_store(&pool.state, pool.serial << SERIAL_SHIFT);
+    for (uint32_t i = 1; i < threads; i++)
+        for (uint32_t spins = 0; atomic_load(&pool.seat[i].inside) == pool.serial; spins++) {
+            if (asks && *rt->cancel) rt->asked(rt);
+            if (spins < SPINNING_BEFORE_YIELD) PAUSE();
+            else sched_yield();
+        }
+}
+
+/* A caller that waited for others longer than it worked had them on processors that do other things as well:
+ * the next short jobs are better off without. */
+static void note_waiting(int64_t worked, int64_t waited)
+{
+    bool held_up = waited > LATE_NS && waited > 2 * worked;
+    if (held_up) {
+        pool.alone = pool.alone_next;
+        pool.alone_next = HOP_MIN(2 * pool.alone_next, MOST_ALONE);
+    } else if (pool.alone_next > ALONE_AFTER) pool.alone_next--;
 }
 
 /* Everything on this thread, in pieces so that it can be ended. */
@@ -238,9 +329,18 @@ int32_t pool_run(uint32_t threads, struct hop_rt *rt,
 {
     if (n <= 0) return 0;
     if (grain < 1) grain = 1;
-    if (threads > MAX_WORKERS) threads = MAX_WORKERS;
-    if (threads < 2 || n <= grain || inside || pthread_mutex_trylock(&pool.use))
-        return run_alone(rt, body, env, n, grain);
+    int64_t grains = (n + grain - 1) / grain;
+    threads = (uint32_t)HOP_MIN(HOP_MIN(threads, MAX_WORKERS), grains);
+    if (threads < 2 || inside || pthread_mutex_trylock(&pool.use)) return run_alone(rt, body, env, n, grain);
+    int64_t begun = now_ns();
+    bool others_sleep = begun - pool.last > SPINNING_NS;
+    if ((pool.alone && grains < SHORT_JOB) || (others_sleep && grains < NOT_WORTH_WAKING)) {
+        if (pool.alone) pool.alone--;
+        int32_t status = run_alone(rt, body, env, n, grain);
+        pool.last = now_ns();
+        pthread_mutex_unlock(&pool.use);
+        return status;
+    }
     start_workers(threads - 1);
     int64_t piece = (n + threads * PIECES_PER_THREAD - 1) / (threads * PIECES_PER_THREAD);
     if (rt && rt->cancel && piece > n / SHORT_PIECES && n / SHORT_PIECES > 4 * grain)
@@ -248,16 +348,15 @@ int32_t pool_run(uint32_t threads, struct hop_rt *rt,
     pool.rt = rt;
     pool.body = body;
     pool.env = env;
-    pool.n = n;
-    pool.piece = piece < grain ? grain : piece;
-    pool.helpers = threads - 1;
-    atomic_store_explicit(&pool.next, 0, memory_order_relaxed);
-    atomic_store_explicit(&pool.status, 0, memory_order_relaxed);
-    publish();
+    pool.piece = HOP_MAX(piece, grain);
+    publish(n, threads);
     inside = true;
     work();
     inside = false;
-    retire(rt);
+    int64_t worked = now_ns();
+    retire(rt, threads);
+    pool.last = now_ns();
+    note_waiting(worked - begun, pool.last - worked);
     int32_t status = atomic_load(&pool.status);
     pthread_mutex_unlock(&pool.use);
     return status;

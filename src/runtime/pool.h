@@ -9,6 +9,9 @@ uint32_t pool_cores(void); /* processors this process may use: by affinity, and 
 /* Threads of runs that have no number of their own: what pool_set_threads said, else HOP_NUM_THREADS, else
  * pool_cores. */
 uint32_t pool_threads(void);
+/* The number of the thread at hand among those of a job: workers have 1, 2, …, below the job's `threads`; of
+ * all others it is 0, and one of them at most is in a job. */
+uint32_t pool_number(void);
 /* 0: the usual number, found out anew. Gives what was said before. */
 uint32_t pool_set_threads(uint32_t threads);
 /* Runs body over contiguous pieces of 0..n, each at least `grain` long but the last, on up to `threads`
