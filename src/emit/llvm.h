@@ -347,6 +347,10 @@ LLVMValueRef op_emit(struct emitter *e, enum lp_op op, const struct operands *o)
 LLVMValueRef op_pairs(struct emitter *e, uint32_t lanes, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a,
                        LLVMValueRef b);
+/* The same number, of which LLVM's loop strength reduction cannot see that it comes from a counter: it would
+ * look for the cheapest way to every sum that is made of it, which are hundreds in random bits, and in a loop
+ * around loops gains nothing. An element of a vector that nobody keeps costs nothing. */
+LLVMValueRef no_longer_a_counter(struct emitter *e, LLVMValueRef a);
 LLVMValueRef op_cast(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes, LLVMValueRef a);
 LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a,
                      LLVMValueRef b);

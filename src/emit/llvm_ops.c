@@ -215,6 +215,15 @@ static LLVMValueRef int_to_float(struct emitter *e, enum dtype from, LLVMValueRe
     return LLVMBuildUIToFP(e->builder, a, type, "");
 }
 
+LLVMValueRef no_longer_a_counter(struct emitter *e, LLVMValueRef a)
+{
+    if (LLVMIsConstant(a) || LLVMGetTypeKind(LLVMTypeOf(a)) == LLVMVectorTypeKind) return a;
+    LLVMValueRef none = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(a), 2)),
+                 zero = LLVMConstInt(e->i32, 0, false);
+    return LLVMBuildExtractElement(e->builder, LLVMBuildInsertElement(e->builder, none, a, zero, ""), zero,
+                                   "");
+}
+
 LLVMValueRef op_cast(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes, LLVMValueRef a)
 {
     LLVMTypeRef type = type_value(e, to, lanes);
@@ -226,7 +235,8 @@ LLVMValueRef op_cast(struct emitter *e, enum dtype to, enum dtype from, uint32_t
     if (is_float(from)) return LLVMBuildFPTrunc(e->builder, a, type, "");
     if (is_float(to)) return int_to_float(e, from, a, type);
     if (from != DT_BOOL && size_of(to) == size_of(from)) return a;
-    if (from != DT_BOOL && size_of(to) < size_of(from)) return LLVMBuildTrunc(e->builder, a, type, "");
+    if (from != DT_BOOL && size_of(to) < size_of(from))
+        return no_longer_a_counter(e, LLVMBuildTrunc(e->builder, a, type, ""));
     return is_signed(from) ? LLVMBuildSExt(e->builder, a, type, "") : LLVMBuildZExt(e->builder, a, type, "");
 }
 

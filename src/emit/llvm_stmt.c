@@ -272,6 +272,16 @@ static LLVMValueRef end_loop(struct emitter *e, struct carried *c, const struct 
     return end;
 }
 
+static bool has_loops(const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        if (s->kind == LP_FOR || s->kind == LP_WHILE || has_loops(s->body) || has_loops(s->other))
+            return true;
+    }
+    return false;
+}
+
 LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueRef start, LLVMValueRef limit,
                           uint32_t times, bool guard)
 {
@@ -288,6 +298,7 @@ LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueR
     serial_bodies(e, s, i, lane_start, times);
     LLVMValueRef next = LLVMBuildAdd(e->builder, i, LLVMBuildMul(e->builder, step, const_index(e, times), ""),
                                      "");
+    if (has_loops(s->body)) next = no_longer_a_counter(e, next);
     if (s->poll) poll_cancel(e);
     LLVMValueRef more = LLVMBuildICmp(e->builder, goes_on, next, limit, "");
     LLVMBasicBlockRef latch = here(e);
