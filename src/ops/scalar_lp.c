@@ -2,6 +2,7 @@
  * expression that its C twin computes. */
 #include "ops/scalar_lp.h"
 #include "ir/angle.h"
+#include "ir/number.h"
 #include "ops/scalar_c.h"
 
 #include <math.h>
@@ -99,6 +100,51 @@ static lpv build_shift(struct lp *lp, lpv x, lpv n, bool right)
     return SELECT(within, lp_bin(lp, right ? LP_SHR : LP_SHL, x, SELECT(within, n, zero)), zero);
 }
 
+/* ---- powers with exponents that are known ---- */
+
+/* x, squared, and so on: x^n with n from 1 to 4. */
+static lpv build_whole_power(struct lp *lp, lpv x, int n)
+{
+    lpv square = n > 1 ? MUL(x, x) : x;
+    if (n == 3) return MUL(square, x);
+    return n == 4 ? MUL(square, square) : square;
+}
+
+/* x^(n + quarters/4), x not negative. */
+static lpv build_quarter_power(struct lp *lp, lpv x, int n, int quarters)
+{
+    lpv root = quarters ? SQRT(x) : LPV_NONE;
+    lpv fourth = quarters % 2 ? SQRT(root) : LPV_NONE;
+    lpv part = quarters == 1 ? fourth : quarters == 3 ? MUL(root, fourth) : root;
+    if (!n) return part;
+    lpv whole = build_whole_power(lp, x, n);
+    return quarters ? MUL(whole, part) : whole;
+}
+
+/* Default numbers: multiples of 1/2 from -3 to 4, and of 1/4 between -1 and 1, are multiplications, square
+ * roots and one division; with more of them the error would grow beyond what docs/numbers.md says. For
+ * exponents from -1 downwards the division comes first: what overflows or becomes 0 on the way does so in the
+ * result. Above, where results of the smallest and the largest numbers are ordinary ones, it comes last.
+ * LPV_NONE: not such an exponent. */
+static lpv build_known_power(struct lp *lp, lpv x, lpv y)
+{
+    enum dtype t = lp_dtype(lp, x);
+    const struct lp_instr *i = &lp->instrs.data[y];
+    if (lp->regime.strict || i->op != LP_CONST) return LPV_NONE;
+    double exponent = element_real(t, (const char *)&i->bits), size = fabs(exponent);
+    double parts = size < 1 ? 4 : 2;
+    bool near = size > 0 && exponent >= -3 && exponent <= 4;
+    if (!near || floor(parts * size) != parts * size) return LPV_NONE;
+    int n = (int)size, quarters = (int)(4 * size) % 4;
+    lpv one = lp_real(lp, t, 1), a = quarters ? ABS(x) : x;
+    if (exponent < 0 && n) a = DIV(one, a);
+    lpv r = build_quarter_power(lp, a, n, quarters);
+    if (exponent < 0 && !n) r = DIV(one, r);
+    if (!quarters) return r;
+    lpv below = AND(LT(x, lp_real(lp, t, 0)), GT(x, lp_real(lp, t, -INFINITY)));
+    return SELECT(below, lp_real(lp, t, NAN), r);
+}
+
 /* What an operator of scalars is: one operation of loop programs, or a function of this file. */
 struct scalar_form {
     enum { FORM_NONE, FORM_UNARY, FORM_BINARY, FORM_FUNCTION, FORM_FUNCTION2 } form;
@@ -175,7 +221,12 @@ lpv scalar_lp(struct lp *lp, enum op op, const lpv *operands)
     case FORM_UNARY: return lp_un(lp, f->lp_op, operands[0]);
     case FORM_BINARY: return lp_bin(lp, f->lp_op, operands[0], operands[1]);
     case FORM_FUNCTION: return (wide ? f->f64 : f->f32)(lp, operands[0]);
-    case FORM_FUNCTION2: return (wide ? f->pair_f64 : f->pair_f32)(lp, operands[0], operands[1]);
+    case FORM_FUNCTION2:
+        if (op == OP_pow) {
+            lpv known = build_known_power(lp, operands[0], operands[1]);
+            if (known != LPV_NONE) return known;
+        }
+        return (wide ? f->pair_f64 : f->pair_f32)(lp, operands[0], operands[1]);
     case FORM_NONE: break;
     }
     switch (op) {
