@@ -193,8 +193,82 @@ static const struct blocks_case folds[] = {
       { 0 } },
 };
 
+/* op and attributes, and the type of operand and result. */
+#define RUNNING(op, attrs, type) \
+    { MAIN("%x: " type, type, "  %y = " op attrs " (%x)\n  return %y\n"), { type }, 1, { 0 } }
+#define LINEAR(attrs, type) \
+    { MAIN("%a: " type ", %b: " type, type, "  %y = recurrence" attrs " (%a, %b)\n  return %y\n"), \
+      { type, type }, \
+      1, \
+      { 0 } }
+static const struct blocks_case running[] = {
+    RUNNING("cumsum", "", "f64[100003]"),
+    RUNNING("cumsum", "", "f32[33000]"),
+    RUNNING("cumsum", " {reverse}", "f64[70001]"),
+    RUNNING("cumsum", "", "i32[70000]"),
+    RUNNING("cumprod", " {reverse}", "f32[70001]"),
+    RUNNING("cumprod", "", "i64[70001]"),
+    RUNNING("cummax", "", "f32[50021]"),
+    RUNNING("cummin", " {reverse}", "i32[50021]"),
+    RUNNING("cummax", "", "u64[50021]"),
+    RUNNING("cumsum", "", "bf16[40003]"),
+    RUNNING("cumsum", "", "f32[200, 701]"),
+    RUNNING("cumsum", " {reverse}", "f32[300, 130]"),
+    RUNNING("cumsum", "", "bf16[50, 2000]"),
+    RUNNING("cumsum", "", "f32[9000, 16]"),
+    RUNNING("cumsum", " {dim = 1}", "f32[2, 200, 300]"),
+    RUNNING("cumsum", " {dim = 2}", "f32[2, 70, 300]"),
+    RUNNING("cummax", " {dim = 2, reverse}", "f64[3, 5, 4000]"),
+    LINEAR("", "f32[100003]"),
+    LINEAR(" {reverse}", "f64[70001]"),
+    LINEAR(" {late}", "f64[70001]"),
+    LINEAR(" {reverse, late}", "f32[70001]"),
+    LINEAR("", "i32[70001]"),
+    LINEAR("", "f32[300, 701]"),
+    LINEAR(" {dim = 1, late}", "f32[3, 300, 200]"),
+    { SIZED("T", "%x: f32[T], %y: f32[T, 300]", "f32[T], f32[T, 300]",
+            "  %c = cumsum(%x)\n  %d = cumsum(%y)\n  return %c, %d\n"),
+      { "f32[3301]", "f32[3301, 300]" },
+      2,
+      { 0 } },
+    { SIZED("T", "%x: f32[T], %y: f32[T, 300]", "f32[T], f32[T, 300]",
+            "  %c = cumsum(%x)\n  %d = cumsum(%y)\n  return %c, %d\n"),
+      { "f32[0]", "f32[0, 300]" },
+      2,
+      { 0 } },
+    { SIZED("T", "%x: f32[T], %y: f32[T, 300]", "f32[T], f32[T, 300]",
+            "  %c = cumsum(%x)\n  %d = cumsum(%y)\n  return %c, %d\n"),
+      { "f32[1]", "f32[1, 300]" },
+      2,
+      { 0 } },
+};
+
+/* Sums that overflow, and factors that would on the way from one end of a block to the other. */
+static const struct blocks_case overflowing[] = {
+    { MAIN("%x: f32[40000]", "f32[40000]",
+           "  %c = full {value = 3e38, dims = [40000], dtype = f32}\n  %z = mul(%x, %c)\n"
+           "  %y = cumsum(%z)\n  return %y\n"),
+      { "f32[40000]" },
+      1,
+      { 0 } },
+    { MAIN("%x: f32[40000]", "f32[40000]",
+           "  %c = full {value = 1.5, dims = [40000], dtype = f32}\n  %a = add(%x, %c)\n"
+           "  %y = recurrence(%a, %x)\n  return %y\n"),
+      { "f32[40000]" },
+      1,
+      { 0 } },
+    { MAIN("%x: f32[40000]", "f32[40000]",
+           "  %c = full {value = 0.5, dims = [40000], dtype = f32}\n  %a = mul(%x, %c)\n  %l = log(%x)\n"
+           "  %y = recurrence(%a, %l)\n  return %y\n"),
+      { "f32[40000]" },
+      1,
+      { 0 } },
+};
+
 int main(void)
 {
+    for (uint32_t k = 0; k < HOP_COUNT(overflowing); k++) check_case(&overflowing[k]);
     for (uint32_t k = 0; k < HOP_COUNT(folds); k++) check_case(&folds[k]);
+    for (uint32_t k = 0; k < HOP_COUNT(running); k++) check_case(&running[k]);
     return tests_end();
 }

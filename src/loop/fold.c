@@ -4,10 +4,7 @@
 #include "ir/number.h"
 #include "loop/lower_impl.h"
 
-enum {
-    FOLD_BLOCKS = 32, /* that a fold is cut into at most */
-    LONG_ROW = 16384  /* elements of a row that one block takes at a time */
-};
+enum { LONG_ROW = 16384 }; /* elements of a row that one block takes at a time */
 
 static const struct node *node_of(struct lower *L, const struct item *item)
 {
@@ -161,20 +158,20 @@ static lpv divided_up(struct lp *p, lpv a, lpv b)
     return lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_ADD, a, lp_bin(p, LP_SUB, b, lp_index(p, 1))), b);
 }
 
-struct blocks fold_cut(struct lower *L, lpv total, int64_t least)
+struct blocks lower_blocks(struct lower *L, lpv total, int64_t least)
 {
     struct lp *p = L->S->p;
     lpv size = lp_bin(p, LP_MAX, lp_index(p, HOP_MAX(least, 1)),
-                      divided_up(p, total, lp_index(p, FOLD_BLOCKS)));
-    return fold_pieces(L, total, size);
+                      divided_up(p, total, lp_index(p, LOWER_BLOCKS)));
+    return lower_pieces(L, total, size);
 }
 
-struct blocks fold_pieces(struct lower *L, lpv total, lpv size)
+struct blocks lower_pieces(struct lower *L, lpv total, lpv size)
 {
     return (struct blocks){ .total = total, .size = size, .count = divided_up(L->S->p, total, size) };
 }
 
-lpv fold_block_begin(struct lower *L, const struct blocks *b, lpv *lo, lpv *hi)
+lpv lower_block_begin(struct lower *L, const struct blocks *b, lpv *lo, lpv *hi)
 {
     struct lp *p = L->S->p;
     lpv block = lp_for_begin(p, lp_index(p, 0), b->count, lp_index(p, 1), FOR_PARALLEL);
@@ -183,22 +180,24 @@ lpv fold_block_begin(struct lower *L, const struct blocks *b, lpv *lo, lpv *hi)
     return block;
 }
 
-/* Memory for `each` elements of every block. Threads share it, so it is never on the stack. */
-static struct array block_memory(struct lower *L, const struct item *item, dim each, uint32_t blocks)
+struct array lower_block_memory(struct lower *L, enum dtype t, dim each, const char *why)
 {
     struct module *m = L->S->m;
-    dim count = dim_mul(m, (dim)blocks, each);
-    uint32_t buffer = lower_new_buffer(L, type_intern(m, item_dtype(L, item), 1, &count),
-                                       blocks > 1 ? "what each block of a fold gives"
-                                                  : "what is folded row by row");
-    if (blocks > 1) L->S->p->buffers.data[buffer].kind = BUF_TEMP;
-    return (struct array){ buffer, lp_index(L->S->p, 0) };
+    dim count = dim_mul(m, LOWER_BLOCKS, each);
+    struct array a = lower_alloc(L, type_intern(m, t, 1, &count), why);
+    struct lp_buffer *b = &L->S->p->buffers.data[a.buffer];
+    if (b->kind == BUF_LOCAL) b->kind = BUF_TEMP;
+    return a;
 }
 
-void fold_row_cut(struct lower *L, struct item *item)
+/* ---- folds in blocks ---- */
+
+static struct array item_memory(struct lower *L, const struct item *item, dim each)
 {
-    item->blocks = block_memory(L, item, 1, FOLD_BLOCKS);
+    return lower_block_memory(L, item_dtype(L, item), each, "what each block of a fold gives");
 }
+
+void fold_row_cut(struct lower *L, struct item *item) { item->blocks = item_memory(L, item, 1); }
 
 /* What the blocks gave at element `at` of each, combined in their order. */
 static lpv combined(struct lower *L, const struct item *item, lpv count, lpv each, lpv at)
@@ -230,9 +229,9 @@ lpv fold_all(struct lower *L, struct item *item)
     for (uint32_t i = 0; i < last; i++) rows = dim_mul(m, rows, extents[i]);
     lpv size = lower_dim(L, extents[last]), part = lp_index(p, LONG_ROW);
     lpv parts = divided_up(p, size, part);
-    struct blocks b = fold_cut(L, lp_bin(p, LP_MUL, lower_dim(L, rows), parts), 1);
-    item->blocks = block_memory(L, item, 1, FOLD_BLOCKS);
-    lpv block = fold_block_begin(L, &b, &lo, &hi);
+    struct blocks b = lower_blocks(L, lp_bin(p, LP_MUL, lower_dim(L, rows), parts), 1);
+    item->blocks = item_memory(L, item, 1);
+    lpv block = lower_block_begin(L, &b, &lo, &hi);
     uint32_t lanes = lp_local(p, item_dtype(L, item), LOCAL_LANES, "lanes");
     lp_set(p, lanes, item_identity(L, item));
     lpv step = lp_for_begin(p, lo, hi, lp_index(p, 1), FOR_SERIAL);
@@ -258,8 +257,10 @@ static lpv down_each(struct lower *L, const struct item *item)
 
 void fold_down_room(struct lower *L, struct item *item, bool cut)
 {
-    item->blocks = block_memory(L, item, type_elements(L->S->m, value_type(L->f, item->v)),
-                                cut ? FOLD_BLOCKS : 1);
+    struct module *m = L->S->m;
+    dim each = type_elements(m, value_type(L->f, item->v));
+    if (cut) item->blocks = item_memory(L, item, each);
+    else item->blocks = lower_alloc(L, type_intern(m, item_dtype(L, item), 1, &each), "a fold row by row");
 }
 void fold_down_begin(struct lower *L, const struct item *item)
 {

@@ -183,6 +183,18 @@ void lower_loop_leave(struct lower *L);
 /* "scan @step", what explain and emitted code say of a loop with this body. */
 const char *lower_loop_note(struct lower *L, const struct fn *f, const struct node *n, uint32_t region);
 bool lower_may_thread(const struct lower *L); /* a loop written here may be FOR_PARALLEL */
+/* `total` steps in blocks of `size`, the last one shorter: lower_pieces as it is told, lower_blocks at most
+ * LOWER_BLOCKS of them, each of `least` steps or more; by the value of `total` alone. lower_block_begin opens
+ * a parallel loop over them and gives its variable and the block's steps lo to hi; lp_for_end closes it. */
+enum { LOWER_BLOCKS = 32 };
+struct blocks {
+    lpv total, size, count;
+};
+struct blocks lower_blocks(struct lower *L, lpv total, int64_t least);
+struct blocks lower_pieces(struct lower *L, lpv total, lpv size);
+lpv lower_block_begin(struct lower *L, const struct blocks *b, lpv *lo, lpv *hi);
+/* Memory for `each` elements of every block of lower_blocks. Threads share it: it is never on the stack. */
+struct array lower_block_memory(struct lower *L, enum dtype t, dim each, const char *why);
 void lower_copy(struct lower *L, type_id t, struct array from, struct array to, const char *why);
 /* Fills memory with a value of the function being lowered. */
 void lower_fill(struct lower *L, val v, struct array to);

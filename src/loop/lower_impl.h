@@ -173,14 +173,6 @@ void fold_down_room(struct lower *L, struct item *item, bool cut);
 void fold_down_begin(struct lower *L, const struct item *item);
 void fold_down_point(struct lower *L, const struct item *item);
 lpv fold_down_end(struct lower *L, const struct item *item, lpv count, const lpv *idx);
-/* `total` steps in blocks of `size`, the last one shorter. fold_cut: few of them, each of `least` steps or
- * more. fold_block_begin opens a parallel loop over them. */
-struct blocks {
-    lpv total, size, count;
-};
-struct blocks fold_cut(struct lower *L, lpv total, int64_t least);
-struct blocks fold_pieces(struct lower *L, lpv total, lpv size);
-lpv fold_block_begin(struct lower *L, const struct blocks *b, lpv *lo, lpv *hi);
 /* within.c */
 void within_analyse(struct lower *L);
 struct array within_array(struct lower *L, val v); /* a value that is made within another: where */

@@ -924,8 +924,8 @@ static void emit_pieces(struct lower *L, struct nest *nest, uint32_t phase, lpv 
         fold_row_cut(L, item);
     }
     lpv least = lp_index(p, piece_size(L, nest));
-    struct blocks b = folds ? fold_cut(L, size, PARALLEL_BLOCK) : fold_pieces(L, size, least);
-    nest->block = fold_block_begin(L, &b, &lo, &hi);
+    struct blocks b = folds ? lower_blocks(L, size, PARALLEL_BLOCK) : lower_pieces(L, size, least);
+    nest->block = lower_block_begin(L, &b, &lo, &hi);
     emit_phase(L, nest, phase, lo, hi);
     lp_for_end(p);
     for (uint32_t i = 0; i < nest->items.len; i++) {
@@ -1003,8 +1003,8 @@ static void begin_together(struct lower *L, struct nest *nest, uint32_t together
     type_id front = type_intern(L->S->m, DT_BOOL, together, nest->outer);
     lpv rows = lower_dim(L, type_elements(L->S->m, front)), row, lo, hi;
     if (nest->n_down) {
-        r->blocks = fold_cut(L, rows, 1);
-        nest->block = fold_block_begin(L, &r->blocks, &lo, &hi);
+        r->blocks = lower_blocks(L, rows, 1);
+        nest->block = lower_block_begin(L, &r->blocks, &lo, &hi);
         each_down(L, nest, fold_down_begin);
         row = lp_for_begin(p, lo, hi, lp_index(p, 1), FOR_SERIAL);
         r->n++;

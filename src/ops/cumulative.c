@@ -287,8 +287,11 @@ enum {
     /* steps taken together: three operations an element in place of two, and one operation's latency for four
        elements (65,536 f32: 71 to 32 µs) */
     GROUP_STEPS = 4,
-    SMALL_ROW = 128,          /* elements up to which the running values of a row are kept in registers */
-    PARALLEL_ELEMENTS = 32768 /* elements below which threads do not pay: a step costs a nanosecond */
+    SMALL_ROW = 128,           /* elements up to which the running values of a row are kept in registers */
+    PARALLEL_ELEMENTS = 32768, /* elements below which threads do not pay: a step costs a nanosecond */
+    PARALLEL_LINES = 32,       /* lines that are enough for threads */
+    LEAST_COLUMNS = 64,        /* that one piece of wide rows has */
+    LEAST_STEPS = 8192         /* that one block of a line has */
 };
 
 struct steps {
@@ -301,6 +304,7 @@ struct steps {
     enum dtype wide;
     bool reverse, late;
     lpv size, idx[MAX_RANK];
+    lpv lo, hi; /* elements of a row that are gone through here */
     struct array to;
 };
 
@@ -357,82 +361,129 @@ static void single_steps(struct steps *s, uint32_t acc, lpv lo, lpv hi, bool fir
     lp_for_end(p);
 }
 
+static lpv is_finite(struct lp *p, lpv x)
+{
+    enum dtype t = lp_dtype(p, x);
+    return lp_bin(p, LP_LE, lp_un(p, LP_ABS, x),
+                  lp_real(p, t, t == DT_F64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127));
+}
 /* Are all of y finite? What is not shows in their sum; a sum that overflows by itself says no as well, which
  * only costs a detour. */
 static lpv all_finite(struct lp *p, const lpv y[GROUP_STEPS])
 {
-    enum dtype t = lp_dtype(p, y[0]);
     lpv sum[GROUP_STEPS];
     memcpy(sum, y, sizeof sum);
     for (uint32_t n = GROUP_STEPS / 2; n; n /= 2)
         for (uint32_t k = 0; k < n; k++) sum[k] = lp_bin(p, LP_ADD, sum[2 * k], sum[2 * k + 1]);
-    return lp_bin(p, LP_LE, lp_un(p, LP_ABS, sum[0]),
-                  lp_real(p, t, t == DT_F64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127));
+    return is_finite(p, sum[0]);
 }
 
-/* Default numbers: GROUP_STEPS steps at once. Their map y = A·c + B of the value c before them needs no c, so
- * the maps of several groups are made at the same time and one group waits for the one before it for a single
- * operation. A group with a result that is not finite goes step by step: products of factors that overflow
- * are none of the definition's numbers, and its steps never lead back from infinity. Nothing that is not
- * finite can hide: whatever is so in A, B or c shows in the last result. */
-static lpv grouped_steps(struct steps *s, uint32_t acc)
+static bool is_linear(const struct steps *s) { return s->n->n_operands == 2; }
+static enum op step_op(const struct steps *s) { return is_linear(s) ? OP_add : combine((enum op)s->n->op); }
+/* Is the result the same in whatever order steps are put together? */
+static bool is_exact(const struct steps *s)
+{
+    return !dtype_is_float(s->wide) || step_op(s) == OP_max || step_op(s) == OP_min;
+}
+
+/* GROUP_STEPS steps from `start` on. What they make of a value c before them needs no c: after step j it is
+ * a[j]·c + b[j], or c combined with b[j]. */
+struct group {
+    lpv start, factor[GROUP_STEPS], term[GROUP_STEPS], a[GROUP_STEPS], b[GROUP_STEPS];
+};
+static struct group group_at(struct steps *s, lpv start)
 {
     struct lp *p = lower_lp(s->L);
-    bool linear = s->n->n_operands == 2;
-    enum op op = linear ? OP_add : combine((enum op)s->n->op);
-    bool exact = op == OP_max || op == OP_min;
-    lpv one = lp_index(p, 1);
-    lpv width = lp_index(p, GROUP_STEPS);
-    lpv groups = lp_bin(p, LP_MAX, lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_SUB, s->size, one), width),
-                        lp_index(p, 0));
-    lpv factor[GROUP_STEPS], term[GROUP_STEPS], y[GROUP_STEPS], a = LPV_NONE, b = LPV_NONE;
-    lpv start = lp_bin(p, LP_ADD,
-                       lp_bin(p, LP_MUL, lp_for_begin(p, lp_index(p, 0), groups, one, FOR_SERIAL), width),
-                       one);
-    lpv c = lp_read(p, acc);
+    struct group g = { .start = start };
+    bool linear = is_linear(s);
     for (uint32_t j = 0; j < GROUP_STEPS; j++) {
         put_step(s, lp_bin(p, LP_ADD, start, lp_index(p, j)));
-        term[j] = term_at(s);
-        if (linear) factor[j] = factor_at(s);
-        if (!j) b = term[j];
-        else if (linear) b = multiply_add(p, factor[j], b, term[j]);
-        else b = scalar_lp(p, op, (lpv[]){ b, term[j] });
-        if (linear) a = j ? scalar_lp(p, OP_mul, (lpv[]){ factor[j], a }) : factor[j];
-        y[j] = linear ? multiply_add(p, a, c, b) : scalar_lp(p, op, (lpv[]){ c, b });
+        g.term[j] = term_at(s);
+        if (linear) g.factor[j] = factor_at(s);
+        if (!j) g.b[j] = g.term[j];
+        else if (linear) g.b[j] = multiply_add(p, g.factor[j], g.b[j - 1], g.term[j]);
+        else g.b[j] = scalar_lp(p, step_op(s), (lpv[]){ g.b[j - 1], g.term[j] });
+        if (linear) g.a[j] = j ? scalar_lp(p, OP_mul, (lpv[]){ g.factor[j], g.a[j - 1] }) : g.factor[j];
     }
+    return g;
+}
+static lpv after_group(struct steps *s, const struct group *g, uint32_t j, lpv c)
+{
+    struct lp *p = lower_lp(s->L);
+    if (is_linear(s)) return multiply_add(p, g->a[j], c, g->b[j]);
+    return scalar_lp(p, step_op(s), (lpv[]){ c, g->b[j] });
+}
+
+/* A group as the definition has it. */
+static void group_step_by_step(struct steps *s, const struct group *g, uint32_t acc, lpv before)
+{
+    struct lp *p = lower_lp(s->L);
+    for (uint32_t j = 0; j < GROUP_STEPS; j++) {
+        put_step(s, lp_bin(p, LP_ADD, g->start, lp_index(p, j)));
+        if (is_linear(s)) before = multiply_add(p, g->factor[j], before, g->term[j]);
+        else before = scalar_lp(p, step_op(s), (lpv[]){ before, g->term[j] });
+        store_step(s, before);
+    }
+    lp_set(p, acc, before);
+}
+
+/* The loop over the groups of steps from `first` to hi; *rest is where it ends. */
+static lpv groups_begin(struct steps *s, lpv first, lpv hi, lpv *rest)
+{
+    struct lp *p = lower_lp(s->L);
+    lpv width = lp_index(p, GROUP_STEPS);
+    lpv groups = lp_bin(p, LP_MAX, lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_SUB, hi, first), width),
+                        lp_index(p, 0));
+    *rest = lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, groups, width), first);
+    lpv k = lp_for_begin(p, lp_index(p, 0), groups, lp_index(p, 1), FOR_SERIAL);
+    return lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, k, width), first);
+}
+
+/* Default numbers: GROUP_STEPS steps at once, so the maps of several groups are made at the same time and one
+ * group waits for the one before it for a single operation. A group with a result that is not finite goes
+ * step by step: products of factors that overflow are none of the definition's numbers, and its steps never
+ * lead back from infinity. Nothing that is not finite can hide: whatever is so in a, b or c shows in the last
+ * result. */
+static lpv grouped_steps(struct steps *s, uint32_t acc, lpv first, lpv hi)
+{
+    struct lp *p = lower_lp(s->L);
+    lpv y[GROUP_STEPS], rest, start = groups_begin(s, first, hi, &rest), c = lp_read(p, acc);
+    struct group g = group_at(s, start);
+    for (uint32_t j = 0; j < GROUP_STEPS; j++) y[j] = after_group(s, &g, j, c);
     lp_set(p, acc, y[GROUP_STEPS - 1]);
     for (uint32_t j = 0; j < GROUP_STEPS; j++) {
         put_step(s, lp_bin(p, LP_ADD, start, lp_index(p, j)));
         store_step(s, y[j]);
     }
-    if (!exact) {
+    if (!is_exact(s)) {
         lp_if_begin(p, all_finite(p, y));
         lp_if_else(p);
-        lpv before = c;
-        for (uint32_t j = 0; j < GROUP_STEPS; j++) {
-            put_step(s, lp_bin(p, LP_ADD, start, lp_index(p, j)));
-            if (linear) before = multiply_add(p, factor[j], before, term[j]);
-            else before = scalar_lp(p, op, (lpv[]){ before, term[j] });
-            store_step(s, before);
-        }
-        lp_set(p, acc, before);
+        group_step_by_step(s, &g, acc, c);
         lp_if_end(p);
     }
     lp_for_end(p);
-    return lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, groups, width), one);
+    return rest;
 }
 
-/* One element a step: a running value at hand. */
+/* One element a step, from the steps lo to hi: a running value at hand. `first`: steps that have nothing
+ * before them, 0 or 1. */
+static void running_steps(struct steps *s, uint32_t acc, lpv lo, lpv hi, lpv first)
+{
+    struct lp *p = lower_lp(s->L);
+    lpv from = lp_bin(p, LP_ADD, lo, first);
+    single_steps(s, acc, lo, lp_bin(p, LP_MIN, from, hi), true);
+    if (!p->regime.strict && dtype_is_float(s->wide)) from = grouped_steps(s, acc, from, hi);
+    single_steps(s, acc, from, hi, false);
+}
+
 static void steps_along_rows(struct steps *s)
 {
     struct lp *p = lower_lp(s->L);
-    lpv zero = lp_index(p, 0), one = lp_index(p, 1), from = one;
+    lpv zero = lp_index(p, 0);
     for (uint32_t d = s->along + 1; d < s->t.rank; d++) s->idx[d] = zero;
     uint32_t acc = lp_local(p, s->wide, LOCAL_SCALAR, "running");
     lp_set(p, acc, lp_const_bits(p, s->wide, 0)); /* replaced by the first element, if there is one */
-    single_steps(s, acc, zero, lp_bin(p, LP_MIN, one, s->size), true);
-    if (!p->regime.strict && dtype_is_float(s->wide)) from = grouped_steps(s, acc);
-    single_steps(s, acc, from, s->size, false);
+    running_steps(s, acc, zero, s->size, lp_index(p, 1));
 }
 
 /* Rows of several elements: whole rows side by side. What was before is the row before in the result, or in
@@ -448,8 +499,7 @@ static void steps_of_rows(struct steps *s, bool held)
     for (int rest = 0; rest < 2; rest++) {
         put_step(s, rest ? lp_for_begin(p, one, s->size, one, FOR_SERIAL)
                          : lp_for_begin(p, zero, lp_bin(p, LP_MIN, one, s->size), one, FOR_SERIAL));
-        lpv i = lp_for_begin(p, zero, lower_dim(s->L, type_elements(lower_module(s->L), row_type)), one,
-                             FOR_VECTOR);
+        lpv i = lp_for_begin(p, s->lo, s->hi, one, FOR_VECTOR);
         lpv before = LPV_NONE;
         lower_unflatten(s->L, row_type, i, s->idx + s->along + 1);
         if (rest && held) before = lp_load(p, row.buffer, lp_bin(p, LP_ADD, row.at, i));
@@ -468,6 +518,131 @@ static void steps_of_rows(struct steps *s, bool held)
     }
 }
 
+/* ---- one line on threads ---- */
+
+/* What the steps lo to hi do to a value before them: nothing but the number that they add (or multiply, or
+ * compare with), or a factor and a term. */
+static void block_total(struct steps *s, lpv lo, lpv hi, uint32_t factor, uint32_t term)
+{
+    struct lp *p = lower_lp(s->L);
+    lpv rest, start = groups_begin(s, lo, hi, &rest);
+    struct group g = group_at(s, start);
+    for (int single = 0; single < 2; single++) {
+        uint32_t last = single ? 0 : GROUP_STEPS - 1;
+        lp_set(p, term, after_group(s, &g, last, lp_read(p, term)));
+        if (is_linear(s)) lp_set(p, factor, scalar_lp(p, OP_mul, (lpv[]){ g.a[last], lp_read(p, factor) }));
+        lp_for_end(p);
+        if (single) break;
+        lpv k = lp_for_begin(p, rest, hi, lp_index(p, 1), FOR_SERIAL);
+        put_step(s, k);
+        g.b[0] = term_at(s);
+        if (is_linear(s)) g.a[0] = factor_at(s);
+    }
+}
+
+/* A number that changes nothing it is combined with. */
+static lpv neutral(struct steps *s)
+{
+    struct lp *p = lower_lp(s->L);
+    bool real = dtype_is_float(s->wide);
+    switch (step_op(s)) {
+    case OP_add: return real ? lp_real(p, s->wide, -0.0) : lp_int(p, s->wide, 0);
+    case OP_mul: return lp_int(p, s->wide, 1);
+    case OP_max: return real ? lp_real(p, s->wide, -1.0 / 0.0) : lp_int(p, s->wide, dtype_least(s->wide));
+    default:
+        if (s->wide == DT_U64) return lp_int(p, s->wide, -1);
+        return real ? lp_real(p, s->wide, 1.0 / 0.0) : lp_int(p, s->wide, dtype_most(s->wide));
+    }
+}
+
+/* Before each block: what the blocks before it lead to. Leaves in `fine` whether all of it is finite. */
+static void block_carries(struct steps *s, const struct blocks *b, struct array factors, struct array terms,
+                          uint32_t fine)
+{
+    struct lp *p = lower_lp(s->L);
+    uint32_t carry = lp_local(p, s->wide, LOCAL_SCALAR, "carry");
+    lp_set(p, fine, lp_int(p, DT_BOOL, 1));
+    lp_set(p, carry, neutral(s));
+    lpv k = lp_for_begin(p, lp_index(p, 0), b->count, lp_index(p, 1), FOR_SERIAL);
+    lpv before = lp_read(p, carry), term = lp_load(p, terms.buffer, k), after;
+    if (is_linear(s)) {
+        after = multiply_add(p, lp_load(p, factors.buffer, k), before, term);
+        after = lp_select(p, lp_bin(p, LP_EQ, k, lp_index(p, 0)), term, after); /* it begins with nothing */
+    } else after = scalar_lp(p, step_op(s), (lpv[]){ before, term });
+    lp_store(p, terms.buffer, k, before);
+    lp_set(p, carry, after);
+    if (!is_exact(s)) lp_set(p, fine, lp_bin(p, LP_AND, lp_read(p, fine), is_finite(p, after)));
+    lp_for_end(p);
+}
+
+/* A long line in blocks: what each does to a value before it, then what is before each, then all steps.
+ * Numbers that are not finite go the one way from the first step to the last. */
+static void steps_in_blocks(struct steps *s)
+{
+    struct lp *p = lower_lp(s->L);
+    lpv lo, hi, zero = lp_index(p, 0);
+    struct blocks b = lower_blocks(s->L, s->size, LEAST_STEPS);
+    struct array factors = { HOP_NONE, LPV_NONE };
+    struct array terms = lower_block_memory(s->L, s->wide, 1, "what blocks of steps lead to");
+    if (is_linear(s)) factors = lower_block_memory(s->L, s->wide, 1, "factors of blocks of steps");
+    for (uint32_t d = s->along + 1; d < s->t.rank; d++) s->idx[d] = zero;
+    uint32_t factor = is_linear(s) ? lp_local(p, s->wide, LOCAL_SCALAR, "factor") : HOP_NONE;
+    uint32_t term = lp_local(p, s->wide, LOCAL_SCALAR, "term");
+    uint32_t fine = lp_local(p, DT_BOOL, LOCAL_SCALAR, "fine");
+    uint32_t acc = lp_local(p, s->wide, LOCAL_SCALAR, "running");
+    lpv block = lower_block_begin(s->L, &b, &lo, &hi);
+    lpv none = lp_select(p, lp_bin(p, LP_EQ, block, zero), lp_index(p, 1),
+                         zero); /* nothing before its first */
+    lp_set(p, term, neutral(s));
+    if (is_linear(s)) {
+        lp_set(p, factor, lp_int(p, s->wide, 1));
+        put_step(s, lp_for_begin(p, lo, lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, none), hi), lp_index(p, 1),
+                                 FOR_SERIAL));
+        lp_set(p, term, term_at(s));
+        lp_for_end(p);
+        lo = lp_bin(p, LP_ADD, lo, none);
+    }
+    block_total(s, lo, hi, factor, term);
+    lp_store(p, terms.buffer, block, lp_read(p, term));
+    if (is_linear(s)) lp_store(p, factors.buffer, block, lp_read(p, factor));
+    lp_for_end(p);
+    block_carries(s, &b, factors, terms, fine);
+    lp_if_begin(p, lp_read(p, fine));
+    block = lower_block_begin(s->L, &b, &lo, &hi);
+    lp_set(p, acc, lp_load(p, terms.buffer, block));
+    none = lp_select(p, lp_bin(p, LP_EQ, block, zero), lp_index(p, 1), zero);
+    running_steps(s, acc, lo, hi, none);
+    lp_for_end(p);
+    lp_if_else(p);
+    steps_along_rows(s);
+    lp_if_end(p);
+}
+
+/* ---- which way ---- */
+
+/* Wide rows in pieces of columns, on threads. */
+static struct blocks pieces_of_columns(struct steps *s, lpv row)
+{
+    struct lp *p = lower_lp(s->L);
+    lpv sixteen = lp_index(p, 16), over = lp_index(p, 16 * (int64_t)LOWER_BLOCKS);
+    lpv share = lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_ADD, row, lp_bin(p, LP_SUB, over, lp_index(p, 1))), over);
+    lpv size = lp_bin(p, LP_MAX, lp_index(p, LEAST_COLUMNS), lp_bin(p, LP_MUL, share, sixteen));
+    return lower_pieces(s->L, row, size);
+}
+
+/* The lines in front of the dim, one after the other or, `threads`, on threads. How many loops are opened. */
+static uint32_t lines_begin(struct steps *s, bool threads)
+{
+    struct lp *p = lower_lp(s->L);
+    type_id lines = type_intern(lower_module(s->L), DT_BOOL, s->along, s->t.dims);
+    lpv count = lower_dim(s->L, type_elements(lower_module(s->L), lines)), zero = lp_index(p, 0);
+    if (!threads)
+        for (uint32_t d = 0; d < s->along; d++)
+            s->idx[d] = lp_for_begin(p, zero, lower_dim(s->L, s->t.dims[d]), lp_index(p, 1), FOR_SERIAL);
+    else lower_unflatten(s->L, lines, lp_for_begin(p, zero, count, lp_index(p, 1), FOR_PARALLEL), s->idx);
+    return threads ? 1 : s->along;
+}
+
 static void block_steps(struct lower *L, const struct fn *f, const struct node *n)
 {
     struct lp *p = lower_lp(L);
@@ -484,20 +659,31 @@ static void block_steps(struct lower *L, const struct fn *f, const struct node *
     s.wide = node_accumulator(m, f, n);
     s.size = lower_dim(L, s.t.dims[s.along]);
     s.to = lower_result(L, n, 0);
-    dim inner = 1;
-    int64_t least, most;
+    dim inner = 1, outer = 1;
+    int64_t least, most, lines, least_row, row;
     for (uint32_t d = s.along + 1; d < s.t.rank; d++) inner = dim_mul(m, inner, s.t.dims[d]);
+    for (uint32_t d = 0; d < s.along; d++) outer = dim_mul(m, outer, s.t.dims[d]);
     dim_range(m, f->symbols, type_elements(m, s.type), &least, &most);
+    dim_range(m, f->symbols, outer, &least, &lines);
+    dim_range(m, f->symbols, inner, &least_row, &row);
     bool small = dim_is_const(m, inner) && dim_const_value(m, inner) <= SMALL_ROW;
     bool held = small || s.wide != s.t.dtype;
-    bool one_row = held && !small; /* held in memory: one for all iterations */
-    bool threads = most >= PARALLEL_ELEMENTS && lower_may_thread(L) && !one_row;
-    for (uint32_t d = 0; d < s.along; d++)
-        s.idx[d] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, s.t.dims[d]), lp_index(p, 1),
-                                !d && threads ? FOR_PARALLEL : FOR_SERIAL);
+    bool threads = most >= PARALLEL_ELEMENTS && lower_may_thread(L), few = lines < PARALLEL_LINES;
+    bool in_columns = threads && few && !small && inner != 1;
+    bool in_blocks = threads && outer == 1 && inner == 1 && (is_exact(&s) || !p->regime.strict);
+    bool one_row = held && !small; /* held in memory: one for all lines */
+    if (in_blocks) {
+        steps_in_blocks(&s);
+        return;
+    }
+    s.lo = lp_index(p, 0);
+    s.hi = lower_dim(L, inner);
+    struct blocks columns = pieces_of_columns(&s, s.hi);
+    if (in_columns) lower_block_begin(L, &columns, &s.lo, &s.hi);
+    uint32_t loops = lines_begin(&s, threads && !in_columns && !one_row && s.along) + in_columns;
     if (inner == 1) steps_along_rows(&s);
     else steps_of_rows(&s, held);
-    for (uint32_t d = 0; d < s.along; d++) lp_for_end(p);
+    for (uint32_t d = 0; d < loops; d++) lp_for_end(p);
 }
 
 /* One element a step: not vector code. */
