@@ -180,6 +180,7 @@ struct func {
     uint32_t loop; /* the outlined loop or the section's number, HOP_NONE: the entry */
     bool shared;   /* called for several nests: nothing that is special to one may be written into it */
     LLVMValueRef fn, rt, buffers_arg, symbols_arg, env, cancel;
+    LLVMValueRef given_table, offset;          /* of a parallel loop: of the runtime, NULL: not needed yet */
     LLVMValueRef profile_at, profile_counters; /* of the runtime, NULL: not needed yet */
     LLVMValueRef frame;                        /* the small buffers of the entry, NULL: not needed yet */
     LLVMBasicBlockRef entry;                   /* stack slots and pointers; gets its terminator last */
@@ -381,6 +382,7 @@ LLVMValueRef captured(struct emitter *e,
                       struct capture c); /* what the function being emitted has to give for it */
 LLVMValueRef symbols_pointer(struct emitter *e);
 LLVMValueRef buffers_table(struct emitter *e);
+LLVMValueRef given_table(struct emitter *e); /* the same, for procedures: threads have one each */
 
 /* llvm_stmt.c */
 LLVMBasicBlockRef new_block(struct emitter *e, const char *name);

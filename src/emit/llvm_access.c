@@ -72,6 +72,39 @@ LLVMValueRef buffers_table(struct emitter *e)
     return f->buffers_arg;
 }
 
+/* Is this the function of a parallel loop, which threads run? */
+static bool is_region(const struct emitter *e)
+{
+    uint32_t loop = e->f->loop;
+    return loop < e->p->loops.len && e->plan.loops[loop].mode == LOOP_OUTLINED;
+}
+
+LLVMValueRef given_table(struct emitter *e)
+{
+    struct func *f = e->f;
+    LLVMValueRef table = buffers_table(e);
+    if (!is_region(e)) return table;
+    if (f->given_table) return f->given_table;
+    LLVMTypeRef params[2] = { e->ptr, e->ptr };
+    LLVMValueRef args[2] = { f->rt, table };
+    AT_ENTRY(e, f->given_table = LLVMBuildCall2(e->builder, LLVMFunctionType(e->ptr, params, 2, false),
+                                                rt_function(e, offsetof(struct hop_rt, table)), args, 2, ""));
+    return f->given_table;
+}
+
+/* Where this thread's private buffer lies, when that of the first thread is there. */
+static LLVMValueRef own_pointer(struct emitter *e, LLVMValueRef first)
+{
+    struct func *f = e->f;
+    LLVMValueRef at;
+    if (!f->offset)
+        AT_ENTRY(e,
+                 f->offset = LLVMBuildCall2(e->builder, LLVMFunctionType(e->i64, &e->ptr, 1, false),
+                                            rt_function(e, offsetof(struct hop_rt, offset)), &f->rt, 1, ""));
+    AT_ENTRY(e, at = LLVMBuildGEP2(e->builder, e->i8, first, &f->offset, 1, ""));
+    return at;
+}
+
 LLVMValueRef stack_slot(struct emitter *e, LLVMTypeRef type, uint32_t count, uint32_t align)
 {
     LLVMValueRef slot;
@@ -305,6 +338,7 @@ LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer)
     if (here) x = stack_slot(e, type_memory(e, (enum dtype)b->dtype, 0), (uint32_t)b->static_count, 64);
     else if (f->parent) x = capture(e, CAPTURE_BUFFER, buffer, e->ptr);
     else AT_ENTRY(e, x = load_pointer(e, buffer));
+    if (b->private && b->kind == BUF_TEMP && is_region(e)) x = own_pointer(e, x);
     *known = x;
     return x;
 }

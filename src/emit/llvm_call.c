@@ -451,7 +451,7 @@ static LLVMValueRef list_constant(struct emitter *e, LLVMValueRef *list, uint32_
 static void give_listed(struct emitter *e, LLVMValueRef table, LLVMValueRef list, uint32_t n)
 {
     LLVMValueRef fn = give_function(e);
-    LLVMValueRef args[4] = { buffers_table(e), table, list, const_index(e, n) };
+    LLVMValueRef args[4] = { given_table(e), table, list, const_index(e, n) };
     LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, args, 4, "");
 }
 
@@ -470,7 +470,7 @@ static LLVMValueRef table_of(struct emitter *e, const struct lp *q)
 {
     int64_t first = (int64_t)q->first_buffer - (int64_t)e->p->first_buffer;
     LLVMValueRef at = const_index(e, first * (int64_t)sizeof(void *));
-    return LLVMBuildGEP2(e->builder, e->i8, buffers_table(e), &at, 1, "");
+    return LLVMBuildGEP2(e->builder, e->i8, given_table(e), &at, 1, "");
 }
 
 static void call_procedure(struct emitter *e, uint32_t number, LLVMValueRef table, LLVMValueRef symbols)
@@ -552,6 +552,12 @@ static LLVMValueRef known_outside(struct emitter *e, lpv v)
     return x->form == FORM_SCALAR ? x->part[0] : NULL;
 }
 
+static int64_t call_work(const struct lp_call *c)
+{
+    bool large = c->kind == CALL_GEMM || c->kind == CALL_PACK || c->kind == CALL_PROCEDURE;
+    return large ? GRAIN_WORK : 32;
+}
+
 /* Operations in one run of a block, as a value of the function around the region. */
 static LLVMValueRef work_of(struct emitter *e, const struct lp_block *block)
 {
@@ -559,8 +565,7 @@ static LLVMValueRef work_of(struct emitter *e, const struct lp_block *block)
     LLVMValueRef sum = const_index(e, 0);
     for (uint32_t k = 0; block && k < block->stmts.len; k++) {
         const struct lp_stmt *s = &block->stmts.data[k];
-        if (s->kind == LP_CALL)
-            plain += s->call->kind == CALL_GEMM || s->call->kind == CALL_PACK ? GRAIN_WORK : 32;
+        if (s->kind == LP_CALL) plain += call_work(s->call);
         else if (s->kind == LP_FOR) {
             const struct loop_plan *l = &e->plan.loops[s->target];
             LLVMValueRef lo = known_outside(e, s->lo);

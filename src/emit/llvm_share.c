@@ -105,7 +105,7 @@ static void put_buffer(struct writer *w, uint32_t b)
     bool local = x->kind == BUF_LOCAL;
     w->n->apart |= x->kind == BUF_DYN;
     uint64_t name = name_of(w, &w->n->buffers, &w->buffers, b);
-    put(w, WORD_BUFFER | x->dtype << 8 | (uint64_t)local << 16 | name << 24);
+    put(w, WORD_BUFFER | x->dtype << 8 | (uint64_t)local << 16 | (uint64_t)x->private << 17 | name << 24);
     if (local) put(w, (uint64_t)x->static_count);
 }
 

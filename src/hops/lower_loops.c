@@ -4,6 +4,7 @@
 #include "hops/lower_hops.h"
 #include "ir/loop.h"
 #include "ops/build.h"
+#include "transform/cost.h"
 
 struct carry {
     type_id type;
@@ -169,6 +170,50 @@ static lpv row_count(struct lower *L, const struct node *n, lpv from, lpv to)
     return rows;
 }
 
+/* Does the loop run its trips on threads? Those of a map, or of a scan without carries, do not know each
+ * other; they must be worth it together. A few large ones go one after the other: their products and nests
+ * use the threads better. */
+enum {
+    ENOUGH_WORK = 200000, /* operations of all trips, about */
+    FEW_TRIPS = 8,
+    LARGE_NODE = 1 << 25, /* operations of one node that threads share well */
+    UNKNOWN_TRIPS = 4096
+};
+
+static bool has_large_node(struct module *m, const struct fn *body)
+{
+    for (uint32_t i = 0; i < body->n_nodes; i++) {
+        const struct node *n = fn_node(body, i);
+        if (!n->n_regions && node_cost(m, body, n) >= LARGE_NODE) return true;
+    }
+    return false;
+}
+
+static bool trips_on_threads(struct lower *L, const struct loop *l, lpv from, lpv to)
+{
+    struct lp *p = lower_lp(L);
+    struct module *m = lower_module(L);
+    if (l->n_carry || !lower_may_thread(L) || !lower_may_share(L, l->body->id)) return false;
+    int64_t trips = UNKNOWN_TRIPS, first, end;
+    if (lp_is_const(p, from, &first) && lp_is_const(p, to, &end) &&
+        __builtin_sub_overflow(end, first, &trips))
+        return false;
+    if (trips < 2 || (trips < FEW_TRIPS && has_large_node(m, l->body))) return false;
+    return run_cost(m, l->body->id) >= ENOUGH_WORK / trips;
+}
+
+/* Every trip has memory of its own to put its rows in. */
+static bool have_places(struct lower *L, const struct array *stacks, uint32_t n)
+{
+    const struct lp *p = lower_lp(L);
+    for (uint32_t k = 0; k < n; k++) {
+        if (stacks[k].buffer == HOP_NONE) continue;
+        const struct lp_buffer *b = &p->buffers.data[stacks[k].buffer];
+        if (b->kind == BUF_DYN || b->offloaded) return false;
+    }
+    return true;
+}
+
 static void steps_block(struct lower *L, const struct fn *f, const struct node *n)
 {
     struct lp *p = lower_lp(L);
@@ -194,9 +239,11 @@ static void steps_block(struct lower *L, const struct fn *f, const struct node *
     struct feed *feeds = ARENA_NEW(&p->arena, struct feed, l.body->n_params);
     struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, l.body->n_results);
 
+    bool threads = trips_on_threads(L, &l, from, to) && have_places(L, stacks, l.n_stack);
+
     lower_mark_trips(L, from, to);
-    lower_loop_enter(L);
-    lpv index = lp_for_begin(p, from, to, one, FOR_SERIAL), row = index;
+    (threads ? lower_region_enter : lower_loop_enter)(L);
+    lpv index = lp_for_begin(p, from, to, one, threads ? FOR_PARALLEL : FOR_SERIAL), row = index;
     if (counted) row = lp_bin(p, LP_SUB, index, from);
     if (l.reverse) row = lp_bin(p, LP_SUB, lp_bin(p, LP_SUB, to, one), index);
     feed_carries(L, carries, l.n_carry, feeds);
@@ -210,7 +257,7 @@ static void steps_block(struct lower *L, const struct fn *f, const struct node *
     struct lp_stmt *loop = lp_for_end(p);
     loop->poll = true;
     loop->note = lower_loop_note(L, f, n, l.body_region);
-    lower_loop_leave(L);
+    (threads ? lower_region_leave : lower_loop_leave)(L);
     end_carries(L, n, carries, l.n_carry);
 }
 

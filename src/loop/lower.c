@@ -124,6 +124,7 @@ uint32_t lower_new_buffer(struct lower *L, type_id t, const char *why)
                            .index = HOP_NONE,
                            .count = count,
                            .static_count = -1,
+                           .private = L->S->regions > 0,
                            .why = why };
     b.name = arena_printf(&L->S->p->arena, "t%u", L->S->p->buffers.len);
     if (count == HOP_NONE) {
@@ -556,6 +557,16 @@ struct array lower_growing(struct lower *L, const struct node *n, uint32_t k)
 
 void lower_loop_enter(struct lower *L) { L->S->loop_depth++; }
 void lower_loop_leave(struct lower *L) { L->S->loop_depth--; }
+void lower_region_enter(struct lower *L)
+{
+    L->S->loop_depth++;
+    L->S->regions++;
+}
+void lower_region_leave(struct lower *L)
+{
+    L->S->loop_depth--;
+    L->S->regions--;
+}
 
 const char *lower_loop_note(struct lower *L, const struct fn *f, const struct node *n, uint32_t region)
 {

@@ -180,6 +180,11 @@ struct array lower_alloc(struct lower *L, type_id t, const char *why);
 struct array lower_growing(struct lower *L, const struct node *n, uint32_t k);
 void lower_loop_enter(struct lower *L); /* nests until leave stand in a sequential loop: no threads there */
 void lower_loop_leave(struct lower *L);
+/* Around the body of a parallel loop that is put there by lower_body: what is made in it is the thread's own.
+ * lower_may_share says whether such a body can be run by several threads at a time. */
+void lower_region_enter(struct lower *L);
+void lower_region_leave(struct lower *L);
+bool lower_may_share(const struct lower *L, uint32_t fn);
 /* "scan @step", what explain and emitted code say of a loop with this body. */
 const char *lower_loop_note(struct lower *L, const struct fn *f, const struct node *n, uint32_t region);
 bool lower_may_thread(const struct lower *L); /* a loop written here may be FOR_PARALLEL */

@@ -100,7 +100,8 @@ struct shared {
     struct module *m;
     const struct pass_options *passes;
     const uint32_t *over; /* lower_function */
-    uint32_t loop_depth;  /* sequential loops around */
+    uint32_t loop_depth;  /* sequential loops around, and regions */
+    uint32_t regions;     /* parallel loops around whose iterations are lowered as bodies */
     struct lp *program;   /* p, or the one whose procedure p is */
     /* procedure.c */
     struct unfolding *unfolding; /* per function: what it would be, all bodies in place */

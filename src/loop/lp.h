@@ -51,6 +51,9 @@ struct lp_buffer {
     dim count;            /* elements, over the entry function's outer symbols; BUF_DYN: 0 */
     int64_t static_count; /* -1 when not static */
     bool updated;         /* BUF_ARG, BUF_PARAM that is read: a result is left there */
+    /* Made for one iteration of a parallel loop: each thread has one of its own. Buffers of a procedure that
+     * such iterations call are all so. */
+    bool private;
     /* BUF_TEMP, BUF_DYN: its memory is a file's. What messages call it, place and name; NULL: not so. */
     const char *offloaded, *offloaded_name;
     struct place place;
@@ -251,11 +254,12 @@ struct lp {
     vec(struct lp_update) updates;
     /* Procedures are loop programs of their own, called by address (CALL_PROCEDURE). Each comes after those
      * that it calls. They are made of bodies with several callers (transform/sharing.h), take symbols from
-     * the entry, have no effects, and none runs twice at a time: its temporaries have places like all others.
-     */
+     * the entry, have no effects, and none runs twice at a time on one thread: its temporaries have places
+     * like all others. */
     vec(struct lp *) procedures;
     uint32_t n_inputs; /* of a procedure: parameters that it reads; it writes the others */
     uint32_t level;    /* of a procedure: how many calls stand above each other at most, its own included */
+    bool in_region;    /* of a procedure: iterations of parallel loops call it, and nothing else does */
     const char *name;  /* of a procedure, for explain … */
     uint32_t n_calls;  /* … with how many places call it */
     const char *why_called; /* … instead of it being in place there: placing_reason of the first */
@@ -264,7 +268,9 @@ struct lp {
     bool arena_static;
     int64_t arena_size;  /* when static */
     int64_t arena_total; /* with the procedures' */
-    vec(dim) slot_size;  /* bytes of each slot as dims over the entry's symbols, when not */
+    /* Of the arena, when it is static: how many bytes at its end are private buffers, for one thread. */
+    int64_t private_size;
+    vec(dim) slot_size; /* bytes of each slot as dims over the entry's symbols, when not */
     /* Of a procedure: its buffers and slots come after those of the program and of earlier procedures, its
      * bytes after those of all that may wait for it. */
     uint32_t first_buffer;

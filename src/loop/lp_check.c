@@ -93,6 +93,8 @@ static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
     check_index(c, buffer, index);
     c->question++;
     const struct lp_buffer *b = &c->p->buffers.data[buffer];
+    if (b->private && !c->parallel && !c->p->in_region)
+        fail(c, "%s is used outside of the parallel loop whose threads have one each", buffer_name(b));
     if (!writes && !c->dead) c->read[buffer] = c->now;
     if (!writes) return;
     c->written[buffer] = true;
@@ -100,8 +102,8 @@ static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
     if ((given && !b->updated) || b->kind == BUF_CONST)
         fail(c, "writes to %s, which is %s", b->name ? b->name : "a buffer",
              given ? "an argument" : "a constant");
-    if (c->parallel && !c->dead && b->static_count && b->kind != BUF_LOCAL && c->now->kind == LP_STORE &&
-        !follows(c, index, c->parallel->target))
+    if (c->parallel && !c->dead && b->static_count && b->kind != BUF_LOCAL && !b->private &&
+        c->now->kind == LP_STORE && !follows(c, index, c->parallel->target))
         fail(c, "every iteration of a parallel loop writes the same element of %s",
              b->name ? b->name : "a buffer");
 }
@@ -315,7 +317,9 @@ static void check_call(const struct checker *c, const struct lp_call *call)
         if (call->target >= c->program->procedures.len)
             fail(c, "calls procedure %u, which does not exist", call->target);
         const struct lp *q = c->program->procedures.data[call->target];
-        if (c->parallel) fail(c, "is inside a parallel loop");
+        bool on_threads = c->parallel || c->p->in_region;
+        if (on_threads != q->in_region)
+            fail(c, "calls procedure %u, which is %s threads", call->target, on_threads ? "not for" : "for");
         if (q->level >= c->level) fail(c, "calls procedure %u, which may be running", call->target);
         for (uint32_t k = 0; k < call->n_operands; k++)
             if (k >= q->buffers.len || q->buffers.data[k].kind != BUF_PARAM ||
@@ -345,6 +349,7 @@ static void check_for(struct checker *c, const struct lp_stmt *s)
     if (s->target >= c->p->loops.len) fail(c, "has a variable that does not exist");
     if (s->mode == FOR_VECTOR && c->vector) fail(c, "is a vector loop inside a vector loop");
     if (s->mode == FOR_PARALLEL && c->vector) fail(c, "is a parallel loop inside a vector loop");
+    if (s->mode == FOR_PARALLEL && c->p->in_region) fail(c, "is a parallel loop that threads would begin");
     const struct lp_stmt *vector = c->vector, *parallel = c->parallel;
     bool dead = c->dead;
     c->dead |= lp_range(c->p, s->hi).hi <= lp_range(c->p, s->lo).lo;

@@ -448,7 +448,7 @@ void lp_thin_marks(struct lp *p)
     hop_cleanup_push(arena_free, &t.scratch);
     for (uint32_t i = 0; i <= p->procedures.len; i++) {
         t.p = i ? p->procedures.data[i - 1] : p;
-        thin_block(&t, t.p->root, (struct standing){ .looped = t.p != p });
+        thin_block(&t, t.p->root, (struct standing){ .looped = t.p != p, .parallel = t.p->in_region });
     }
     hop_cleanup_pop(&t.scratch);
     arena_free(&t.scratch);

@@ -3,7 +3,7 @@
  * buffers with disjoint intervals share and that is as large as the largest of them. */
 #include "loop/lp_walk.h"
 
-enum { PLACE_ALIGN = 64 };
+enum { PLACE_ALIGN = 64, THREAD_ALIGN = 128 };
 
 /* A loop or a branch around a statement. */
 struct scope {
@@ -85,10 +85,11 @@ static bool follows(struct planner *k, lpv v, const struct scope *loop)
 
 /* All accesses are in `loop`. Is what one iteration leaves behind of no interest to the next? Then the buffer
  * lives inside the body only. So it is when the body writes first, for certain, and in the same places every
- * time. Iterations of a parallel loop overlap in time. */
-static bool is_private(struct planner *k, const struct access *first, const struct scope *loop)
+ * time. Iterations of a parallel loop overlap in time, and share what is not each thread's own. */
+static bool is_private(struct planner *k, const struct lp_buffer *b, const struct access *first,
+                       const struct scope *loop)
 {
-    if (loop->stmt->kind == LP_FOR && loop->stmt->mode == FOR_PARALLEL) return false;
+    if (loop->stmt->kind == LP_FOR && loop->stmt->mode == FOR_PARALLEL) return b->private;
     if (!first->writes) return false;
     for (const struct scope *s = first->scope; s != loop; s = s->outer)
         if (s->stmt->kind == LP_IF || s->stmt->kind == LP_WHILE) return false;
@@ -111,7 +112,7 @@ static void set_interval(struct planner *k, uint32_t buffer)
         bool all = around != NULL;
         for (struct access *a = first->next; a && all; a = a->next) all = ancestor(a->scope, depth) == around;
         if (!all) break;
-        if (around->stmt->kind != LP_IF && !is_private(k, first, around)) {
+        if (around->stmt->kind != LP_IF && !is_private(k, b, first, around)) {
             b->first = around->first;
             b->last = around->last;
             return;
@@ -265,6 +266,7 @@ static void place_in_slots(struct planner *k, uint32_t *temps, uint32_t n)
     struct lp *p = k->p;
     struct free_slots free_slots = { 0 };
     uint32_t *ending = ARENA_NEW(&k->arena, uint32_t, n), ended = 0;
+    for (uint32_t s = 0; s < p->slot_size.len; s++) vec_push(&k->arena, &free_slots.below, HOP_NONE);
     sort_buffers = p->buffers.data;
     memcpy(ending, temps, n * sizeof *temps);
     qsort(temps, n, sizeof *temps, begins_first);
@@ -276,6 +278,25 @@ static void place_in_slots(struct planner *k, uint32_t *temps, uint32_t n)
         dim size = dim_mul(p->m, b->count, dim_const(p->m, dtype_info[b->dtype].size));
         b->slot = slot_take(k, &free_slots, size);
     }
+}
+
+/* The temporaries of the program or a procedure. Those that threads have one each of are placed by
+ * themselves; where all are so, nothing tells them apart. */
+static void place_temps(struct planner *k, uint32_t *temps, uint32_t n)
+{
+    struct lp *p = k->p;
+    void (*place)(struct planner *, uint32_t *, uint32_t) = p->arena_static ? place_static : place_in_slots;
+    uint32_t *private = ARENA_NEW(&k->arena, uint32_t, n), n_private = 0, n_shared = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        bool own = p->buffers.data[temps[i]].private && !p->in_region;
+        if (own) private[n_private++] = temps[i];
+        else temps[n_shared++] = temps[i]; }
+    place(k, temps, n_shared);
+    int64_t shared_size = p->arena_size;
+    p->arena_size = 0;
+    place(k, private, n_private);
+    p->private_size = p->arena_size;
+    p->arena_size = shared_size;
 }
 
 static void plan_one(struct lp *p, bool in_arena)
@@ -295,8 +316,7 @@ static void plan_one(struct lp *p, bool in_arena)
         set_interval(&k, b);
         temps[n++] = b;
     }
-    if (p->arena_static) place_static(&k, temps, n);
-    else place_in_slots(&k, temps, n);
+    place_temps(&k, temps, n);
     hop_cleanup_pop(&k.arena);
     arena_free(&k.arena);
 }
@@ -308,16 +328,17 @@ static bool is_static(const struct lp *p)
     return true;
 }
 
-/* Where the temporaries of the procedures lie, behind the program's: at one time at most one of each level
- * runs, and those that wait for it are of higher levels, so all of one level share their bytes. */
-static void place_levels(struct lp *p)
+/* Where the temporaries of the procedures lie that threads call, or of all others: from `end` on. At one time
+ * at most one of each level runs, and those that wait for it are of higher levels, so all of one level share
+ * their bytes. Gives where they end. */
+static int64_t place_levels(struct lp *p, bool in_region, int64_t end)
 {
     uint32_t highest = 0;
     for (uint32_t i = 0; i < p->procedures.len; i++) highest = HOP_MAX(highest, p->procedures.data[i]->level);
-    int64_t *most = ARENA_ZNEW(&p->arena, int64_t, highest + 1u), end = p->arena_size;
+    int64_t *most = ARENA_ZNEW(&p->arena, int64_t, highest + 1u);
     for (uint32_t i = 0; i < p->procedures.len; i++) {
         const struct lp *q = p->procedures.data[i];
-        most[q->level] = HOP_MAX(most[q->level], q->arena_size);
+        if (q->in_region == in_region) most[q->level] = HOP_MAX(most[q->level], q->arena_size);
     }
     for (uint32_t level = highest; level > 0; level--) {
         int64_t bytes = most[level];
@@ -325,9 +346,42 @@ static void place_levels(struct lp *p)
         if (__builtin_add_overflow(end, bytes, &end))
             hop_throw(HOP_INVALID, "the temporaries of this program need more than 2^63 bytes");
     }
+    for (uint32_t i = 0; i < p->procedures.len; i++) {
+        struct lp *q = p->procedures.data[i];
+        if (q->in_region == in_region) q->first_byte = most[q->level];
+    }
+    return end;
+}
+
+/* The private buffers of q from `first` on. Gives how many bytes they are. */
+static int64_t place_private(struct lp *q, int64_t first)
+{
+    for (uint32_t b = 0; b < q->buffers.len && !q->in_region; b++) {
+        struct lp_buffer *buffer = &q->buffers.data[b];
+        if (is_placed(buffer) && buffer->private) buffer->offset += first - q->first_byte;
+    }
+    return q->private_size;
+}
+
+/* Behind all temporaries that there are once come those that each thread has. Parallel loops run one at a
+ * time, so they share their bytes; procedures that they call come behind. */
+static void place_areas(struct lp *p)
+{
+    int64_t shared = place_levels(p, false, p->arena_size), most = p->private_size;
+    bool private = most > 0;
     for (uint32_t i = 0; i < p->procedures.len; i++)
-        p->procedures.data[i]->first_byte = most[p->procedures.data[i]->level];
-    p->arena_total = end;
+    private |= p->procedures.data[i]->private_size || p->procedures.data[i]->in_region;
+    int64_t first = shared;
+    if (private && __builtin_add_overflow(shared, THREAD_ALIGN - 1, &first))
+        hop_throw(HOP_INVALID, "the temporaries of this program need more than 2^63 bytes");
+    if (private) first -= first % THREAD_ALIGN;
+    place_private(p, first);
+    for (uint32_t i = 0; i < p->procedures.len; i++)
+        most = HOP_MAX(most, place_private(p->procedures.data[i], first));
+    if (__builtin_add_overflow(first, most, &most))
+        hop_throw(HOP_INVALID, "the temporaries of this program need more than 2^63 bytes");
+    p->arena_total = place_levels(p, true, most);
+    p->private_size = p->arena_total - first;
 }
 
 static void remove_drops(struct lp_block *block)
@@ -365,5 +419,5 @@ void lp_plan(struct lp *p)
         buffers += q->buffers.len;
         slots += q->slot_size.len;
     }
-    place_levels(p);
+    place_areas(p);
 }

@@ -20,6 +20,7 @@ enum {
     SHALLOW_PROGRAM = 16,  /* bodies in bodies: up to here small arrays of procedures lie on the stack */
     DEEPEST_BODY = 600,    /* below the entry or a procedure: those that look at loop programs go as deep */
     DEEPEST_CALLS = 1000,  /* procedures that call each other: the stack of the thread that runs them */
+    MOST_SHARED = 2000,    /* nodes of a body that threads run: it is one function, not cut into several */
     MOST_NODES = 2000000   /* of everything that is put in place */
 };
 static _Thread_local bool procedures_everywhere;
@@ -28,12 +29,13 @@ void lower_procedures_everywhere(bool on) { procedures_everywhere = on; }
 static const uint64_t COUNTLESS = UINT64_MAX / 4;
 
 struct unfolding {
-    uint64_t nodes;           /* with all bodies in place */
-    uint32_t depth;           /* of bodies in bodies */
-    bool reached;             /* the program mentions it, or something that does */
-    bool plain;               /* neither effects nor sizes found while running, in it and in its bodies */
-    bool called;              /* calls alone mention it … */
-    enum inlining written;    /* … and this is what all of them say of it */
+    uint64_t nodes;        /* with all bodies in place */
+    uint32_t depth;        /* of bodies in bodies */
+    bool reached;          /* the program mentions it, or something that does */
+    bool plain;            /* neither effects nor sizes found while running, in it and in its bodies */
+    bool outward;          /* it or a body of it asks the host for something, or moves values out of memory */
+    bool called;           /* calls alone mention it … */
+    enum inlining written; /* … and this is what all of them say of it */
     struct shared_body share; /* copies: procedures count once */
     uint32_t wrapper;         /* a function that does nothing but call it, HOP_NONE: not made yet */
 };
@@ -42,9 +44,19 @@ struct procedure {
     const dim *dims;            /* its symbols, over the entry's */
     const uint32_t *overwrites; /* per result: the parameter in whose memory it is made, HOP_NONE */
     bool in_loop;               /* it is called in loops: nothing in it is given to threads */
+    bool in_region;             /* it is called by threads */
     struct lp_regime regime;    /* of the calls */
     uint32_t number;            /* in lp.procedures */
 };
+
+static bool is_outward(const struct fn *f)
+{
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct op_row *row = node_row(fn_node(f, i));
+        if (row->effect || row->effects || row->moves) return true;
+    }
+    return false;
+}
 
 static void survey_reached(const struct module *m, struct unfolding *all, uint32_t fn)
 {
@@ -65,6 +77,7 @@ static void survey_bodies(struct module *m, struct unfolding *all, uint32_t fn)
         if (!u->reached) continue;
         u->nodes = f->n_nodes;
         u->plain = !f->effects && f->n_symbols == f->n_outer_symbols;
+        u->outward = is_outward(f);
         u->called = true;
         u->share = (struct shared_body){ .code = own_code(f), .work = run_cost(m, i) };
         u->wrapper = HOP_NONE;
@@ -74,6 +87,7 @@ static void survey_bodies(struct module *m, struct unfolding *all, uint32_t fn)
             u->share.code = HOP_MIN(u->share.code + inner->share.code, COUNTLESS);
             u->depth = HOP_MAX(u->depth, inner->depth + 1);
             u->plain &= inner->plain;
+            u->outward |= inner->outward;
         }
     }
 }
@@ -164,6 +178,14 @@ static enum placing placing_here(const struct lower *L, uint32_t fn, enum inlini
     return place_call(over_budget(S, u), written, &here);
 }
 
+bool lower_may_share(const struct lower *L, uint32_t fn)
+{
+    const struct shared *S = L->S;
+    if (fn > program_entry(S)->id || S->large) return false;
+    const struct unfolding *u = &S->unfolding[fn];
+    return u->plain && !u->outward && u->nodes <= MOST_SHARED;
+}
+
 /* ---- making ---- */
 
 static bool same_list(const uint32_t *a, const uint32_t *b, uint32_t n)
@@ -179,7 +201,8 @@ static bool same_regime(const struct lp_regime *a, const struct lp_regime *b)
 
 static uint64_t hash_procedure(const struct procedure *q, uint32_t n_results)
 {
-    uint64_t hash = hash_mix(q->fn, q->in_loop | (uint64_t)q->regime.strict << 1);
+    uint64_t hash = hash_mix(q->fn,
+                             q->in_loop | (uint64_t)q->regime.strict << 1 | (uint64_t)q->in_region << 2);
     for (uint32_t i = 0; i < q->n_dims; i++) hash = hash_mix(hash, q->dims[i]);
     for (uint32_t k = 0; k < n_results; k++) hash = hash_mix(hash, q->overwrites[k]);
     return hash;
@@ -193,7 +216,8 @@ static uint32_t find_procedure(const struct shared *S, const struct procedure *w
     uint64_t hash = hash_procedure(wanted, n_results);
     for (uint32_t it = map_first(map, hash); it != HOP_NONE; it = map_next(map, hash, it)) {
         const struct procedure *q = &S->procedures.data[map_value(map, it)];
-        bool same = q->fn == wanted->fn && q->in_loop == wanted->in_loop && q->n_dims == wanted->n_dims;
+        bool same = q->fn == wanted->fn && q->in_loop == wanted->in_loop &&
+                    q->in_region == wanted->in_region && q->n_dims == wanted->n_dims;
         if (same && same_regime(&q->regime, &wanted->regime) && same_list(q->dims, wanted->dims, q->n_dims) &&
             same_list(q->overwrites, wanted->overwrites, n_results))
             return q->number;
@@ -277,7 +301,9 @@ static struct lp *lower_procedure(struct shared *S, const struct procedure *q)
     p->name = arena_printf(&p->arena, "%s", fn_label(g) ? module_text(S->m, fn_label(g)) : "a body");
     p->level = 1; /* it is a procedure; how high it stands is known when it is made */
     S->p = p;
+    p->in_region = q->in_region;
     S->loop_depth = q->in_loop;
+    S->regions = q->in_region;
     S->depth = 0;
     S->level = 0;
     S->mark = HOP_NONE;
@@ -288,6 +314,7 @@ static struct lp *lower_procedure(struct shared *S, const struct procedure *q)
                   DEEPEST_CALLS);
     S->p = around.p;
     S->loop_depth = around.loop_depth;
+    S->regions = around.regions;
     S->depth = around.depth;
     S->level = around.level;
     S->mark = around.mark;
@@ -379,7 +406,8 @@ bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *
                                 .dims = dims,
                                 .overwrites = overwrites,
                                 .regime = p->regime,
-                                .in_loop = S->large || lower_in_loop(L) };
+                                .in_loop = S->large || lower_in_loop(L),
+                                .in_region = S->regions > 0 };
     uint32_t number = find_procedure(S, &wanted);
     if (number == HOP_NONE) number = make_procedure(S, &wanted);
     struct lp *q = S->program->procedures.data[number];

@@ -62,6 +62,11 @@ struct hop_rt {
     int32_t (*parallel)(struct hop_rt *rt,
                         int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
                         int64_t n, int64_t grain);
+    /* For iterations of a parallel loop: how far behind the first thread's private buffers those of the
+     * thread at hand lie, in bytes; and the table of buffers that it gives to procedures, where `table` is
+     * that of whoever runs the loop. */
+    int64_t (*offset)(struct hop_rt *rt);
+    void **(*table)(struct hop_rt *rt, void **table);
     /* Bytes that are not read for a while; again: they are later. What is in no file stays where it is. */
     void (*drop)(struct hop_rt *rt, const void *at, uint64_t bytes, int32_t again);
     void *(*copy)(void *to, const void *from, uint64_t bytes); /* memmove */

@@ -170,6 +170,18 @@ static void copy_marks(struct exe *e, const struct lp *p)
     }
 }
 
+void exe_note_private(struct exe *e)
+{
+    e->slot_private = ARENA_ZNEW(&e->arena, bool, e->n_slots);
+    for (uint32_t b = 0; b < e->n_buffers; b++) {
+        const struct lp_buffer *buffer = &e->buffers[b];
+        if (!buffer->private) continue;
+        e->has_private = true;
+        e->gives_tables |= buffer->kind == BUF_PARAM;
+        if (buffer->kind == BUF_TEMP && !e->arena_static) e->slot_private[buffer->slot] = true;
+    }
+}
+
 static void copy_layout(struct exe *e, const struct lp *p)
 {
     const struct lp *last = p->procedures.len ? p->procedures.data[p->procedures.len - 1] : p;
@@ -182,6 +194,7 @@ static void copy_layout(struct exe *e, const struct lp *p)
     e->dyn = ARENA_NEW(&e->arena, struct bound_buffer, n);
     e->arena_static = p->arena_static;
     e->arena_size = p->arena_total;
+    e->private_size = p->private_size;
     e->n_slots = last->first_slot + last->slot_size.len;
     e->slots = ARENA_NEW(&e->arena, dim, e->n_slots);
     for (uint32_t k = 0; k <= p->procedures.len; k++) {
@@ -190,6 +203,7 @@ static void copy_layout(struct exe *e, const struct lp *p)
         for (uint32_t i = 0; i < q->slot_size.len; i++)
             e->slots[q->first_slot + i] = copy_dim(e->m, p->m, q->slot_size.data[i]);
     }
+    exe_note_private(e);
     e->n_updates = p->updates.len;
     e->updates = arena_copy(&e->arena, p->updates.data, e->n_updates * sizeof *e->updates);
     for (uint32_t i = 0; i < e->n_updates; i++)

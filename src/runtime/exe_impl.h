@@ -47,8 +47,12 @@ struct exe {
     bool arena_static;
     uint32_t n_offloaded; /* BUF_TEMP in a file */
     int64_t arena_size;
+    int64_t private_size; /* of it, at its end: for one thread (lp.private_size) */
     uint32_t n_slots;
     dim *slots;             /* bytes */
+    bool *slot_private;     /* threads have one each */
+    bool has_private;       /* there are private buffers … */
+    bool gives_tables;      /* … and procedures that threads call */
     const void **constants; /* per buffer, NULL for others */
     /* With a back end that has a memory of its own: per buffer the constant's address there, and the blocks.
      */
@@ -77,6 +81,8 @@ void once_values(struct keeper *o, struct tensor *const *args, const struct exe_
                  struct tensor **values);
 
 void run_free(struct run *r); /* accepts NULL */
+/* Finds out, of an executable whose buffers are known, which slots are private, and that there are some. */
+void exe_note_private(struct exe *e);
 
 /* What a run needs to know besides the code, as bytes. Writing takes an executable that was made from module
  * m; what the program itself holds (places, constants) is referred to by its number in `c`. False: something

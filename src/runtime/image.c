@@ -337,15 +337,17 @@ static void offloaded(struct stream *s, struct lp_buffer *f)
 
 static void buffers(struct stream *s)
 {
-    enum { LEAST_BUFFER = 1 + 1 + 4 + LEAST_DIM + 8 + 8 + 4 + 1 + 1 };
+    enum { LEAST_BUFFER = 1 + 1 + 4 + LEAST_DIM + 8 + 8 + 4 + 1 + 1 + 1 };
     struct exe *e = s->e;
     count(s, &e->n_buffers, LEAST_BUFFER);
     LIST(s, e->buffers, e->n_buffers);
     LIST(s, e->constants, e->n_buffers);
     flag(s, &e->arena_static);
     i64(s, &e->arena_size);
+    i64(s, &e->private_size);
     count(s, &e->n_slots, LEAST_DIM);
     LIST(s, e->slots, e->n_slots);
+    if (e->private_size < 0 || e->private_size > e->arena_size) damaged();
     if (e->arena_size < 0 || e->arena_size > INT64_MAX / 4 || e->n_buffers < e->header->n_params) damaged();
     for (uint32_t i = 0; i < e->n_slots; i++) dimension(s, &e->slots[i]);
     for (uint32_t b = 0; b < e->n_buffers; b++) {
@@ -358,13 +360,16 @@ static void buffers(struct stream *s)
         i64(s, &f->offset);
         u32(s, &f->slot);
         flag(s, &f->updated);
+        flag(s, &f->private);
         offloaded(s, f);
         if (f->kind > BUF_PARAM || f->dtype >= DT_COUNT || (b < e->header->n_params) != (f->kind == BUF_ARG))
             damaged();
         check_buffer(e, b);
         if (f->kind == BUF_CONST) constant(s, b);
     }
-    if (s->reading) bind_buffers(e);
+    if (!s->reading) return;
+    bind_buffers(e);
+    exe_note_private(e);
 }
 
 static void sites(struct stream *s)

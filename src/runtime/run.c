@@ -41,7 +41,12 @@ struct run {
     struct offload_file file;              /* of all temporaries that are offloaded */
     void *block;                           /* the arena's, not aligned */
     int64_t block_bytes;
-    bool borrowed; /* temporaries lie in a caller's workspace: their places must be found again */
+    bool borrowed;        /* temporaries lie in a caller's workspace: their places must be found again */
+    uint32_t threads;     /* of this run, at most */
+    uint32_t room;        /* threads that there are private buffers for … */
+    int64_t thread_bytes; /* … so far apart, each with its table of buffers behind them … */
+    int64_t table_at;     /* … that of the first there */
+    void **tables;
     void (*print)(void *ctx, const char *line, size_t length);
     void *print_ctx;
     callback_taker *callback;
@@ -311,8 +316,34 @@ static int32_t rt_parallel(struct hop_rt *rt,
                            int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
                            int64_t n, int64_t grain)
 {
-    uint32_t threads = ((struct run *)rt->state)->e->threads;
-    return pool_run(threads ? threads : pool_threads(), rt, body, env, n, grain);
+    return pool_run(((struct run *)rt->state)->threads, rt, body, env, n, grain);
+}
+
+/* Of the thread at hand in this run: a worker of the pool may have a run of its own inside of a job. */
+static uint32_t thread_number(const struct run *r) { return r->thread == &this_thread ? 0 : pool_number(); }
+
+static int64_t rt_offset(struct hop_rt *rt)
+{
+    const struct run *r = rt->state;
+    return thread_number(r) * r->thread_bytes;
+}
+
+/* What the thread that runs the loop has at this time, but for private buffers. Those that procedures are
+ * given are set by whoever calls them. */
+static void **rt_table(struct hop_rt *rt, void **table)
+{
+    const struct run *r = rt->state;
+    const struct exe *e = r->e;
+    uint32_t number = thread_number(r);
+    if (!number) return table;
+    int64_t offset = number * r->thread_bytes;
+    void **own = r->tables + offset / (int64_t)sizeof(void *);
+    for (uint32_t b = 0; b < e->n_buffers; b++) {
+        const struct lp_buffer *buffer = &e->buffers[b];
+        if (!buffer->private) own[b] = r->buffers[b];
+        else if (buffer->kind == BUF_TEMP) own[b] = (char *)r->buffers[b] + offset;
+    }
+    return own + (table - r->buffers);
 }
 
 /* Other threads of the run leave when its own has been told to. */
@@ -395,6 +426,8 @@ static struct run *run_new(struct exe *e)
         .print = rt_print,
         .call = rt_call,
         .parallel = rt_parallel,
+        .offset = rt_offset,
+        .table = rt_table,
         .drop = rt_drop,
         .copy = rt_copy,
         .zero = rt_zero,
@@ -467,25 +500,47 @@ static int64_t add_aligned(int64_t at, int64_t bytes)
     return (end + ARENA_ALIGN - 1) & ~(int64_t)(ARENA_ALIGN - 1);
 }
 
-/* Where each slot lies; returns what all need together. */
-static int64_t place_slots(struct run *r)
+/* Another memory is not for the pool's threads. */
+static uint32_t run_threads(const struct exe *e)
 {
-    const struct exe *e = r->e;
-    int64_t bytes = e->arena_static ? e->arena_size : 0;
-    for (uint32_t i = 0; i < e->n_slots; i++) {
-        r->slot_at[i] = bytes;
-        bytes = add_aligned(bytes, dim_eval(e->m, e->slots[i], r->symbols));
-    }
-    return bytes;
+    if (e->backend->memory) return 1;
+    return e->threads ? e->threads : pool_threads();
 }
 
-/* Memory for temporaries; stays as it is from run to run while sizes do not grow. */
+/* Where each slot lies, private ones behind the others; returns what all need together, with private ones for
+ * so many threads. */
+static int64_t place_slots(struct run *r, uint32_t threads)
+{
+    const struct exe *e = r->e;
+    int64_t bytes = e->arena_static ? e->arena_size : 0, private = e->private_size;
+    for (int own = 0; own < 2; own++) {
+        int64_t first = bytes;
+        for (uint32_t i = 0; i < e->n_slots; i++) {
+            if (e->slot_private[i] != own) continue;
+            r->slot_at[i] = bytes;
+            bytes = add_aligned(bytes, dim_eval(e->m, e->slots[i], r->symbols));
+        }
+        if (own && !e->arena_static) private = bytes - first;
+    }
+    if (!e->has_private) return bytes;
+    int64_t first = bytes - private, tables = e->gives_tables ? e->n_buffers * (int64_t)sizeof(void *) : 0;
+    private = add_aligned(private, 0);
+    r->table_at = first + private;
+    r->thread_bytes = add_aligned(private, tables);
+    if (__builtin_mul_overflow((int64_t)threads, r->thread_bytes, &bytes))
+        hop_throw(HOP_INVALID, "the temporaries of this run need more than 2^62 bytes");
+    return add_aligned(first, bytes);
+}
+
+/* Memory for temporaries; stays as it is from run to run while sizes and threads do not grow. */
 static void place_temporaries(struct run *r, const struct exe_call *call)
 {
     const struct exe *e = r->e;
     bool given = call && call->workspace;
-    if ((e->arena_static || r->sized) && !given && !r->borrowed && (r->block || !e->arena_size)) return;
-    int64_t bytes = place_slots(r);
+    bool enough = !e->has_private || r->room >= r->threads;
+    if ((e->arena_static || r->sized) && !given && !r->borrowed && enough && (r->block || !e->arena_size))
+        return;
+    int64_t bytes = place_slots(r, r->threads);
     if (given && (size_t)bytes + ARENA_ALIGN > call->workspace_bytes)
         hop_throw(HOP_INVALID, "the workspace has %zu bytes, but this run needs %zu", call->workspace_bytes,
                   (size_t)bytes + ARENA_ALIGN);
@@ -502,6 +557,8 @@ static void place_temporaries(struct run *r, const struct exe_call *call)
     for (uint32_t b = 0; b < e->n_buffers; b++)
         if (e->buffers[b].kind == BUF_TEMP && !e->buffers[b].offloaded)
             r->buffers[b] = base + (e->arena_static ? e->buffers[b].offset : r->slot_at[e->buffers[b].slot]);
+    r->tables = (void **)base + r->table_at / (int64_t)sizeof(void *);
+    r->room = r->threads;
 }
 
 /* A file of this run for the temporaries that are offloaded. It holds them one after the other. */
@@ -705,7 +762,7 @@ size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *d
     args = all_arguments(r, args, NULL);
     size_run(r, args, dims);
     r->sized = false;
-    size_t bytes = (size_t)place_slots(r) + ARENA_ALIGN;
+    size_t bytes = (size_t)place_slots(r, run_threads(e)) + ARENA_ALIGN;
     hop_cleanup_pop(r);
     run_return(r);
     return bytes;
@@ -720,6 +777,7 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
     args = all_arguments(r, args, call);
     size_run(r, args, dims);
     check_objects_differ(e->m, e->header, args);
+    r->threads = run_threads(e);
     place_temporaries(r, call);
     if (e->n_offloaded) place_offloaded(r);
     r->sized = !dims;
