@@ -665,6 +665,14 @@ void emit_shared(struct emitter *e, const struct lp_stmt *s)
     leave_on(e, LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, args, 2, ""));
 }
 
+/* The grain, or below zero how many grains one iteration is. */
+static LLVMValueRef worth(struct emitter *e, LLVMValueRef grain, LLVMValueRef work)
+{
+    LLVMValueRef one = LLVMBuildICmp(e->builder, LLVMIntSLE, grain, const_index(e, 1), "");
+    LLVMValueRef grains = at_least(e, LLVMBuildSDiv(e->builder, work, const_index(e, GRAIN_WORK), ""), 1);
+    return LLVMBuildSelect(e->builder, one, LLVMBuildNeg(e->builder, grains, ""), grain, "");
+}
+
 void emit_parallel(struct emitter *e, const struct lp_stmt *s)
 {
     LLVMValueRef lo = value_scalar(e, s->lo);
@@ -692,7 +700,7 @@ void emit_parallel(struct emitter *e, const struct lp_stmt *s)
     LLVMValueRef status_alone = LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, direct, 4, "");
     LLVMBuildBr(e->builder, join);
     LLVMPositionBuilderAtEnd(e->builder, threads);
-    LLVMValueRef args[5] = { e->f->rt, fn, env, n, grain };
+    LLVMValueRef args[5] = { e->f->rt, fn, env, n, worth(e, grain, work) };
     LLVMValueRef status_threads = call_rt(e, offsetof(struct hop_rt, parallel), e->i32, args, 5);
     LLVMBuildBr(e->builder, join);
     LLVMPositionBuilderAtEnd(e->builder, join);

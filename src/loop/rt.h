@@ -58,7 +58,8 @@ struct hop_rt {
     /* Calls the operator or the callback that the site names. Non-zero: it failed, which is noted; native
      * code leaves with HOP_INVALID. */
     int32_t (*call)(struct hop_rt *rt, struct hop_rt_call *call);
-    /* Runs body(rt, env, lo, hi) over pieces of 0..n on the pool; returns the first non-zero status. */
+    /* Runs body(rt, env, lo, hi) over pieces of 0..n on the pool; returns the first non-zero status. Grain:
+     * so many iterations are worth a thread; below zero: one is, -grain times. */
     int32_t (*parallel)(struct hop_rt *rt,
                         int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
                         int64_t n, int64_t grain);

@@ -328,9 +328,10 @@ int32_t pool_run(uint32_t threads, struct hop_rt *rt,
                  int64_t grain)
 {
     if (n <= 0) return 0;
+    int64_t each = grain < 0 ? -grain : 1, grains; /* each: grains that an iteration is worth */
     if (grain < 1) grain = 1;
-    int64_t grains = (n + grain - 1) / grain;
-    threads = (uint32_t)HOP_MIN(HOP_MIN(threads, MAX_WORKERS), grains);
+    if (__builtin_mul_overflow((n + grain - 1) / grain, each, &grains)) grains = INT64_MAX;
+    threads = (uint32_t)HOP_MIN(HOP_MIN(threads, MAX_WORKERS), (n + grain - 1) / grain);
     if (threads < 2 || inside || pthread_mutex_trylock(&pool.use)) return run_alone(rt, body, env, n, grain);
     int64_t begun = now_ns();
     bool others_sleep = begun - pool.last > SPINNING_NS;

@@ -14,10 +14,11 @@ uint32_t pool_threads(void);
 uint32_t pool_number(void);
 /* 0: the usual number, found out anew. Gives what was said before. */
 uint32_t pool_set_threads(uint32_t threads);
-/* Runs body over contiguous pieces of 0..n, each at least `grain` long but the last, on up to `threads`
- * threads, the caller among them; returns the first status that is not zero. Pieces are a matter of
- * scheduling: a body's result must not depend on them. Called from inside a body, or while another thread
- * uses the pool, it runs everything itself. */
+/* Runs body over contiguous pieces of 0..n, each at least `grain` long but the last (below zero: one, which
+ * is worth -grain of the least pieces that are worth a thread), on up to `threads` threads, the caller among
+ * them; returns the first status that is not zero. Pieces are a matter of scheduling: a body's result must
+ * not depend on them. Called from inside a body, or while another thread uses the pool, it runs everything
+ * itself. */
 int32_t pool_run(uint32_t threads, struct hop_rt *rt,
                  int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n,
                  int64_t grain);
