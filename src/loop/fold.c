@@ -255,11 +255,12 @@ static lpv down_each(struct lower *L, const struct item *item)
     return lower_dim(L, type_elements(L->S->m, value_type(L->f, item->v)));
 }
 
-void fold_down_room(struct lower *L, struct item *item, bool cut)
+void fold_down_room(struct lower *L, struct item *item, uint32_t blocks)
 {
     struct module *m = L->S->m;
     dim each = type_elements(m, value_type(L->f, item->v));
-    if (cut) item->blocks = item_memory(L, item, each);
+    dim shares = dim_const(m, (blocks + LOWER_BLOCKS - 1) / LOWER_BLOCKS);
+    if (blocks > 1) item->blocks = item_memory(L, item, dim_mul(m, each, shares));
     else item->blocks = lower_alloc(L, type_intern(m, item_dtype(L, item), 1, &each), "a fold row by row");
 }
 void fold_down_begin(struct lower *L, const struct item *item)

@@ -228,7 +228,7 @@ static void record_read(struct lower *L, val v, const lpv *idx)
     if (same == rank && rank == probe->n_vars) relation = REL_SAME;
     else if (same == rank && rank + 1 == probe->n_vars) relation = REL_ROW;
     else if (same + 1 == rank && rank == probe->n_vars) relation = REL_ROWVEC;
-    vec_push(L->arena, &probe->item->reads, (struct read){ v, relation });
+    vec_push(L->arena, &probe->item->reads, (struct read){ v, relation, (uint8_t)same });
 }
 
 static lpv array_load(struct lower *L, struct array a, type_id t, const lpv *idx)
@@ -733,6 +733,12 @@ void lower_steps(struct lower *L)
     for (uint32_t i = 0; i < L->steps.len; i++) {
         struct lower_step s = L->steps.data[i];
         L->step = i;
+        const struct row_group *group = panels_at(L, i);
+        if (group) {
+            panels_emit(L, group);
+            i += group->n - 1;
+            continue;
+        }
         struct mark_around around = mark_step(L, &s);
         if (s.kind == STEP_NEST) nest_emit(L, L->nest_list.data[s.index]);
         else if (s.kind == STEP_SCALAR) emit_scalar(L, s.index);

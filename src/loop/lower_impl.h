@@ -39,6 +39,7 @@ struct target { /* where an item is stored besides staying at hand */
 struct read { /* what an item reads */
     val v;
     uint8_t relation; /* enum relation */
+    uint8_t same;     /* leading indices that are those of the point */
 };
 enum relation { REL_SAME, REL_ROW, REL_ROWVEC, REL_OTHER };
 
@@ -69,6 +70,13 @@ enum step_kind { STEP_NEST, STEP_BLOCK, STEP_SCALAR };
 struct lower_step {
     uint8_t kind;
     uint32_t index; /* nest, node, or value */
+};
+
+/* Steps that go over the same rows, panel by panel (panels.c). */
+struct row_group {
+    uint32_t first, n; /* steps */
+    uint32_t n_dims;
+    dim dims[MAX_RANK]; /* of the rows: the leading ones of all that is computed */
 };
 
 struct value_info {
@@ -135,6 +143,7 @@ struct lower {
     vec(struct nest *) nest_list;
     vec(struct lower_step) steps;
     uint32_t step; /* the one being written */
+    vec(struct row_group) groups;
     struct nest *open;
     struct probe *probe;
     /* while a nest is emitted */
@@ -147,6 +156,11 @@ struct lower {
 /* nest.c */
 void nest_analyse(struct lower *L);
 void nest_emit(struct lower *L, struct nest *nest);
+/* Of a nest whose leading dims are those of the rows: memory for it, then the rows from lo to hi. */
+void nest_prepare_rows(struct lower *L, struct nest *nest, uint32_t panels);
+void nest_emit_rows(struct lower *L, struct nest *nest, const struct row_group *g, lpv panel, lpv lo, lpv hi);
+void nest_join_rows(struct lower *L, struct nest *nest, lpv panels); /* what is folded over all panels */
+bool nest_has_rows(struct lower *L, const struct nest *nest, const struct row_group *g);
 bool nest_is_block(struct lower *L, const struct node *n);
 bool nest_is_result(struct lower *L, val v); /* that somebody needs */
 bool nest_read_only_before(struct lower *L, val u, uint32_t node);
@@ -168,12 +182,17 @@ void fold_row_begin(struct lower *L, struct item *item);
 void fold_row_point(struct lower *L, const struct item *item);
 void fold_row_end(struct lower *L, struct item *item);
 void fold_row_join(struct lower *L, struct item *item, lpv count);
-/* An ITEM_DOWN: memory (cut: for every block), what stands there at first, a point, and the value at idx when
+/* An ITEM_DOWN: memory (for so many blocks), what stands there at first, a point, and the value at idx when
  * all rows were seen (count: of the blocks, LPV_NONE: not cut). */
-void fold_down_room(struct lower *L, struct item *item, bool cut);
+void fold_down_room(struct lower *L, struct item *item, uint32_t blocks);
 void fold_down_begin(struct lower *L, const struct item *item);
 void fold_down_point(struct lower *L, const struct item *item);
 lpv fold_down_end(struct lower *L, const struct item *item, lpv count, const lpv *idx);
+/* panels.c */
+void panels_find(struct lower *L); /* finds the groups; their steps come to stand together */
+const struct row_group *panels_at(struct lower *L,
+                                  uint32_t step); /* the group that begins with it, or NULL */
+void panels_emit(struct lower *L, const struct row_group *g);
 /* within.c */
 void within_analyse(struct lower *L);
 struct array within_array(struct lower *L, val v); /* a value that is made within another: where */
@@ -186,6 +205,11 @@ void within_run(struct lower *L, const struct node *n);
 bool product_is_gemm(struct lower *L, const struct node *n);
 bool product_rows(struct lower *L, const struct node *n); /* default mode: fold along rows of its operands */
 void product_gemm(struct lower *L, const struct node *n);
+struct lp_call product_call(struct lower *L, const struct node *n); /* what product_gemm writes */
+uint32_t product_row_dims(struct lower *L, const struct node *n, dim rows[MAX_RANK]); /* 0: a batch */
+bool product_reads_rows(struct lower *L, const struct node *n);   /* of its first operand as it is stored */
+bool product_wants_panels(struct lower *L, const struct node *n); /* of its second: few rows at a time */
+double product_work(struct lower *L, const struct node *n);       /* multiplications of one matrix */
 void product_sums(struct lower *L);                          /* finds the sums whose products BLAS adds up */
 bool product_adds_up(struct lower *L, const struct node *n); /* an addition of such a sum: a block */
 bool product_fits(
@@ -210,6 +234,7 @@ struct mark_around {
     uint32_t mark, outer; /* HOP_NONE: there is none */
 };
 struct mark_around mark_step(struct lower *L, const struct lower_step *s);
+struct mark_around mark_group(struct lower *L, const struct row_group *g, const char *label);
 struct mark_around mark_results(struct lower *L);
 void mark_end(struct lower *L, struct mark_around around);
 

@@ -264,6 +264,32 @@ struct mark_around mark_step(struct lower *L, const struct lower_step *s)
     return open_mark(L, mark);
 }
 
+struct mark_around mark_group(struct lower *L, const struct row_group *g, const char *label)
+{
+    struct lp_mark mark = { .kind = MARK_PRODUCT, .label = label };
+    struct arena *a = &L->S->program->arena;
+    if (!L->S->passes->profile) return no_mark;
+    mark.operations.terms = ARENA_ZNEW(a, struct lp_term, g->n);
+    bool known = true;
+    for (uint32_t i = 0; i < g->n; i++) {
+        struct lower_step step = L->steps.data[g->first + i];
+        if (step.kind == STEP_NEST) {
+            const struct nest *nest = L->nest_list.data[step.index];
+            for (uint32_t k = 0; k < nest->items.len; k++)
+                add_place(a, &mark, fn_node(L->f, nest->items.data[k].node)->place);
+            continue;
+        }
+        const struct node *n = fn_node(L->f, step.index);
+        add_place(a, &mark, n->place);
+        if (!product_is_gemm(L, n)) continue;
+        struct lp_amount own = product_operations(L, n);
+        known &= own.n == 1;
+        if (known) mark.operations.terms[mark.operations.n++] = own.terms[0];
+    }
+    if (!known) mark.operations.n = 0;
+    return open_mark(L, mark);
+}
+
 struct mark_around mark_results(struct lower *L)
 {
     if (!L->S->passes->profile) return no_mark;

@@ -731,6 +731,7 @@ void nest_analyse(struct lower *L)
     choose_taken(L);
     within_analyse(L);
     schedule(L);
+    panels_find(L);
     choose_memory(L);
     choose_targets(L);
 }
@@ -941,6 +942,12 @@ static uint32_t last_phase(const struct nest *nest)
     return last;
 }
 
+static void emit_phases(struct lower *L, struct nest *nest, lpv lo, lpv hi)
+{
+    for (uint32_t phase = 0, last = last_phase(nest); phase <= last; phase++)
+        emit_phase(L, nest, phase, lo, hi);
+}
+
 static void emit_alone(struct lower *L, struct nest *nest, bool cut)
 {
     struct item *item = &nest->items.data[0];
@@ -1019,7 +1026,8 @@ static struct row_loops rows_begin(struct lower *L, struct nest *nest, bool para
     struct row_loops r = { .blocks = { .count = LPV_NONE } };
     uint32_t together = parallel ? rows_together(L, nest) : 0;
     for (uint32_t i = 0; i < nest->items.len; i++)
-        if (nest->items.data[i].class == ITEM_DOWN) fold_down_room(L, &nest->items.data[i], parallel);
+        if (nest->items.data[i].class == ITEM_DOWN)
+            fold_down_room(L, &nest->items.data[i], parallel ? LOWER_BLOCKS : 1);
     if (together) begin_together(L, nest, together, &r);
     else each_down(L, nest, fold_down_begin);
     for (uint32_t i = together; i < nest->n_outer; i++, r.n++)
@@ -1072,5 +1080,80 @@ void nest_emit(struct lower *L, struct nest *nest)
     }
     if (rows) rows_end(L, nest, &r);
     L->emitting = NULL;
+    finish_scalars(L, nest);
+}
+
+/* ---- rows of a group ---- */
+
+/* Either its outer dims begin with those of the rows, or they are all there is of it. */
+static bool is_rows_alone(const struct nest *nest, const struct row_group *g)
+{
+    return nest->inner != HOP_NONE && nest->n_outer + 1 == g->n_dims;
+}
+
+bool nest_has_rows(struct lower *L, const struct nest *nest, const struct row_group *g)
+{
+    bool alone = is_rows_alone(nest, g);
+    if (!alone && nest->n_outer < g->n_dims) return false;
+    if (nest->n_down && nest->n_down != g->n_dims) return false;
+    for (uint32_t i = 0; i < g->n_dims; i++) {
+        dim d = i < nest->n_outer ? nest->outer[i] : nest->inner;
+        if (d != g->dims[i]) return false;
+    }
+    if (!alone) return true;
+    return !has_class(nest, ITEM_ROW) && !has_class(nest, ITEM_SCALAR) &&
+           (!nest->n_outer || all_same_point(L, nest));
+}
+
+void nest_prepare_rows(struct lower *L, struct nest *nest, uint32_t panels)
+{
+    nest->flat = nest->n_outer && nest->inner != HOP_NONE && all_same_point(L, nest);
+    prepare_memory(L, nest, true);
+    for (uint32_t i = 0; i < nest->items.len; i++)
+        if (nest->items.data[i].class == ITEM_DOWN) fold_down_room(L, &nest->items.data[i], panels);
+    L->S->p->n_nests++;
+}
+
+/* A row of the group as indices of its dims. */
+static void split_row(struct lower *L, const struct row_group *g, lpv row)
+{
+    struct lp *p = L->S->p;
+    for (uint32_t i = g->n_dims; i-- > 1;) {
+        lpv d = lp_bin(p, LP_MAX, lower_dim(L, g->dims[i]), lp_index(p, 1));
+        L->vars[i] = lp_bin(p, LP_MOD, row, d);
+        row = lp_bin(p, LP_FLOORDIV, row, d);
+    }
+    L->vars[0] = row;
+}
+
+void nest_emit_rows(struct lower *L, struct nest *nest, const struct row_group *g, lpv panel, lpv lo, lpv hi)
+{
+    struct lp *p = L->S->p;
+    lpv zero = lp_index(p, 0), one = lp_index(p, 1);
+    L->emitting = nest;
+    nest->block = panel;
+    each_down(L, nest, fold_down_begin);
+    if (nest->flat || is_rows_alone(nest, g)) {
+        lpv per_row = lp_index(p, 1);
+        for (uint32_t i = g->n_dims; i <= nest->n_outer; i++)
+            per_row = lp_bin(p, LP_MUL, per_row,
+                             lower_dim(L, i < nest->n_outer ? nest->outer[i] : nest->inner));
+        emit_phases(L, nest, lp_bin(p, LP_MUL, lo, per_row), lp_bin(p, LP_MUL, hi, per_row));
+    } else {
+        split_row(L, g, lp_for_begin(p, lo, hi, one, FOR_SERIAL));
+        for (uint32_t i = g->n_dims; i < nest->n_outer; i++)
+            L->vars[i] = lp_for_begin(p, zero, lower_dim(L, nest->outer[i]), one, FOR_SERIAL);
+        if (nest->inner == HOP_NONE) emit_alone(L, nest, false);
+        else emit_phases(L, nest, zero, lower_dim(L, nest->inner));
+        for (uint32_t i = g->n_dims; i <= nest->n_outer; i++) lp_for_end(p);
+    }
+    L->emitting = NULL;
+    finish_scalars(L, nest);
+}
+
+void nest_join_rows(struct lower *L, struct nest *nest, lpv panels)
+{
+    struct row_loops r = { .blocks = { .count = panels } };
+    rows_end(L, nest, &r);
     finish_scalars(L, nest);
 }

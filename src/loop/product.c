@@ -3,9 +3,10 @@
 #include "loop/lower_impl.h"
 
 enum {
-    GEMM_LEAST = 32768, /* multiplications from which BLAS is called (32 cubed) */
-    GEMM_ROWS = 4,      /* fewer rows or columns than this: vector code instead */
-    UNKNOWN_SIZE = 1000 /* what a dim that is not static counts as */
+    GEMM_LEAST = 32768,       /* multiplications from which BLAS is called (32 cubed) */
+    GEMM_ROWS = 4,            /* fewer rows or columns than this: vector code instead */
+    UNKNOWN_SIZE = 1000,      /* what a dim that is not static counts as */
+    READ_IN_PLACE = 256 << 10 /* bytes of a right operand that few rows read where it lies */
 };
 
 enum dtype node_accumulator(const struct module *m, const struct fn *f, const struct node *n)
@@ -248,6 +249,45 @@ bool product_operand_direct(struct lower *L, const struct node *n, uint32_t k)
     return s.v != node_operands(L->f, n)[k] && (L->f->values[s.v].node == NODE_NONE || L->info[s.v].root);
 }
 
+uint32_t product_row_dims(struct lower *L, const struct node *n, dim rows[MAX_RANK])
+{
+    struct dot_dims d;
+    if (!product_of(L, n, &d) || d.n_batch) return 0;
+    struct type t = type_get(L->S->m, value_type(L->f, node_operands(L->f, n)[0]));
+    for (uint32_t i = 0; i < d.n_lhs_free; i++) rows[i] = t.dims[d.lhs_free[i]];
+    return d.n_lhs_free;
+}
+
+bool product_reads_rows(struct lower *L, const struct node *n)
+{
+    struct dot_dims d;
+    struct stored s;
+    return product_of(L, n, &d) && operand_layout(L, n, 0, &d, &s) == LAYOUT_PLAIN &&
+           s.v == node_operands(L->f, n)[0];
+}
+
+bool product_wants_panels(struct lower *L, const struct node *n)
+{
+    struct dot_dims d;
+    struct stored s;
+    if (!product_of(L, n, &d)) return false;
+    const val *o = node_operands(L->f, n);
+    double elements = size_of(L, o[1], d.rhs_free, d.n_rhs_free) *
+                      size_of(L, o[0], d.contract_lhs, d.n_contract);
+    enum dtype t = (enum dtype)type_get(L->S->m, value_type(L->f, o[1])).dtype;
+    enum layout layout = operand_layout(L, n, 1, &d, &s);
+    return layout == LAYOUT_TRANSPOSED || elements * dtype_info[t].size > READ_IN_PLACE;
+}
+
+double product_work(struct lower *L, const struct node *n)
+{
+    struct dot_dims d;
+    const val *o = node_operands(L->f, n);
+    if (!product_of(L, n, &d)) return 0;
+    return size_of(L, o[0], d.lhs_free, d.n_lhs_free) * size_of(L, o[1], d.rhs_free, d.n_rhs_free) *
+           size_of(L, o[0], d.contract_lhs, d.n_contract);
+}
+
 /* The operand as a matrix per batch: in place, or a copy in the plain order. */
 static struct array operand_matrix(struct lower *L, const struct node *n, uint32_t k,
                                    const struct dot_dims *d, bool *transposed)
@@ -321,7 +361,7 @@ static void result_strides(struct lower *L, const struct node *n, const struct d
         *matrix = lp_bin(p, LP_MUL, *matrix, lower_dim(L, t.dims[i]));
 }
 
-void product_gemm(struct lower *L, const struct node *n)
+struct lp_call product_call(struct lower *L, const struct node *n)
 {
     struct lp *p = L->S->p;
     struct dot_dims d;
@@ -354,5 +394,7 @@ void product_gemm(struct lower *L, const struct node *n)
     call.gemm.batch = d.n_batch ? extent(L, o[0], d.batch_lhs, d.n_batch) : LPV_NONE;
     call.gemm.a_apart = lp_bin(p, LP_MUL, m, k);
     call.gemm.b_apart = lp_bin(p, LP_MUL, k, cols);
-    lp_add_call(p, call);
+    return call;
 }
+
+void product_gemm(struct lower *L, const struct node *n) { lp_add_call(L->S->p, product_call(L, n)); }
