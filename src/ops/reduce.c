@@ -137,41 +137,6 @@ static void eval_reduce(struct eval *e)
     arena_free(&arena);
 }
 
-/* Is element a before element b the better one? `least`: the smaller one is better. */
-static bool stays(enum dtype t, bool least, const char *a, const char *b)
-{
-#define STAYS(T, get) \
-    { \
-        T x = (T)get(t, a), y = (T)get(t, b); \
-        return x != x || (least ? x <= y : x >= y); \
-    }
-    if (dtype_is_float(t)) STAYS(double, element_real)
-    if (dtype_info[t].kind == KIND_UINT) STAYS(uint64_t, element_bits)
-    STAYS(int64_t, element_whole)
-#undef STAYS
-}
-
-static void eval_argmax(struct eval *e)
-{
-    const struct tensor *x = e->operands[0];
-    struct tensor *out = e->results[0];
-    struct parts p = split_dims(x, 1u << attr_dim_or_zero(node_attr(e->f, e->n, ARGMAX_DIM)));
-    int64_t kept[MAX_RANK] = { 0 };
-    size_t width = tensor_width(x);
-    int64_t stride = p.folded_strides[0];
-    bool least = e->n->op == OP_argmin;
-    for (int64_t r = 0; r < out->count; r++, next_index(p.n_kept, p.kept, kept)) {
-        const char *first = (const char *)x->data + (size_t)offset_of(p.n_kept, kept, p.kept_strides) * width;
-        int64_t best = 0;
-        for (int64_t i = 1; i < p.folded[0]; i++) {
-            const char *so_far = first + (size_t)(best * stride) * width;
-            const char *here = first + (size_t)(i * stride) * width;
-            if (!stays((enum dtype)x->dtype, least, so_far, here)) best = i;
-        }
-        ((int64_t *)out->data)[r] = best;
-    }
-}
-
 /* ---- derivatives ---- */
 
 static void vjp_sum(struct vjp *v)
@@ -300,13 +265,6 @@ static void batch_reduce(struct batch *v)
     v->results[0] = emit(v->b, (enum op)v->n->op, v->operands, 1, a);
 }
 
-static void batch_argmax(struct batch *v)
-{
-    if (batch_none(v)) return;
-    struct attr a = A_INT(attr_dim_or_zero(&v->attrs[ARGMAX_DIM]) + 1);
-    v->results[0] = emit(v->b, (enum op)v->n->op, v->operands, 1, &a);
-}
-
 /* ---- lower ---- */
 
 static uint32_t reduced_extents(const struct module *m, const struct fn *f, const struct node *n,
@@ -344,43 +302,30 @@ static uint32_t leading_dims(const struct module *m, const struct fn *f, const s
     return mask >> count || count == t.rank ? 0 : count;
 }
 
-static uint8_t argmax_use(const struct fn *f, const struct node *n, uint32_t i)
-{
-    HOP_UNUSED(f);
-    HOP_UNUSED(n);
-    HOP_UNUSED(i);
-    return USE_ONCE;
-}
+/* ---- positions ---- */
 
-/* One pass per result element that keeps the best value so far and where it was. */
-static void block_argmax(struct lower *L, const struct fn *f, const struct node *n)
+/* The first position that holds the best: a second fold, of positions, behind that of the elements. The best
+ * is NaN if any element is, and then the first NaN is looked for. */
+static void expand_position(struct expand *e)
 {
-    struct lp *p = lower_lp(L);
-    val x = node_operands(f, n)[0];
-    struct type t = type_get(lower_module(L), value_type(f, x));
-    uint32_t along = attr_dim_or_zero(node_attr(f, n, ARGMAX_DIM));
-    type_id result = value_type(f, n->results);
-    lpv idx[MAX_RANK], at[MAX_RANK], size = lower_dim(L, t.dims[along]);
-    struct array out = { HOP_NONE, LPV_NONE };
-    uint32_t value = lp_local(p, (enum dtype)t.dtype, LOCAL_SCALAR, "best");
-    uint32_t where = lp_local(p, DT_I64, LOCAL_SCALAR, "where");
-    if (t.rank > 1) out = lower_result(L, n, 0);
-    lower_each_begin(L, result, false, idx);
-    lp_set(p, where, lp_index(p, 0));
-    lp_set(p, value, lp_int(p, (enum dtype)t.dtype, 0)); /* replaced by the first element, if there is one */
-    lpv i = lp_for_begin(p, lp_index(p, 0), size, lp_index(p, 1), FOR_SERIAL);
-    for (uint32_t d = 0, k = 0; d < t.rank; d++) at[d] = d == along ? i : idx[k++];
-    lpv y = lower_elem(L, x, at), best = lp_read(p, value);
-    lpv keep = lp_bin(p, n->op == OP_argmin ? LP_LE : LP_GE, best, y);
-    if (dtype_is_float((enum dtype)t.dtype)) keep = lp_bin(p, LP_OR, keep, lp_bin(p, LP_NE, best, best));
-    keep = lp_bin(p, LP_AND, keep, lp_bin(p, LP_GT, i, lp_index(p, 0)));
-    lp_set(p, where, lp_select(p, keep, lp_read(p, where), i));
-    lp_set(p, value, lp_select(p, keep, best, y));
-    lp_for_end(p);
-    lpv found = lp_read(p, where);
-    if (t.rank > 1) lp_store(p, out.buffer, lp_bin(p, LP_ADD, out.at, lower_flatten(L, result, idx)), found);
-    lower_each_end(L, result);
-    if (t.rank == 1) lower_set_scalar(L, n, 0, found);
+    struct builder *b = e->b;
+    val x = e->operands[0];
+    struct type t = emit_type(b, x);
+    uint32_t along = attr_dim_or_zero(&e->attrs[ARGMAX_DIM]);
+    dim size = t.dims[along];
+    bool narrow = dim_is_const(b->m, size) && dim_const_value(b->m, size) <= INT32_MAX;
+    enum dtype counts = narrow ? DT_I32 : DT_I64;
+    val best = emit_reduce(b, e->op == OP_argmin ? OP_reduce_min : OP_reduce_max, x, &along, 1);
+    val found = emit2(b, OP_eq, x, emit_spread(b, best, x, 1u << along));
+    if (dtype_is_float((enum dtype)t.dtype)) found = emit2(b, OP_or, found, emit2(b, OP_ne, x, x));
+    struct attr iota[3] = { A_DIMS(t.dims, t.rank), A_INT(along), A_DTYPE(counts) };
+    struct attr beyond[3] = { A_INT(narrow ? INT32_MAX : INT64_MAX), A_DIMS(t.dims, t.rank),
+                              A_DTYPE(counts) };
+    val positions = emit_select(b, found, emit(b, OP_iota, NULL, 0, iota), emit(b, OP_full, NULL, 0, beyond));
+    val first = emit_cast(b, emit_reduce(b, OP_reduce_min, positions, &along, 1), DT_I64);
+    struct type r = type_get(b->m, e->types[0]);
+    dim last = dim_max(b->m, dim_sub(b->m, size, dim_const(b->m, 1)), 0); /* of nothing 0 */
+    e->out[0] = emit2(b, OP_min, first, emit_dim_full(b, last, r.rank, r.dims));
 }
 
 /* ---- rows ---- */
@@ -399,9 +344,6 @@ FOLD_LOWER(reduce_max, FOLD_MAX)
 FOLD_LOWER(reduce_min, FOLD_MIN)
 FOLD_LOWER(any, FOLD_OR)
 FOLD_LOWER(all, FOLD_AND)
-static const struct op_lower lower_argmax = {
-    .kind = LOWER_BLOCK, .cost = COST_EXPENSIVE, .block = block_argmax, .operand_use = argmax_use
-};
 
 /* ---- what passes ask ---- */
 
@@ -413,11 +355,18 @@ static void reduce_source_dims(const struct attr *attrs, uint32_t operand_rank, 
         if (!(mask >> d & 1)) from[n++] = d;
 }
 
-static struct range range_argmax(const struct range_in *w)
+/* The best of nothing is beyond all others. */
+static struct range range_extreme(const struct range_in *w)
 {
-    struct type t = type_get(w->m, value_type(w->f, node_operands(w->f, w->n)[0]));
-    dim size = t.dims[attr_dim_or_zero(node_attr(w->f, w->n, ARGMAX_DIM))];
-    return (struct range){ 0, HOP_MAX(range_of_dim(w, size).hi, 1) - 1 };
+    dim extents[MAX_RANK];
+    uint32_t n = reduced_extents(w->m, w->f, w->n, extents);
+    struct range r = w->x, all = range_of_dtype(w->t);
+    for (uint32_t i = 0; i < n; i++) {
+        if (range_of_dim(w, extents[i]).lo > 0) continue;
+        int64_t of_nothing = w->n->op == OP_reduce_min ? all.hi : all.lo;
+        r = range_join(r, (struct range){ of_nothing, of_nothing });
+    }
+    return r;
 }
 
 /* A sum of outer products over dims they are batched over (a shared operand's gradient) is one product that
@@ -527,11 +476,11 @@ REDUCE_ROW(prod, "the product over the dims listed (absent: all); of nothing 1. 
 REDUCE_ROW(
     reduce_max,
     "the largest over the dims listed; of nothing -inf or the smallest integer; equals share the derivative",
-    FLOAT_SAMPLES, FOLD, KEEP, .vjp = vjp_extreme, .jvp = jvp_extreme)
+    FLOAT_SAMPLES, FOLD, KEEP, .vjp = vjp_extreme, .jvp = jvp_extreme, .range = range_extreme)
 REDUCE_ROW(
     reduce_min,
     "the smallest over the dims listed; of nothing inf or the largest integer; equals share the derivative",
-    FLOAT_SAMPLES, FOLD, KEEP, .vjp = vjp_extreme, .jvp = jvp_extreme)
+    FLOAT_SAMPLES, FOLD, KEEP, .vjp = vjp_extreme, .jvp = jvp_extreme, .range = range_extreme)
 REDUCE_ROW(any, "whether any holds over the dims listed", BOOL_SAMPLES, FOLD, KEEP,
            .no_gradient = "integer-valued")
 REDUCE_ROW(all, "whether all hold over the dims listed", BOOL_SAMPLES, FOLD, KEEP,
@@ -553,12 +502,9 @@ static const struct attr_spec argmax_attrs[] = { [ARGMAX_DIM] = { "dim", ATTR_IN
                    "if there is one, 0 of nothing", \
         .sig = { 1, 1, ROW_ATTRS(argmax_attrs) }, \
         .infer = infer_argmax, \
-        .eval = eval_argmax, \
-        .batch = batch_argmax, \
-        .lower = &lower_argmax, \
+        .expand = expand_position, \
         .no_gradient = "integer-valued", \
         .autocast = AUTOCAST_KEEP, \
-        .range = range_argmax, \
         ROW_SAMPLES(samples_##op), \
     };
 ARG_ROW(argmax, "largest")
