@@ -2,13 +2,16 @@
  * is known of it, every element of an integer result lies in the result's interval. Folding: with arguments
  * replaced by numbers, by one another and by their negatives, the simplified function gives the same bits, on
  * NaN, infinities and signed zeros too. Commuting: operands swapped give the same bits. Comparisons, truth
- * values and sums of operands: on all small cases.
+ * values and sums of operands: on all small cases. Slices: the operator on one index of its operands gives
+ * that index of its result.
  *
  * facts_test [--seed N]; closes with `N passed, M failed`. */
 #include "check/check.h"
 
+#include "loop/lower.h"
 #include "ops/build.h"
 #include "transform/fold.h"
+#include "transform/pass.h"
 #include "transform/ranges.h"
 
 #include <math.h>
@@ -167,6 +170,85 @@ static void check_folding(const struct op_row *row, uint32_t sample, struct bag 
         }
 }
 
+/* ---- slices ---- */
+
+static uint32_t n_slices;
+
+/* What stands at index i along a dim, which stays with the size 1. */
+static struct tensor *at_index(struct bag *bag, const struct tensor *t, uint32_t along, int64_t i)
+{
+    int64_t dims[MAX_RANK], inner = 1, outer = 1, size = t->dims[along];
+    memcpy(dims, t->dims, t->rank * sizeof *dims);
+    dims[along] = 1;
+    struct tensor *out = bag_new(bag, (enum dtype)t->dtype, t->rank, dims);
+    for (uint32_t d = 0; d < t->rank; d++) *(d < along ? &outer : &inner) *= dims[d];
+    size_t run = (size_t)inner * dtype_info[t->dtype].size;
+    for (int64_t o = 0; o < outer; o++)
+        memcpy((char *)out->data + (size_t)o * run, (const char *)t->data + (size_t)(o * size + i) * run,
+               run);
+    return out;
+}
+
+/* The one node of f on one index of its operands. */
+static uint32_t one_index(struct module *m, const struct fn *f, uint32_t axis, const uint32_t *along)
+{
+    const struct node *n = fn_node(f, 0);
+    struct builder b;
+    struct copier c;
+    dim one = dim_const(m, 1);
+    builder_begin(&b, m, NULL);
+    copier_begin(&c, &b, f);
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        struct type t = type_get(m, value_type(f, p));
+        dim dims[MAX_RANK];
+        memcpy(dims, t.dims, t.rank * sizeof *dims);
+        for (uint32_t k = 0; k < n->n_operands; k++)
+            if (node_operands(f, n)[k] == p && along[k] != HOP_NONE) dims[along[k]] = one;
+        c.values[p] = builder_param(&b, type_intern(m, (enum dtype)t.dtype, t.rank, dims), 0);
+    }
+    struct node_in in = copier_node_in(&c, n);
+    uint8_t sizes = node_row(n)->sizes_attr;
+    if (sizes) {
+        struct attr *attrs = arena_copy(&b.arena, in.attrs, node_row(n)->sig.n_attrs * sizeof *attrs);
+        dim *list = arena_copy(&b.arena, attrs[sizes - 1].list, attrs[sizes - 1].n * sizeof *list);
+        list[axis] = one;
+        attrs[sizes - 1].list = list;
+        in.attrs = attrs;
+    }
+    val result = builder_node(&b, &in);
+    return builder_finish(&b, &result, 1);
+}
+
+static void check_slices(const struct op_row *row, uint32_t sample, struct bag *bag, struct module *m,
+                         uint32_t fn, struct tensor *const *args, const struct outcome *whole)
+{
+    static const struct bound bits = { BOUND_BITS, 0 };
+    const struct fn *f = module_fn(m, fn);
+    if (f->n_nodes != 1 || f->n_results != 1 || f->n_symbols || node_row(fn_node(f, 0)) != row) return;
+    const struct node *n = fn_node(f, 0);
+    const struct tensor *result = whole->results[0];
+    uint32_t *along = ARENA_NEW(&bag->arena, uint32_t, n->n_operands + 1u);
+    for (uint32_t k = 0; k < n->n_operands; k++)
+        for (uint32_t j = 0; j < k; j++)
+            if (node_operands(f, n)[k] == node_operands(f, n)[j])
+                return; /* one array, perhaps cut in two ways */
+    for (uint32_t axis = 0; axis < result->rank; axis++)
+        for (int64_t i = 0; i < result->dims[axis] && node_sliced(m, f, n, axis, along); i++) {
+            struct tensor **part = ARENA_NEW(&bag->arena, struct tensor *, f->n_params + 1u);
+            struct outcome o;
+            for (uint32_t p = 0; p < f->n_params; p++) part[p] = args[p];
+            for (uint32_t k = 0; k < n->n_operands; k++)
+                if (along[k] != HOP_NONE)
+                    part[node_operands(f, n)[k]] = at_index(bag, args[node_operands(f, n)[k]], along[k], i);
+            run_on(bag, m, one_index(m, module_fn(m, fn), axis, along), &interpreter, part, NULL, &o);
+            const char *wrong = o.status ? o.message
+                                         : tensor_difference(&bag->arena, o.results[0],
+                                                             at_index(bag, result, axis, i), bits);
+            claim(row, sample, arena_printf(&bag->arena, "index %lld of dim %u", (long long)i, axis), wrong);
+            n_slices++;
+        }
+}
+
 /* ---- samples ---- */
 
 static void check_sample(const struct op_row *row, uint32_t k, struct bag *bag, struct module *m)
@@ -186,6 +268,7 @@ static void check_sample(const struct op_row *row, uint32_t k, struct bag *bag, 
                 claim(row, k, "commutes", wrong);
                 n_commuting += !draw;
             }
+            if (!draw) check_slices(row, k, bag, m, fn, args, &o);
             if (row->fold && !draw) check_folding(row, k, bag, m, fn, args, sizes.dims);
             break;
         }
@@ -264,10 +347,13 @@ int main(int argc, char **argv)
     for (uint32_t op = 0; op < OP_COUNT; op++) {
         const struct op_row *row = op_table[op];
         if (row->compares || row->factors[0] || row->logic) check_small_cases(row);
-        bool asked = row->range || row->fold || row->flags & OPF_COMMUTES;
+        bool sliced = row->sliced || row->source_dims || row->flags & OPF_ELEMENTWISE;
+        sliced |= row->lower && row->lower->product;
+        bool asked = row->range || row->fold || row->flags & OPF_COMMUTES || sliced;
         for (uint32_t k = 0; k < row->n_samples && asked; k++) walk_sample(row, k);
     }
     claim(op_table[0], 0, "commutes", n_commuting >= 8 ? NULL : "too few samples are pairs");
+    claim(op_table[0], 0, "slices", n_slices >= 1000 ? NULL : "too few samples have slices");
     printf("%u passed, %u failed\n", passed, failed);
     return failed != 0;
 }

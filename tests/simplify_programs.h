@@ -857,3 +857,42 @@
            %i, %a = while_loop carry(%k = %z, %s = %x) cond { %l = full {value = 4, dims = [], dtype = i32} %p = lt(%k, %l) test(%p) }
                body with(%v = %w) { %one = full {value = 1, dims = [], dtype = i32} %k1 = add(%k, %one) %e = exp(%v) %m = mul(%s, %e) %t = tanh(%m) next(%k1, %t) }
            %r = sum(%a) return %r }) },
+
+/* ---- slices ---- */
+{ "attention runs slice by slice", "", "slices", "map=1 dot=0 matmul=0 reshape=4 >dot=1 >matmul=1 >exp=1",
+  TEXT(fn @main(%q: f32[2, 3, 5, 4], %k: f32[2, 3, 5, 4], %v: f32[2, 3, 5, 4]) -> (f32[2, 3, 5, 4]) {
+           %s = dot {batch_lhs = [0, 1], batch_rhs = [0, 1], contract_lhs = [3], contract_rhs = [3]} (%q, %k)
+           %p = softmax {dims = [3]} (%s) %o = matmul(%p, %v) return %o }) },
+{ "and its gradient in one map", "q, k, v", "", "map=1 dot=0 matmul=0",
+  TEXT(fn @main(%q: f32[2, 3, 5, 4], %k: f32[2, 3, 5, 4], %v: f32[2, 3, 5, 4]) -> (f32[]) {
+           %s = dot {batch_lhs = [0, 1], batch_rhs = [0, 1], contract_lhs = [3], contract_rhs = [3]} (%q, %k)
+           %p = softmax {dims = [3]} (%s) %o = matmul(%p, %v) %t = tanh(%o) %r = sum(%t) return %r }) },
+{ "heads that stand behind the rows", "q, k, v", "", "map=1 dot=0",
+  TEXT(fn @main(%q: f32[2, 5, 3, 4], %k: f32[2, 5, 3, 4], %v: f32[2, 5, 3, 4]) -> (f32[]) {
+           %s = dot {batch_lhs = [0, 2], batch_rhs = [0, 2], contract_lhs = [3], contract_rhs = [3]} (%q, %k)
+           %p = softmax {dims = [3]} (%s)
+           %o = dot {batch_lhs = [0, 1], batch_rhs = [0, 2], contract_lhs = [3], contract_rhs = [1]} (%p, %v)
+           %u = permute {order = [0, 2, 1, 3]} (%o) %t = tanh(%u) %r = sum(%t) return %r }) },
+{ "a mask and a bias that slices share", "", "", "map=1 dot=0 matmul=0",
+  TEXT(fn @main(%q: f32[2, 3, 5, 4], %k: f32[2, 3, 5, 4], %v: f32[2, 3, 5, 4], %b: f32[3, 5, 5], %long: i64[2]) -> (f32[2, 3, 5, 4]) {
+           %s = dot {batch_lhs = [0, 1], batch_rhs = [0, 1], contract_lhs = [3], contract_rhs = [3]} (%q, %k)
+           %w = broadcast {dims = [2, 3, 5, 5], at = [1, 2, 3]} (%b) %x = add(%s, %w)
+           %i = iota {dims = [2, 5], dim = 1, dtype = i64} %n = broadcast {dims = [2, 5], at = [0]} (%long)
+           %there = lt(%i, %n) %all = broadcast {dims = [2, 3, 5, 5], at = [0, 3]} (%there)
+           %low = full {value = -1000000000.0, dims = [2, 3, 5, 5], dtype = f32} %y = select(%all, %x, %low)
+           %p = softmax {dims = [3]} (%y) %o = matmul(%p, %v) return %o }) },
+{ "products with weights stay outside", "", "slices", "map=1 matmul=1 >matmul=1",
+  TEXT(fn @main(%x: f32[3, 5, 4], %w: f32[4, 4]) -> (f32[3, 5, 4]) {
+           %q = matmul(%x, %w)
+           %s = dot {batch_lhs = [0], batch_rhs = [0], contract_lhs = [2], contract_rhs = [2]} (%q, %x)
+           %p = softmax {dims = [2]} (%s) %o = matmul(%p, %x) return %o }) },
+{ "what needs the whole batch in between is not cut", "", "slices", "map=1 >dot=1 matmul=1",
+  TEXT(fn @main(%q: f32[3, 5, 4], %k: f32[3, 5, 4], %v: f32[3, 5, 4]) -> (f32[3, 5, 4]) {
+           %s = dot {batch_lhs = [0], batch_rhs = [0], contract_lhs = [2], contract_rhs = [2]} (%q, %k)
+           %e = exp(%s) %t = sum {dims = [0]} (%e) %b = broadcast {dims = [3, 5, 5], at = [1, 2]} (%t)
+           %p = div(%e, %b) %o = matmul(%p, %v) return %o }) },
+{ "an effect keeps its place", "", "slices", "map=1 print=2",
+  TEXT(fn @main(%q: f32[3, 5, 4], %k: f32[3, 5, 4], %v: f32[3, 5, 4]) -> (f32[3, 5, 4]) {
+           %s = dot {batch_lhs = [0], batch_rhs = [0], contract_lhs = [2], contract_rhs = [2]} (%q, %k)
+           %e = exp(%s) %t = sum(%e) print {format = "first {}"} (%t) %u = sum(%v) print {format = "then {}"} (%u)
+           %w = neg(%v) %o = matmul(%e, %w) return %o }) },

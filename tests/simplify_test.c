@@ -481,6 +481,7 @@ static void starve(void *ctx)
 
 int main(int argc, char **argv)
 {
+    setenv("HOP_DEBUG", "verify,slices", 1); /* programs are small */
     names_are_found();
     static char text[] = "hop 1\nfn @main(%x: f32[3]) -> (f32[3]) {\n  %y = add(%x, %x)\n  return %y\n}\n";
     CLAIM(attempt(report_body, text) == HOP_OK, "reporting: %s", hop_message());

@@ -46,7 +46,8 @@ static void add_cost(struct module *m, const struct fn *f, struct cost *c)
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
         enum loop_kind kind = node_loop_kind(n);
-        bool one_by_one = kind == LOOP_MAP && node_attr(f, n, MAP_SEQUENTIAL)->kind != ATTR_ABSENT;
+        bool one_by_one = kind == LOOP_MAP && (node_attr(f, n, MAP_SEQUENTIAL)->kind != ATTR_ABSENT ||
+                                               node_attr(f, n, MAP_APART)->kind != ATTR_ABSENT);
         c->choices |= n->op == OP_switch || kind == LOOP_WHILE || kind == LOOP_COUNTED || one_by_one;
         c->loops |= kind == LOOP_SCAN || n->op == OP_associative_scan;
         for (uint32_t k = 0; k < n->n_results; k++) {
@@ -62,7 +63,7 @@ static void add_cost(struct module *m, const struct fn *f, struct cost *c)
 static bool at_once(struct module *m, const struct loop *l, int64_t shared)
 {
     struct cost c = { .stored = shared };
-    if (l->sequential || l->body->effects) return false;
+    if (l->sequential || l->apart || l->body->effects) return false;
     add_cost(m, l->body, &c);
     if (c.choices || (c.loops && c.wide)) return false;
     int64_t n = dim_is_const(m, l->length) ? dim_const_value(m, l->length) : 1;
@@ -166,13 +167,14 @@ static const struct op_sample map_samples[] = {
 static const struct attr_spec map_attrs[] = {
     [MAP_LENGTH] = { "length", ATTR_DIM, false, NULL },
     [MAP_SEQUENTIAL] = { "sequential", ATTR_FLAG, false, NULL },
+    [MAP_APART] = { "apart", ATTR_FLAG, false, NULL },
 };
 
 static const struct loop_row map_parts = {
     .kind = LOOP_MAP,
     .group = { .over = 1 },
     .region = { .body = 1 },
-    .attr = { .length = 1 + MAP_LENGTH, .sequential = 1 + MAP_SEQUENTIAL },
+    .attr = { .length = 1 + MAP_LENGTH, .sequential = 1 + MAP_SEQUENTIAL, .apart = 1 + MAP_APART },
 };
 
 const struct op_row row_map = {

@@ -47,6 +47,7 @@ static void read_attrs(struct loop *l, const struct parts *p)
     l->length_given = length;
     l->reverse = given_attr(p, row->attr.reverse);
     l->sequential = given_attr(p, row->attr.sequential);
+    l->apart = given_attr(p, row->attr.apart);
     l->count = given_attr(p, row->attr.count);
     l->tape = given_attr(p, row->attr.tape);
     l->schedule = row->attr.schedule ? &p->attrs[row->attr.schedule - 1] : NULL;
@@ -142,6 +143,7 @@ static void write_attrs(struct attr *attrs, const struct loop *l, const struct l
     if (row->attr.length && says_length) attrs[row->attr.length - 1] = A_DIM(l->length);
     if (row->attr.reverse) attrs[row->attr.reverse - 1] = A_FLAG(l->reverse);
     if (row->attr.sequential) attrs[row->attr.sequential - 1] = A_FLAG(l->sequential);
+    if (row->attr.apart) attrs[row->attr.apart - 1] = A_FLAG(l->apart);
     if (row->attr.count) attrs[row->attr.count - 1] = A_FLAG(l->count);
     if (row->attr.tape) attrs[row->attr.tape - 1] = A_FLAG(l->tape);
     if (row->attr.max_trips && l->max_trips != HOP_NONE) attrs[row->attr.max_trips - 1] = A_DIM(l->max_trips);

@@ -33,7 +33,7 @@ struct loop_row {
         uint8_t body, cond;
     } region;
     struct {
-        uint8_t length, reverse, sequential, max_trips, count, tape;
+        uint8_t length, reverse, sequential, apart, max_trips, count, tape;
         uint8_t schedule; /* the first of LOOP_SCHEDULE_ATTRS: schedule, every, snapshots */
     } attr;
 };
@@ -70,7 +70,8 @@ struct loop {
     dim length;                  /* of a scan or map: how many steps; else HOP_NONE */
     bool length_given;           /* it is said, not only found from what is gone over */
     bool reverse;                /* from the last slice to the first */
-    bool sequential;             /* never all slices at once */
+    bool sequential;             /* never all slices at once: asked for */
+    bool apart;                  /* never all slices at once: made of a batch by a pass */
     bool count;                  /* the number of trips is asked for */
     bool tape;                   /* made by a gradient: what is stacked is read only in rows that ran */
     dim max_trips;               /* HOP_NONE: any number */

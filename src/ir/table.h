@@ -360,8 +360,13 @@ struct op_row {
     /* from[i]: the dim of operand 0 along which result dim i runs, index by index; HOP_NONE: along none. */
     void (*source_dims)(const struct attr *attrs, uint32_t operand_rank, uint32_t result_rank,
                         uint32_t from[MAX_RANK]);
-    uint8_t control;  /* enum control */
-    uint8_t autocast; /* enum autocast */
+    /* What each index along dim `axis` of the result is made of, where neither flags nor source_dims nor
+     * lower->product say so; see node_sliced in transform/pass.h. */
+    bool (*sliced)(const struct module *m, const struct fn *f, const struct node *n, uint32_t axis,
+                   uint32_t *along);
+    uint8_t sizes_attr; /* number + 1 of the attribute that lists the sizes of the result, 0: none */
+    uint8_t control;    /* enum control */
+    uint8_t autocast;   /* enum autocast */
     /* the bodies of a node have strict numbers, whatever those of the program are; NULL: never */
     bool (*strict)(const struct module *m, const struct fn *f, const struct node *n);
     /* it may stand in a function that is linear, whatever it looks like: its derivatives are those of

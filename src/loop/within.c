@@ -3,6 +3,7 @@
  * written straight into their part of it; a value that is a run of another's elements (slice, reshape) is
  * read where that one lies. Decided here before nests are formed; whatever ends up elsewhere all the same is
  * copied where the assembly stands. */
+#include "ir/loop.h"
 #include "loop/lower_impl.h"
 
 enum { LEAST_RUN = 16 /* elements that stand together in a part that does not lie in one piece */ };
@@ -165,7 +166,8 @@ static void consider(struct lower *L, const struct node *n)
         if (!known_at_entry(L, part.at)) return;
         bool small = part.kind != PART_MADE && is_small(L, node_operands(L->f, n)[k]);
         if (strided && part.kind == PART_COPY && !small) return; /* better by one nest for all */
-        any |= part.kind == PART_MADE || (asked && part.kind == PART_ITEM && !small);
+        bool several = n->n_operands > 1; /* the only part, stored by a nest, is the whole */
+        any |= part.kind == PART_MADE || (asked && several && part.kind == PART_ITEM && !small);
         little &= part.kind == PART_MADE || small;
     }
     if (!any || !(asked || little)) return;
@@ -205,12 +207,26 @@ static bool is_lasting_param(struct lower *L, val v)
     return true;
 }
 
+/* Per value: a loop goes over it, or shares it among its steps. Where it is a run of what lies in memory, its
+ * rows are read there. */
+static bool *read_by_loops(struct lower *L)
+{
+    bool *read = ARENA_ZNEW(L->arena, bool, L->f->n_values);
+    for (uint32_t i = 0; i < L->f->n_nodes; i++) {
+        const struct node *n = fn_node(L->f, i);
+        for (uint32_t k = 0; k < n->n_operands && node_is_loop(n); k++)
+            read[node_operands(L->f, n)[k]] = true;
+    }
+    return read;
+}
+
 void within_analyse(struct lower *L)
 {
     const struct fn *f = L->f;
     dim at;
     for (uint32_t v = 0; v < f->n_values; v++) L->info[v].within = HOP_NONE;
     if (!choice_on(L->S->passes, CHOICE_inplace)) return;
+    const bool *looped = read_by_loops(L);
     for (uint32_t i = f->n_nodes; i-- > 0;) { /* readers first */
         const struct node *n = fn_node(f, i);
         const struct value_info *info = &L->info[n->results];
@@ -227,7 +243,8 @@ void within_analyse(struct lower *L)
         const struct node *made = maker(L, o);
         if ((!made && !is_lasting_param(L, o)) || L->info[o].part) continue;
         if (info->given != HOP_NONE || L->info[o].given != HOP_NONE) continue;
-        bool both_stored = (!made || L->info[o].root) && (info->root || info->wanted);
+        bool read_as_array = info->root || info->wanted || looped[n->results];
+        bool both_stored = (!made || L->info[o].root) && read_as_array;
         if (!(made && nest_is_block(L, made)) && !both_stored) continue;
         info->run = true;
         info->root = false;

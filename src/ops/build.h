@@ -126,8 +126,9 @@ enum { SCAN_REVERSE, SCAN_LENGTH, SCAN_SCHEDULE, SCAN_EVERY, SCAN_SNAPSHOTS, SCA
 /* schedule, every, snapshots, in this order on every loop: what its gradient keeps; the rest is computed
  * again. every = [k, …]: carries of every k-th step, which no word of `schedule` says: SCHEDULE_EVERY */
 enum { SCHEDULE_NONE, SCHEDULE_RECOMPUTE, SCHEDULE_SQRT, SCHEDULE_BINOMIAL, SCHEDULE_EVERY };
-/* length: dim, needed when nothing is mapped over; sequential: never all slices at once */
-enum { MAP_LENGTH, MAP_SEQUENTIAL, MAP_ATTRS };
+/* length: dim, needed when nothing is mapped over; sequential: never all slices at once; apart: the same,
+ * said by the pass that cut a batch into slices */
+enum { MAP_LENGTH, MAP_SEQUENTIAL, MAP_APART, MAP_ATTRS };
 /* operands: carries, from, to; schedule as for scan */
 enum { FORI_SCHEDULE, FORI_EVERY, FORI_SNAPSHOTS, FORI_TAPE, FORI_ATTRS };
 enum { ASSOCIATIVE_DIM, ASSOCIATIVE_REVERSE, ASSOCIATIVE_ATTRS }; /* dim absent: 0 */

@@ -61,5 +61,16 @@ val fold_pad(const struct fold *w);
 val fold_sum_of_pads(const struct fold *w); /* of add: both operands are padded with zeros, side by side */
 val fold_dynamic_slice(const struct fold *w);
 val fold_dynamic_update(const struct fold *w);
+#define SLICED_RULE(name) \
+    bool name(const struct module *m, const struct fn *f, const struct node *n, uint32_t axis, \
+              uint32_t *along)
+SLICED_RULE(sliced_anywhere); /* there are no operands, and the result is the same along every dim */
+SLICED_RULE(sliced_same);     /* index by index its operand */
+SLICED_RULE(sliced_iota);
+SLICED_RULE(sliced_reshape);
+SLICED_RULE(sliced_slice);
+SLICED_RULE(sliced_pad);
+SLICED_RULE(sliced_concat);
+SLICED_RULE(sliced_reverse);
 
 #endif

@@ -223,6 +223,8 @@ const struct op_row row_full = {
     .no_gradient = "piecewise constant",
     .range = range_full,
     .fold = fold_full,
+    .sliced = sliced_anywhere,
+    .sizes_attr = 1 + FULL_DIMS,
     .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(full_samples),
 };
@@ -298,6 +300,8 @@ const struct op_row row_iota = {
     .lower = &lower_iota,
     .no_gradient = "piecewise constant",
     .range = range_iota,
+    .sliced = sliced_iota,
+    .sizes_attr = 1 + IOTA_DIMS,
     .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(iota_samples),
 };
@@ -503,6 +507,7 @@ const struct op_row row_stop_gradient = {
     .range = range_of_operand,
     .fold = fold_stop_gradient,
     .linear = stop_is_linear,
+    .sliced = sliced_same,
     .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(stop_gradient_samples),
 };

@@ -110,11 +110,23 @@ static bool run_reshape(struct module *m, const struct fn *f, const struct node 
     *at = 0;
     return true;
 }
+/* Its one operand is all of it. */
+static void reshape_assembly(struct module *m, const struct fn *f, const struct node *n, uint32_t k,
+                             uint32_t *along, dim *from)
+{
+    HOP_UNUSED(m);
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
+    HOP_UNUSED(k);
+    *along = 0;
+    *from = 0;
+}
 static const struct op_lower lower_reshape = { .kind = LOWER_POINTWISE,
                                                .access = ACCESS_VIEW,
                                                .cost = COST_CHEAP,
                                                .elem = elem_reshape,
-                                               .run = run_reshape };
+                                               .run = run_reshape,
+                                               .assembly = reshape_assembly };
 static const struct op_sample reshape_samples[] = {
     { "hop 1\nfn @sample(%x: f32[2, 6]) -> (f32[3, 4]) {\n  %y = reshape {dims = [3, 4]} (%x)\n  return "
       "%y\n}\n",
@@ -142,6 +154,8 @@ const struct op_row row_reshape = {
     .lower = &lower_reshape,
     .range = range_of_operand,
     .fold = fold_reshape,
+    .sliced = sliced_reshape,
+    .sizes_attr = 1 + RESHAPE_DIMS,
     .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(reshape_samples),
 };
@@ -345,6 +359,7 @@ const struct op_row row_broadcast = {
     .lower = &lower_broadcast,
     .range = range_of_operand,
     .fold = fold_broadcast,
+    .sizes_attr = 1 + BROADCAST_DIMS,
     .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(broadcast_samples),
     .source_dims = broadcast_source_dims,
@@ -531,6 +546,8 @@ const struct op_row row_slice = {
     .lower = &lower_slice,
     .range = range_of_operand,
     .fold = fold_slice,
+    .sliced = sliced_slice,
+    .sizes_attr = 1 + SLICE_LIMIT,
     .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(slice_samples),
 };
@@ -850,6 +867,7 @@ const struct op_row row_pad = {
     .lower = &lower_pad,
     .range = range_of_two,
     .fold = fold_pad,
+    .sliced = sliced_pad,
     .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(pad_samples),
 };
@@ -1014,6 +1032,7 @@ const struct op_row row_concat = {
     .lower = &lower_concat,
     .range = range_of_operands,
     .fold = fold_concat,
+    .sliced = sliced_concat,
     .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(concat_samples),
 };
@@ -1095,6 +1114,7 @@ const struct op_row row_reverse = {
     .lower = &lower_reverse,
     .range = range_of_operand,
     .fold = fold_reverse,
+    .sliced = sliced_reverse,
     .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(reverse_samples),
 };

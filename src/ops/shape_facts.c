@@ -265,3 +265,88 @@ val fold_dynamic_update(const struct fold *w)
 {
     return builder_type(w->b, w->x[1]) == w->type ? w->x[1] : VAL_NONE;
 }
+
+/* ---- sliced ---- */
+
+SLICED_RULE(sliced_anywhere)
+{
+    HOP_UNUSED(m);
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
+    HOP_UNUSED(axis);
+    HOP_UNUSED(along);
+    return true;
+}
+
+SLICED_RULE(sliced_same)
+{
+    HOP_UNUSED(m);
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
+    along[0] = axis;
+    return true;
+}
+
+SLICED_RULE(sliced_iota)
+{
+    const struct attr *counted = node_attr(f, n, IOTA_DIM);
+    HOP_UNUSED(m);
+    HOP_UNUSED(along);
+    return axis != (counted->kind == ATTR_ABSENT ? 0 : (uint32_t)counted->i);
+}
+
+/* A dim that is there before and after, with as many elements in front of it. */
+SLICED_RULE(sliced_reshape)
+{
+    struct type from = type_get(m, value_type(f, node_operands(f, n)[0]));
+    struct type to = type_get(m, value_type(f, n->results));
+    int64_t in_front = 1, passed = 1;
+    for (uint32_t i = 0; i < axis; i++) {
+        if (!dim_is_const(m, to.dims[i])) return false;
+        in_front *= dim_const_value(m, to.dims[i]);
+    }
+    for (uint32_t i = 0; i < from.rank; i++) {
+        if (passed == in_front && from.dims[i] == to.dims[axis]) {
+            along[0] = i;
+            return true;
+        }
+        if (!dim_is_const(m, from.dims[i])) return false;
+        passed *= dim_const_value(m, from.dims[i]);
+    }
+    return false;
+}
+
+SLICED_RULE(sliced_slice)
+{
+    const struct attr *a = node_attr(f, n, 0);
+    struct type t = type_get(m, value_type(f, node_operands(f, n)[0]));
+    along[0] = axis;
+    return a[SLICE_START].list[axis] == 0 && a[SLICE_LIMIT].list[axis] == t.dims[axis] &&
+           (a[SLICE_STEP].kind == ATTR_ABSENT || a[SLICE_STEP].list[axis] == 1);
+}
+
+SLICED_RULE(sliced_pad)
+{
+    const struct attr *a = node_attr(f, n, 0);
+    HOP_UNUSED(m);
+    along[0] = axis;
+    bool between = a[PAD_INTERIOR].kind != ATTR_ABSENT && a[PAD_INTERIOR].list[axis];
+    return !a[PAD_LOW].list[axis] && !a[PAD_HIGH].list[axis] && !between;
+}
+
+SLICED_RULE(sliced_concat)
+{
+    HOP_UNUSED(m);
+    for (uint32_t k = 0; k < n->n_operands; k++) along[k] = axis;
+    return axis != (uint32_t)node_attr(f, n, CONCAT_DIM)->i;
+}
+
+SLICED_RULE(sliced_reverse)
+{
+    const struct attr *dims = node_attr(f, n, REVERSE_DIMS);
+    HOP_UNUSED(m);
+    along[0] = axis;
+    for (uint32_t i = 0; i < dims->n; i++)
+        if (dims->list[i] == axis) return false;
+    return true;
+}

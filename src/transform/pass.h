@@ -14,6 +14,7 @@ struct simplifier {
     const struct pass_options *o; /* never NULL */
     uint32_t root;                /* the function that is to be simplified */
     bool verify;                  /* what each pass makes is verified */
+    bool slices_of_any_size;      /* `slices` does not ask whether it pays: for tests */
     struct arena arena;           /* lives as long as the call */
     uint32_t *done;               /* per function: what it became, HOP_NONE: not looked at */
     uint32_t *uses;               /* per function: how many regions of the program refer to it */
@@ -121,6 +122,14 @@ struct liveness live_values(struct arena *a, const struct module *m, const struc
  * own). */
 void number_values(struct arena *a, const struct module *m, const struct fn *f, const uint32_t *param_class,
                    uint32_t *class);
+
+/* ---- slices ---- */
+
+/* Is each index along dim `axis` of n's result made of the same index of operands? along[k]: along which dim
+ * of operand k, HOP_NONE: of all of it. Then the node on a part of the operands, with the size of that dim in
+ * its attributes (row->sizes_attr), is that part of the result. */
+bool node_sliced(const struct module *m, const struct fn *f, const struct node *n, uint32_t axis,
+                 uint32_t *along);
 
 /* ---- loops ---- */
 

@@ -1,5 +1,7 @@
 /* What the passes share: rewriting a function node by node, putting a body in place of its node, effects and
  * symbols of nodes, liveness, and numbers under which surely equal values are found. */
+#include "loop/lower.h"
+#include "ops/dot.h"
 #include "transform/pass.h"
 
 static const uint64_t MEMO_PLAIN = 0x706c61696e;
@@ -224,6 +226,34 @@ bool full_value(const struct builder *b, val v, struct attr *value)
     const struct node *n = built_node(b, v);
     if (!n || n->op != OP_full) return false;
     *value = *built_attr(b, n, FULL_VALUE);
+    return true;
+}
+
+bool node_sliced(const struct module *m, const struct fn *f, const struct node *n, uint32_t axis,
+                 uint32_t *along)
+{
+    const struct op_row *row = node_row(n);
+    if (n->n_results != 1 || n->n_regions || !node_is_pure(m, f, n)) return false;
+    for (uint32_t k = 0; k < n->n_operands; k++) along[k] = HOP_NONE;
+    if (row->sliced) return row->sliced(m, f, n, axis, along);
+    if (row->flags & OPF_ELEMENTWISE) {
+        for (uint32_t k = 0; k < n->n_operands; k++) along[k] = axis;
+        return true;
+    }
+    uint32_t rank = type_get(m, value_type(f, n->results)).rank;
+    if (node_is_product(n)) {
+        struct dot_dims d;
+        dot_dims(m, f, n, &d);
+        bool batch = axis < d.n_batch, rhs = axis >= d.n_batch + d.n_lhs_free;
+        if (batch) along[0] = d.batch_lhs[axis];
+        if (batch) along[1] = d.batch_rhs[axis];
+        else along[rhs] = rhs ? d.rhs_free[axis - d.n_batch - d.n_lhs_free] : d.lhs_free[axis - d.n_batch];
+        return true;
+    }
+    if (!row->source_dims) return false;
+    uint32_t from[MAX_RANK];
+    row->source_dims(node_attr(f, n, 0), type_get(m, value_type(f, node_operands(f, n)[0])).rank, rank, from);
+    along[0] = from[axis];
     return true;
 }
 

@@ -219,7 +219,9 @@ static uint32_t simplify_fn(struct simplifier *s, uint32_t fn)
 uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o)
 {
     static const struct pass_options everything;
-    struct simplifier s = { .m = m, .o = o ? o : &everything, .root = fn, .verify = hop_debugs("verify") };
+    struct simplifier s = { .m = m, .o = o ? o : &everything, .root = fn };
+    s.verify = hop_debugs("verify");
+    s.slices_of_any_size = hop_debugs("slices");
     uint64_t how = s.o->strict | s.o->differentiable << 1 | (s.o->after ? *s.o->after + 1 : 0) << 2;
     uint64_t key[4] = { MEMO_TAG, fn, s.o->without & EVERY_PASS, how };
     union memo_value known;
