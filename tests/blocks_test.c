@@ -3,6 +3,7 @@
  * threads, which must give the same bits, and once more compiled for one; default numbers must be near the
  * interpreter's on every back end, strict ones equal to them bit for bit. */
 #include "captured.h"
+#include "loop/lower.h"
 
 enum { ARGS = 4 };
 struct blocks_case {
@@ -65,7 +66,9 @@ static int run_as(const struct blocks_case *c, hop_fn *f, const hop_compile_opti
                   int n, hop_tensor **out)
 {
     hop_exe *exe = NULL;
-    int status = hop_compile(&exe, f, o);
+    hop_compile_options fresh = *o;
+    fresh.no_cache = 1;
+    int status = hop_compile(&exe, f, &fresh);
     if (!status) status = hop_run(exe, in, n, out, c->n_out);
     CLAIM(!status, "%s\n%s", c->text, hop_message());
     hop_exe_free(exe);
@@ -243,6 +246,46 @@ static const struct blocks_case running[] = {
       { 0 } },
 };
 
+#define LINEAR_SCAN(attrs, type) \
+    MAIN("%a: " type ", %b: " type, type ", " type, \
+         "  %p, %q = associative_scan" attrs " over((%a0, %a1) in %a, (%b0, %b1) in %b) {\n" \
+         "    %p = mul(%a0, %a1)\n    %s = mul(%a1, %b0)\n    %q = add(%s, %b1)\n    next(%p, %q)\n  }\n" \
+         "  return %p, %q\n")
+static const struct blocks_case scans[] = {
+    { LINEAR_SCAN("", "f32[5001, 16]"), { "f32[5001, 16]", "f32[5001, 16]" }, 2, { 0 } },
+    { LINEAR_SCAN(" {reverse}", "f64[5000, 4, 5]"), { "f64[5000, 4, 5]", "f64[5000, 4, 5]" }, 2, { 0 } },
+    { LINEAR_SCAN("", "f32[300, 700]"), { "f32[300, 700]", "f32[300, 700]" }, 2, { 0 } },
+    { LINEAR_SCAN(" {reverse}", "f32[300, 5, 100]"), { "f32[300, 5, 100]", "f32[300, 5, 100]" }, 2, { 0 } },
+    { LINEAR_SCAN(" {dim = 1}", "f32[3, 3000, 16]"), { "f32[3, 3000, 16]", "f32[3, 3000, 16]" }, 2, { 0 } },
+    { MAIN("%a: f32[7000, 12], %b: f32[7000, 12], %w: f32[12], %c: f32[]", "f32[7000, 12]",
+           "  %p, %q = associative_scan over((%a0, %a1) in %a, (%b0, %b1) in %b) with(%v = %w, %u = %c) {\n"
+           "    %p = mul(%a0, %a1)\n    %s = mul(%a1, %b0)\n    %q = add(%s, %b1)\n    %t = mul(%q, %v)\n"
+           "    %z = div(%t, %v)\n    %y = broadcast {dims = [12], at = []} (%u)\n    %x = sub(%z, %y)\n"
+           "    %r = add(%x, %y)\n    next(%p, %r)\n  }\n"
+           "  return %q\n"),
+      { "f32[7000, 12]", "f32[7000, 12]", "f32[12]", "f32[]" },
+      1,
+      { 0 } },
+    { SIZED("T", "%x: i32[T, 33]", "i32[T, 33]",
+            "  %y = associative_scan over((%l, %r) in %x) {\n    %m = max(%l, %r)\n    next(%m)\n  }\n"
+            "  return %y\n"),
+      { "i32[4001, 33]" },
+      1,
+      { 1e6 } },
+    { SIZED("T", "%x: i32[T, 33]", "i32[T, 33]",
+            "  %y = associative_scan over((%l, %r) in %x) {\n    %m = max(%l, %r)\n    next(%m)\n  }\n"
+            "  return %y\n"),
+      { "i32[0, 33]" },
+      1,
+      { 1e6 } },
+    { SIZED("T", "%x: f32[T, 500]", "f32[T, 500]",
+            "  %y = associative_scan over((%l, %r) in %x) {\n    %m = min(%l, %r)\n    next(%m)\n  }\n"
+            "  return %y\n"),
+      { "f32[0, 500]" },
+      1,
+      { 0 } },
+};
+
 /* Sums that overflow, and factors that would on the way from one end of a block to the other. */
 static const struct blocks_case overflowing[] = {
     { MAIN("%x: f32[40000]", "f32[40000]",
@@ -270,5 +313,8 @@ int main(void)
     for (uint32_t k = 0; k < HOP_COUNT(overflowing); k++) check_case(&overflowing[k]);
     for (uint32_t k = 0; k < HOP_COUNT(folds); k++) check_case(&folds[k]);
     for (uint32_t k = 0; k < HOP_COUNT(running); k++) check_case(&running[k]);
+    lower_blocks_early(true);
+    for (uint32_t k = 0; k < HOP_COUNT(scans); k++) check_case(&scans[k]);
+    lower_blocks_early(false);
     return tests_end();
 }

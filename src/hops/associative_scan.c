@@ -1,7 +1,8 @@
 /* The row of associative_scan: running totals along a dim of arrays under a combine function (left leaves…,
  * right leaves…, own…) -> (leaves…). Row 0 of the results is row 0 of the arrays, row t is combine(row t-1 of
  * the results, row t of the arrays), in this order whatever the hardware: the order of the reference is the
- * order of compiled code. `reverse` starts with the last row. Length 0 and 1 never call the function. */
+ * order of compiled code, very large scans with default numbers aside (lower_totals.c). `reverse` starts with
+ * the last row. Length 0 and 1 never call the function. */
 #include "hops/associative.h"
 #include "transform/simplify.h"
 

@@ -158,6 +158,10 @@ static lpv divided_up(struct lp *p, lpv a, lpv b)
     return lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_ADD, a, lp_bin(p, LP_SUB, b, lp_index(p, 1))), b);
 }
 
+static _Thread_local bool blocks_early;
+void lower_blocks_early(bool on) { blocks_early = on; }
+int64_t lower_large(int64_t elements) { return blocks_early ? elements / 64 : elements; }
+
 struct blocks lower_blocks(struct lower *L, lpv total, int64_t least)
 {
     struct lp *p = L->S->p;

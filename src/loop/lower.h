@@ -213,6 +213,10 @@ void lower_mark_label(struct lower *L, const char *label);
 void lower_mark_trips(struct lower *L, lpv from, lpv to);
 void lower_mark_trip(struct lower *L);
 
+/* Test hook: what is large for threads only with very many elements is so with a 64th of them. Per thread. */
+void lower_blocks_early(bool on);
+int64_t lower_large(int64_t elements); /* the number of elements from which on that is so */
+
 /* Test hook: every body that can be a procedure is one, however small and rare. Per thread. */
 void lower_procedures_everywhere(bool on);
 

@@ -187,7 +187,7 @@ static void probe_item(struct lower *L, struct item *item)
     L->probe = &probe;
     struct type t = type_of(L, item->v);
     struct lp *p = probe.scratch;
-    lpv folded[MAX_RANK], kept[MAX_RANK + 1];
+    lpv folded[MAX_RANK], kept[MAX_RANK + 1] = { 0 };
     dim extents[MAX_RANK];
     bool reduce = n && !nest_is_block(L, n) && lower_of(n)->kind == LOWER_REDUCE;
     uint32_t n_folded = reduce ? lower_of(n)->reduced(L->S->m, L->f, n, extents) : 0;

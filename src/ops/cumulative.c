@@ -590,6 +590,8 @@ static void steps_in_blocks(struct steps *s)
     uint32_t term = lp_local(p, s->wide, LOCAL_SCALAR, "term");
     uint32_t fine = lp_local(p, DT_BOOL, LOCAL_SCALAR, "fine");
     uint32_t acc = lp_local(p, s->wide, LOCAL_SCALAR, "running");
+    lp_set(p, fine, lp_int(p, DT_BOOL, 0));
+    lp_if_begin(p, lp_bin(p, LP_GT, b.count, lp_index(p, 1)));
     lpv block = lower_block_begin(s->L, &b, &lo, &hi);
     lpv none = lp_select(p, lp_bin(p, LP_EQ, block, zero), lp_index(p, 1),
                          zero); /* nothing before its first */
@@ -607,6 +609,7 @@ static void steps_in_blocks(struct steps *s)
     if (is_linear(s)) lp_store(p, factors.buffer, block, lp_read(p, factor));
     lp_for_end(p);
     block_carries(s, &b, factors, terms, fine);
+    lp_if_end(p);
     lp_if_begin(p, lp_read(p, fine));
     block = lower_block_begin(s->L, &b, &lo, &hi);
     lp_set(p, acc, lp_load(p, terms.buffer, block));
