@@ -9,6 +9,7 @@
 #include "runtime/exe.h"
 #include "runtime/blas.h"
 #include "runtime/pool.h"
+#include "runtime/ready.h"
 #include "loop/rt.h"
 
 #include <math.h>
@@ -303,6 +304,13 @@ static const char program[] =
     "  %c = sum {dims = [0]} (%e)\n"
     "  %t = sum (%r)\n"
     "  return %e, %r, %c, %t\n"
+    "}\n"
+    "fn @large(%x: f32[1200, 1200]) -> (f32[1200]) {\n"
+    "  %s = cumsum {dim = 0} (%x)\n"
+    "  %t = permute {order = [1, 0]} (%s)\n"
+    "  %u = cumsum {dim = 0} (%t)\n"
+    "  %r = sum {dims = [1]} (%u)\n"
+    "  return %r\n"
     "}\n"
     "fn @ones[dim N]() -> (f32[N]) {\n"
     "  %o = full {value = 1, dims = [N]}\n"
@@ -668,6 +676,48 @@ static void test_thread_counts(bool strict)
     drop_job(&first);
 }
 
+/* ---- memory that is made ready for the first run ---- */
+
+static void test_ready_blocks(void)
+{
+    enum { BYTES = 16 << 20 };
+    CLAIM(!ready_begin(1000) && !ready_begin(SIZE_MAX / 2), "neither a little memory nor all that there is");
+    CLAIM(!ready_end(NULL, 5), "nothing is nothing");
+    for (int i = 0; i < 20; i++) {
+        struct ready *r = ready_begin(BYTES);
+        char *block = ready_end(r, i % 2 ? BYTES : BYTES / 2);
+        CLAIM(!r == !block, "the block is had at once, touched or not");
+        if (block) memset(block, 7, BYTES);
+        hop_free(block);
+    }
+    CLAIM(!ready_end(ready_begin(BYTES), BYTES + 1), "a block that is too small is nobody's");
+#ifndef __SANITIZE_THREAD__
+    struct ready *r = ready_begin(BYTES);
+    pid_t child = fork();
+    if (!child) _exit(!r || ready_end(r, BYTES) ? 0 : 1);
+    int status = -1;
+    waitpid(child, &status, 0);
+    CLAIM(status == 0, "a forked child does not wait for threads that it has not");
+    hop_free(ready_end(r, BYTES));
+#endif
+}
+
+static void test_soon(void)
+{
+    struct run_case c = { "large", { { 2, { 1200, 1200 }, 0 } } };
+    struct job first = make_job(&c), second = make_job(&c);
+    struct exe *plain = compiled("large", (struct compile_options){ .no_cache = true });
+    CLAIM(plain && !run(plain, &first), "runs: %s", hop_message());
+    struct exe *soon = compiled("large", (struct compile_options){ .no_cache = true, .soon = true });
+    CLAIM(soon && !run(soon, &second), "runs in memory that was made ready: %s", hop_message());
+    CLAIM(same_tensor(first.results[0], second.results[0]), "that changes no bit");
+    exe_free(plain);
+    exe_free(soon);
+    exe_free(compiled("large", (struct compile_options){ .no_cache = true, .soon = true }));
+    drop_job(&first);
+    drop_job(&second);
+}
+
 static void test_all_ways(struct compile_options options, const char *how)
 {
     test_against_interpreter(options, how);
@@ -703,6 +753,8 @@ int main(void)
         if (exe_available()) {
             struct compile_options native = { .passes.strict = true };
             test_all_ways(native, "native");
+            test_ready_blocks();
+            test_soon();
             test_thread_counts(true);
             test_thread_counts(false);
             native.passes.without = ~0u;

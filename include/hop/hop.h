@@ -1394,6 +1394,10 @@ typedef struct hop_compile_options {
     const char *constant;
     int profile; /* for hop_profile_start: the code says where it is, which costs a few instructions where
                     there is much to do; compiled anew each time */
+    /* A run follows at once: while code is generated, threads touch the memory that its temporaries will lie
+     * in, where these are 4 MiB or more and not more than a quarter of the memory that is left. The
+     * executable has that memory from then on. */
+    int soon;
 } hop_compile_options;
 /* options NULL: defaults. The executable owns all it needs; f may be freed. A program for which LLVM would
  * need more memory than there is fails with HOP_NOMEM; HOP_COMPILE_MEMORY in the environment, "500M", says

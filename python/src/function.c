@@ -776,7 +776,7 @@ static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *name
 {
     static char *names[] = { "strict", "threads", "without",  "portable", "donate",
                              "weak",   "keep",    "constant", "profile",  NULL };
-    hop_compile_options o = { 0 };
+    hop_compile_options o = { .soon = 1 };
     hop_fn *fn = ((function_object *)self)->fn;
     hop_exe *exe = NULL;
     PyObject *donate = NULL, *numbers = NULL;

@@ -145,6 +145,7 @@ static void begin_compilation(struct compilation *c, hop_fn *f, const char *what
                     .profile = o->profile != 0 },
         .threads = o->threads > 0 ? (uint32_t)o->threads : 0,
         .no_cache = o->no_cache != 0,
+        .soon = o->soon != 0,
         .backend = o->portable ? &executor_backend : NULL,
     };
     module_change(c->f->shared);

@@ -218,6 +218,7 @@ static int run_function(struct options *o, struct module *m, uint32_t fn)
                                            .threads = o->threads,
                                            .backend = o->backend,
                                            .no_cache = option_on(o, O_NO_CACHE),
+                                           .soon = true,
                                            .constant = program_constants(o, m, f) };
         options.passes.profile = is_profiled(o);
         if (is_profiled(o)) profile_form(o);

@@ -7,6 +7,7 @@
 #include "loop/lower.h"
 #include "base/memory.h"
 #include "runtime/pool.h"
+#include "runtime/ready.h"
 #include "runtime/worker.h"
 
 #include <sys/auxv.h>
@@ -227,6 +228,7 @@ void exe_free(void *exe)
     if (!e || __atomic_fetch_sub(&e->more, 1, __ATOMIC_ACQ_REL)) return;
     if (e->marks) profile_detach(e);
     for (uint32_t i = 0; i < SPARE_RUNS; i++) run_free(atomic_load(&e->spare[i]));
+    hop_free(ready_end(atomic_load(&e->ready), 0));
     once_free(e->once);
     launch_constants_free(e);
     if (e->code) code_free(e->code);
@@ -427,6 +429,8 @@ static struct exe *compile(struct module *m, uint32_t fn, const struct compile_o
     end_stage(report, "layout", &clock);
 
     backend_accept(backend, p);
+    bool own_memory = !backend->memory && e->arena_static;
+    if (o->soon && own_memory) atomic_store(&e->ready, ready_begin((size_t)e->arena_size + ARENA_ALIGN));
     if (backend->abilities & RUNS_LOOPS) load_loops(e, p, o->keep_lp);
     else emit_code(e, m, p, o, threads == 1, key, report);
     end_stage(report, "emit", &clock);

@@ -16,6 +16,7 @@ struct compile_options {
     const uint32_t *over;          /* as lower_function takes it */
     uint64_t rewritings;           /* versions of what rewrote it before: a part of the cache's key */
     bool no_cache;                 /* compile, whatever the cache holds, and keep nothing */
+    bool soon;                     /* a run follows: its memory is made ready while code is generated */
     const struct backend *backend; /* NULL: the default one */
     struct once_marks constant;    /* parameters from which `once` regions may be computed */
 };

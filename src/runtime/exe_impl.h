@@ -29,6 +29,7 @@ struct run;
 struct code;
 struct profile;
 struct keeper;
+struct ready;
 struct exe {
     int32_t more;       /* owners besides the first */
     struct arena arena; /* everything below */
@@ -67,6 +68,7 @@ struct exe {
     struct profile *profile; /* what its runs are noted in, NULL: nothing; behind profile.c's lock */
     struct keeper *once;     /* what it keeps from run to run; NULL: nothing */
     struct run *_Atomic spare[SPARE_RUNS];
+    struct ready *_Atomic ready; /* memory for the temporaries of the first run; NULL: it takes its own */
 };
 
 /* ---- what is kept (once.c) ---- */

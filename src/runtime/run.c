@@ -12,6 +12,7 @@
 #include "runtime/offload.h"
 #include "runtime/pool.h"
 #include "runtime/profile.h"
+#include "runtime/ready.h"
 #include "loop/rt.h"
 
 #include <math.h>
@@ -77,6 +78,12 @@ static void *take_block(const struct exe *e, int64_t bytes)
     void *block = hop_try_malloc(room);
     if (block) memory_prefer_huge_pages(block, room);
     return block;
+}
+
+/* The block that was made ready for the first run; NULL: there is none, or it is too small. */
+static void *take_ready(struct exe *e, int64_t bytes)
+{
+    return ready_end(atomic_exchange(&e->ready, NULL), (size_t)bytes + ARENA_ALIGN);
 }
 
 static void give_block(const struct exe *e, void *block)
@@ -547,11 +554,13 @@ static void place_temporaries(struct run *r, const struct exe_call *call)
     bool own = !given || e->backend->memory; /* of another memory the caller has none */
     if (own && (!r->block || bytes > r->block_bytes)) {
         give_block(e, r->block);
-        r->block = take_block(e, bytes);
+        r->block = take_ready(r->e, bytes);
+        if (!r->block) r->block = take_block(e, bytes);
         if (!r->block)
             hop_throw(HOP_NOMEM, "out of memory: %zu bytes could not be had", (size_t)bytes + ARENA_ALIGN);
         r->block_bytes = bytes;
     }
+    if (!own) give_block(e, take_ready(r->e, 0));
     r->borrowed = given;
     char *base = aligned(own ? r->block : call->workspace);
     for (uint32_t b = 0; b < e->n_buffers; b++)
