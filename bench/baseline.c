@@ -272,3 +272,100 @@ void baseline_carry_grad(float *dh, const float *h)
     }
     memcpy(dh, ct + 1, CARRY_LEAVES * sizeof *dh);
 }
+
+/* ---- dense cases: BLAS for the product, threads over rows ---- */
+
+void baseline_matmul(float *c, const float *a, const float *b)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SQUARE, SQUARE, SQUARE, 1, a, SQUARE, b, SQUARE, 0,
+                c, SQUARE);
+}
+
+static float largest(vec16 v)
+{
+    float most = v[0];
+    for (int l = 1; l < LANES; l++) most = v[l] > most ? v[l] : most;
+    return most;
+}
+
+/* One visit of the table: each thread adds up its rows by itself. */
+void baseline_columns(float *sums, float *maxima, const float *x)
+{
+    memset(sums, 0, TABLE_WIDTH * sizeof *sums);
+#pragma omp parallel
+    {
+        float own[TABLE_WIDTH] = { 0 };
+#pragma omp for schedule(static)
+        for (int r = 0; r < TABLE_ROWS; r++) {
+            const float *row = x + (size_t)r * TABLE_WIDTH;
+            vec16 most = get(row);
+            for (int i = 0; i < TABLE_WIDTH; i += LANES) {
+                vec16 v = get(row + i);
+                most = choose(v > most, v, most);
+                put(own + i, get(own + i) + v);
+            }
+            maxima[r] = largest(most);
+        }
+#pragma omp critical
+        for (int i = 0; i < TABLE_WIDTH; i += LANES) put(sums + i, get(sums + i) + get(own + i));
+    }
+}
+
+void baseline_softmax(float *y, const float *x)
+{
+#pragma omp parallel for schedule(static)
+    for (int r = 0; r < SOFT_ROWS; r++) {
+        const float *row = x + (size_t)r * SOFT_WIDTH;
+        float *to = y + (size_t)r * SOFT_WIDTH;
+        vec16 most = get(row), sum = { 0 };
+        for (int i = 0; i < SOFT_WIDTH; i += LANES) {
+            vec16 v = get(row + i);
+            most = choose(v > most, v, most);
+        }
+        vec16 top = all(largest(most));
+        for (int i = 0; i < SOFT_WIDTH; i += LANES) {
+            vec16 e = get(row + i) - top;
+            e = expm1_16(choose(e < all(-87.0f), all(-87.0f), e)) + all(1.0f);
+            put(to + i, e);
+            sum += e;
+        }
+        float total = 0;
+        for (int l = 0; l < LANES; l++) total += sum[l];
+        vec16 part = all(1 / total);
+        for (int i = 0; i < SOFT_WIDTH; i += LANES) put(to + i, get(to + i) * part);
+    }
+}
+
+static inline vec16 root(vec16 v)
+{
+    for (int l = 0; l < LANES; l++) v[l] = __builtin_sqrtf(v[l]);
+    return v;
+}
+
+/* Coordinates lie apart; of each pair one vector is made, r^-3 by a square root and a division. */
+void baseline_nbody(float *out, const float *x0, const float *v0, const float *mass)
+{
+    float x[3][BODIES], v[3][BODIES];
+    for (int k = 0; k < 3 * BODIES; k++) x[k % 3][k / 3] = x0[k], v[k % 3][k / 3] = v0[k];
+    for (int t = 0; t < BODY_STEPS; t++) {
+        for (int i = 0; i < BODIES; i++) {
+            vec16 sum[3] = { { 0 }, { 0 }, { 0 } };
+            for (int j = 0; j < BODIES; j += LANES) {
+                vec16 d[3], r2 = all(0.01f);
+                for (int k = 0; k < 3; k++) {
+                    d[k] = get(x[k] + j) - all(x[k][i]);
+                    r2 += d[k] * d[k];
+                }
+                vec16 pull = get(mass + j) / (r2 * root(r2));
+                for (int k = 0; k < 3; k++) sum[k] += d[k] * pull;
+            }
+            for (int k = 0; k < 3; k++) {
+                float a = 0;
+                for (int l = 0; l < LANES; l++) a += sum[k][l];
+                v[k][i] += 0.001f * a;
+            }
+        }
+        for (int k = 0; k < 3 * BODIES; k++) x[k / BODIES][k % BODIES] += 0.001f * v[k / BODIES][k % BODIES];
+    }
+    for (int k = 0; k < 3 * BODIES; k++) out[k] = x[k % 3][k / 3];
+}

@@ -8,6 +8,8 @@
 
 enum { CARRY_STEPS = 614, CARRY_LEAVES = 60 };
 enum { RNN_STEPS = 1000, RNN_WIDTH = 64, ASSOC_ROWS = 65536, ASSOC_WIDTH = 16 };
+enum { SQUARE = 1024, TABLE_ROWS = 8192, TABLE_WIDTH = 2048, SOFT_ROWS = 4096, SOFT_WIDTH = 1024 };
+enum { BODIES = 64, BODY_STEPS = 500 };
 
 void baseline_while(float x[16], const volatile int64_t *bound);
 void baseline_scan(float *ys, const float *xs, size_t n);
@@ -22,5 +24,9 @@ void baseline_carry_grad(float *dh, const float *h);
 void baseline_cond(float *y, const float *x, size_t n, int predicate);
 void baseline_elementwise(float *out, const float *a, const float *b, const float *c, const float *d,
                           size_t n);
+void baseline_matmul(float *c, const float *a, const float *b);
+void baseline_columns(float *sums, float *maxima, const float *x); /* sums of columns, maxima of rows */
+void baseline_softmax(float *y, const float *x);
+void baseline_nbody(float *out, const float *x, const float *v, const float *mass);
 
 #endif

@@ -137,6 +137,30 @@ static void elem_c(struct tensor *const *a, float *out)
     baseline_elementwise(out, data(a[0]), data(a[1]), data(a[2]), data(a[3]), 1 << 24);
 }
 
+static void matmul_inputs(struct tensor **a)
+{
+    for (int i = 0; i < 2; i++) a[i] = floats(2, (int64_t[]){ SQUARE, SQUARE }, 1);
+}
+static void matmul_c(struct tensor *const *a, float *out) { baseline_matmul(out, data(a[0]), data(a[1])); }
+static void columns_inputs(struct tensor **a) { a[0] = floats(2, (int64_t[]){ TABLE_ROWS, TABLE_WIDTH }, 1); }
+static void columns_c(struct tensor *const *a, float *out)
+{
+    baseline_columns(out + TABLE_ROWS, out, data(a[0])); /* what is compared comes first */
+}
+static void softmax_inputs(struct tensor **a) { a[0] = floats(2, (int64_t[]){ SOFT_ROWS, SOFT_WIDTH }, 8); }
+static void softmax_c(struct tensor *const *a, float *out) { baseline_softmax(out, data(a[0])); }
+static void nbody_inputs(struct tensor **a)
+{
+    a[0] = floats(2, (int64_t[]){ BODIES, 3 }, 2);
+    a[1] = floats(2, (int64_t[]){ BODIES, 3 }, 1);
+    a[2] = floats(1, (int64_t[]){ BODIES }, 1.0f / BODIES);
+    for (int i = 0; i < BODIES; i++) ((float *)a[2]->data)[i] += 1.0f / BODIES;
+}
+static void nbody_c(struct tensor *const *a, float *out)
+{
+    baseline_nbody(out, data(a[0]), data(a[1]), data(a[2]));
+}
+
 static const struct bench_case cases[] = {
     { "while100k", "while100k.hop", NULL, 2, 1, 101, 1, while_inputs, while_c, 16, 0 },
     { "scan1e7", "scan1e7.hop", NULL, 2, 2, 11, 1, scan_inputs, scan_c, 10000000, 1 },
@@ -151,6 +175,10 @@ static const struct bench_case cases[] = {
       CARRY_STEPS },
     { "cond", "cond.hop", NULL, 2, 1, 101, 1000, cond_inputs, cond_c, 1024, 0 },
     { "elem16M", "elem16M.hop", NULL, 4, 1, 15, 1, elem_inputs, elem_c, 1 << 24, 0 },
+    { "matmul1024", "matmul1024.hop", NULL, 2, 1, 31, 1, matmul_inputs, matmul_c, SQUARE *SQUARE, 0 },
+    { "columns", "columns.hop", NULL, 1, 2, 31, 1, columns_inputs, columns_c, TABLE_ROWS, 1 },
+    { "softmax", "softmax.hop", NULL, 1, 1, 31, 1, softmax_inputs, softmax_c, SOFT_ROWS *SOFT_WIDTH, 0 },
+    { "nbody", "nbody.hop", NULL, 3, 1, 21, 1, nbody_inputs, nbody_c, BODIES * 3, 0, BODY_STEPS },
 };
 
 static struct exe *build(const struct bench_case *c, const char *dir, struct module **out)
