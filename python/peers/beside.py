@@ -182,7 +182,7 @@ def first_call(o, case):
 
 
 def measure(name, row, libraries, quick, **more):
-    """Prints the line of a case; False where results differ by more than the row permits."""
+    """Prints the line of a case; returns it, and whether results differ by no more than the row permits."""
     case, rounds, inner, bound = row
     calls, first, results, refused = {}, {}, {}, {}
     for o in libraries:
@@ -205,8 +205,9 @@ def measure(name, row, libraries, quick, **more):
         "first_beyond_run_ms": round(first["hop"] - run["hop"], 1),
         "error": float(f"{error:.2g}"),
     }  # fmt: skip
-    say(**line, **more, **refused)
+    line |= more | refused
+    say(**line)
     good = bound is None or error <= bound
     if not good:
         print(f"{name}: the results differ by more than {bound}", file=sys.stderr)
-    return good
+    return line, good

@@ -1,7 +1,7 @@
 """hop beside JAX and, where it is installed, PyTorch, on what dense work is made of: products, layers,
 attention, steps of training, recurrent networks; one JSON object a line.
 
-    python dense.py [CASE…] [--quick] [--threads N] [--no-torch] [--list]
+    python dense.py [CASE…] [--quick] [--threads N] [--no-torch] [--table FILE] [--list]
     python dense.py --products [--dtype float32|float64|bfloat16|int8]    GFLOP/s of single products
     python dense.py --limits [CASE…]                                      what the machine can do, then cases
 
@@ -16,7 +16,10 @@ bound end the program with code 1.
 import argparse
 import functools
 import os
+import pathlib
 import sys
+
+MARKS = "<!-- dense: begin -->", "<!-- dense: end -->"
 
 
 def options():
@@ -28,6 +31,7 @@ def options():
     parser.add_argument("--dtype", default="float32", help="the elements of --products")
     parser.add_argument("--limits", action="store_true", help="measure peak arithmetic and bandwidth")
     parser.add_argument("--no-torch", action="store_true", help="leave PyTorch out")
+    parser.add_argument("--table", type=pathlib.Path, metavar="FILE", help="put the times into this page")
     parser.add_argument("--list", action="store_true", help="name the cases and end")
     return parser.parse_args()
 
@@ -45,8 +49,11 @@ if GIVEN and GIVEN.threads:
 import beside  # noqa: E402
 import numpy as np  # noqa: E402
 import products  # noqa: E402
+import several  # noqa: E402
 import timings  # noqa: E402
 from beside import noise  # noqa: E402
+
+import hop  # noqa: E402
 
 # ---- single operators ----
 
@@ -433,6 +440,31 @@ def limit(name, found):
     return round(max(operations / found["gflops"], traffic / found["read_gb_s"]) / 1e6, 4)
 
 
+def number(x):
+    """Three digits, thousands apart; nothing for what was not measured."""
+    if x is None:
+        return ""
+    return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"
+
+
+def put_table(path, lines, found):
+    columns = {
+        "case": "case", "hop": "hop_ms", "JAX": "jax_ms", "PyTorch": "torch_ms",
+        "torch.compile": "torch_compile_ms", "best / hop": "ratio_best", "at the limit": "limit_ms",
+        "hop first": "hop_first_ms", "JAX first": "jax_first_ms",
+    }  # fmt: skip
+    shown = {head: key for head, key in columns.items() if any(key in line for line in lines)}
+    rows = [list(shown), ["---"] * len(shown)]
+    for line in lines:
+        rows.append([line[k] if k == "case" else number(line.get(k)) for k in shown.values()])
+    said = [f"hop {hop.__version__}, JAX {beside.Jax.version}, {len(os.sched_getaffinity(0))} CPUs"]
+    if found:
+        rates = found["gflops"], found["read_gb_s"]
+        said.append(f"limits measured: {rates[0]:,.0f} GFLOP/s in registers, {rates[1]:,.0f} GB/s read")
+    text = "; ".join(said) + ". Milliseconds.\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    several.write_table(path, MARKS, text)
+
+
 def main():
     unknown = [name for name in GIVEN.cases if name not in CASES]
     if unknown:
@@ -448,11 +480,15 @@ def main():
         products.table(torches[:1], GIVEN.dtype, GIVEN.quick)
     if GIVEN.products and not GIVEN.cases:
         return 0
-    good = True
+    good, lines = True, []
     for name in GIVEN.cases or CASES:
         peers = torches if name in COMPILED else torches[:1] if name in EAGER else ()
         more = {"limit_ms": limit(name, found)} if found and name in WORK else {}
-        good &= beside.measure(name, CASES[name], beside.BOTH + peers, GIVEN.quick, **more)
+        line, right = beside.measure(name, CASES[name], beside.BOTH + peers, GIVEN.quick, **more)
+        lines.append(line)
+        good &= right
+    if GIVEN.table:
+        put_table(GIVEN.table, lines, found)
     return 0 if good else 1
 
 

@@ -256,7 +256,7 @@ def main():
     good = True
     for name in wanted or [n for n in CASES if not (quick and n in SLOW)]:
         if name != "call_overhead":
-            good &= beside.measure(name, CASES[name], beside.BOTH, quick)
+            good &= beside.measure(name, CASES[name], beside.BOTH, quick)[1]
     if not wanted or "call_overhead" in wanted:
         overhead(quick)
     return 0 if good else 1
