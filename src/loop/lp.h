@@ -280,8 +280,8 @@ struct lp {
 
 /* ---- products by the runtime ---- */
 
-/* How a product of these dtypes is multiplied: as it is, by BLAS; in blocks that are brought to f32 first, in
- * which products of bytes and as many sums as a block has are exact; not at all. */
+/* How a product of these dtypes is multiplied: as it is, by BLAS too; brought to f32 or by dot products of
+ * bytes, in which products of bytes and as many sums as a block has are exact; not at all. */
 enum lp_product { PRODUCT_NONE, PRODUCT_PLAIN, PRODUCT_CONVERTED };
 static inline enum lp_product lp_multiplies(enum dtype c, enum dtype a, enum dtype b)
 {

@@ -1,257 +1,375 @@
-/* Products made of tiles (product_kernels.h). An operand whose elements would be read many times, or do not
- * lie beside each other where they must, is put into panels first, all threads together; then blocks of C are
- * computed, each on one thread. The sum goes over the depth in stretches of DEPTH, of which an element of C
- * gets one after the other: neither cutting nor packing changes a result. */
+/* Products made of tiles (product_kernels.h). An operand whose elements would be read many times, do not lie
+ * beside each other where they must, or are of another dtype than is multiplied, is put into panels; blocks
+ * of C are computed each on one thread, which first makes the panels that it needs and nobody has made. The
+ * sum goes over the depth in stretches of DEPTH, of which an element of C gets one after the other: neither
+ * cutting nor packing changes a result. */
 #include "runtime/product.h"
 #include "base/base.h"
 #include "loop/rt.h"
-#include "runtime/product_kernels.h"
-
-#include <pthread.h>
+#include "runtime/product_panels.h"
 
 enum {
-    DEPTH = 256,      /* of a stretch: a panel of it stays in the first cache */
     BLOCK_TILES = 8,  /* rows of tiles in a block of C */
     BLOCK_PANELS = 4, /* and columns */
-    MANY_BLOCKS = 64,
-    FEW_MATRICES = 16,     /* of a batch, large ones: all threads multiply each */
-    SHORT_SIDE = 48,       /* so many rows read columns where they lie */
-    FEW_PANELS = 2,        /* so many panels of columns read rows where they lie */
-    SMALL_SIDE = 32 << 10, /* and rows of so many bytes are, and twice as many bytes of columns */
-    ROOM = 8 << 20,        /* bytes of panels */
-    SMALL_ROOM = 64 << 10  /* of those on the stack, when there is no memory */
+    MANY_BLOCKS = 96,
+    MANY_MATRICES = 32,   /* of a batch: each is for one thread */
+    SHORT_SIDE = 48,      /* so many rows read columns where they lie */
+    FEW_PANELS = 2,       /* so many panels of columns read rows where they lie */
+    SMALL_SIDE = 1 << 20, /* and a side of so many bytes is, if its lines are in different pages' parts … */
+    ALIASED_SIDE = 32 << 10, /* … and else one of so many */
+    PAGE = 4 << 10,
+    ROOM = 32 << 20,    /* bytes of panels that all threads share */
+    OWN_ROOM = 4 << 20, /* that a thread has for itself */
+    ALIGNED = 64
 };
 /* Work that another thread is worth its waking, in multiplications. */
-static const double WORTH_A_THREAD = 1e6;
+static const double WORTH_A_THREAD = 2.5e5;
 
-/* The rows of op(A), or the columns of op(B). */
-struct side {
-    const char *data;
-    int64_t n, along, step; /* in elements: to the next row or column, to the next depth */
-    int64_t width;          /* of a panel */
-    int64_t whole;          /* n, as panels have it */
-    char *panels;           /* NULL: read where it lies */
-    bool ready;             /* the panels were made before */
-};
+/* What becomes of a block's sums: they are in the dtype of C; they are rounded to it; whole numbers are added
+ * to it, stretch by stretch. */
+enum leaving { LEAVE_IN_PLACE, LEAVE_ROUNDED, LEAVE_ADDED };
 
 struct job {
     const struct product_kernel *kernel;
     struct side rows, cols;
     char *c;
-    int64_t c_row, c_col;
-    int64_t depth; /* of this part of the sum */
-    bool add;      /* to what C has */
-    int64_t block_rows, block_cols, n_block_cols;
+    enum dtype c_dtype;
+    enum leaving leaving;
+    int64_t c_row, c_col, c_apart; /* c_apart: in bytes */
+    int64_t depth;                 /* of this part of the sum */
+    int64_t batch;
+    bool add;   /* to what C has */
+    bool alone; /* on the thread that calls */
+    int64_t block_rows, block_cols, n_block_cols, n_blocks;
 };
-
-static int64_t rounded_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-
-/* ---- panels ---- */
-
-/* Of one stretch after the other, and in it of one panel after the other. */
-static char *panel_at(const struct job *j, const struct side *s, int64_t line, int64_t from, int64_t depth)
-{
-    return s->panels + (s->whole * from + line * depth) * j->kernel->size;
-}
-
-static void pack_panel(const struct job *j, const struct side *s, int64_t panel)
-{
-    int64_t first = panel * s->width, n = HOP_MIN(s->width, s->n - first);
-    for (int64_t from = 0; from < j->depth; from += DEPTH) {
-        int64_t depth = HOP_MIN(DEPTH, j->depth - from);
-        const char *lines = s->data + (first * s->along + from * s->step) * j->kernel->size;
-        j->kernel->pack(panel_at(j, s, first, from, depth), lines, n, s->along, depth, s->step, s->width);
-    }
-}
-
-/* To be made. */
-static int64_t n_panels(const struct side *s) { return s->panels && !s->ready ? s->whole / s->width : 0; }
-
-static int32_t pack_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
-{
-    const struct job *j = env;
-    int64_t of_rows = n_panels(&j->rows);
-    HOP_UNUSED(rt);
-    for (int64_t i = lo; i < hi; i++)
-        if (i < of_rows) pack_panel(j, &j->rows, i);
-        else pack_panel(j, &j->cols, i - of_rows);
-    return 0;
-}
 
 /* ---- blocks of C ---- */
 
-/* Columns that lie beside each other are read where they are, but for the last ones of a matrix, behind which
- * a vector would reach: `edge` has room for these. */
-static const char *columns_at(const struct job *j, int64_t col, int64_t from, int64_t depth, char *edge,
-                              int64_t *step)
+/* Part of a block: one stretch of it. */
+struct span {
+    int64_t row, row_end, col, col_end, from, depth;
+};
+/* Where its sums go: the element of its first row and column. */
+struct target {
+    char *at;
+    int64_t row, col;
+    bool add;
+};
+
+static const char *line_at(const struct job *j, const struct side *s, int64_t line, int64_t first,
+                           const struct span *b)
 {
-    const struct side *s = &j->cols;
-    *step = s->width;
-    if (s->panels) return panel_at(j, s, col, from, depth);
-    const char *lines = s->data + (col + from * s->step) * j->kernel->size;
-    if (s->n - col < s->width && s->n - col != s->width / 2) {
-        j->kernel->pack(edge, lines, s->n - col, 1, depth, s->step, s->width);
-        return edge;
+    if (!s->panels) return s->data + (line * s->along + b->from * s->step) * j->kernel->size;
+    if (s->own) return panel_at(j->kernel, s, line - first, 0, b->depth);
+    return panel_at(j->kernel, s, line, b->from, b->depth);
+}
+
+static void multiply_span(const struct job *j, const struct span *b, const struct target *to)
+{
+    const struct product_kernel *k = j->kernel;
+    struct tile w = { .c_row = to->row, .c_col = to->col, .add = to->add, .depth = b->depth };
+    int64_t size = k->sum_size;
+    w.row_factor = j->cols.dtype == DT_I8 ? 0 : 128;
+    w.col_factor = j->rows.dtype == DT_I8 ? 128 : 0;
+    w.a_row = j->rows.panels ? 1 : j->rows.along;
+    w.a_step = j->rows.panels ? j->rows.width : j->rows.step;
+    w.b_step = j->cols.panels ? j->cols.width : j->cols.step;
+    w.b_whole = j->cols.panels != NULL;
+    for (int64_t c = b->col; c < b->col_end; c += k->cols) {
+        w.cols = (int)HOP_MIN(k->cols, b->col_end - c);
+        w.b = line_at(j, &j->cols, c, b->col, b);
+        for (int64_t r = b->row; r < b->row_end; r += k->rows) {
+            w.rows = (int)HOP_MIN(k->rows, b->row_end - r);
+            w.a = line_at(j, &j->rows, r, b->row, b);
+            w.c = to->at + ((r - b->row) * to->row + (c - b->col) * to->col) * size;
+            k->tile(&w);
+        }
     }
-    *step = s->step;
-    return lines;
+}
+
+static void make_panels(const struct job *j, const struct side *s, int64_t line, int64_t end,
+                        const struct span *b)
+{
+    if (!s->own) {
+        panels_ready(j->kernel, s, line, end, b->from, b->depth);
+        return;
+    }
+    for (int64_t i = line; i < end; i += s->width)
+        panel_make(j->kernel, s, i, b->from, b->depth, panel_at(j->kernel, s, i - line, 0, b->depth));
+}
+
+static void next_span(const struct job *j, struct span *b, int64_t from)
+{
+    b->from = from;
+    b->depth = HOP_MIN(DEPTH, j->depth - from);
+    if (!b->depth) return;
+    make_panels(j, &j->cols, b->col, b->col_end, b);
+    make_panels(j, &j->rows, b->row, b->row_end, b);
+}
+
+/* Sums of another dtype than C's are taken beside it. */
+static void multiply_beside(const struct job *j, struct span *b)
+{
+    enum { ROWS = BLOCK_TILES * 12, COLS = BLOCK_PANELS * 32 };
+    _Alignas(ALIGNED) char sums[ROWS * COLS * sizeof(float)];
+    int64_t n = b->col_end - b->col, m = b->row_end - b->row, size = dtype_info[j->c_dtype].size;
+    int64_t row = COLS * (int64_t)sizeof(float);
+    char *c = j->c + (b->row * j->c_row + b->col) * size;
+    bool added = j->leaving == LEAVE_ADDED;
+    row_function leave = added ? row_adds(j->c_dtype, j->kernel->dtype == DT_I8) : row_rounds(j->c_dtype);
+    for (int64_t i = 0; i < m; i++)
+        if (added && !j->add) memset(c + i * j->c_row * size, 0, (size_t)(n * size));
+        else if (!added && j->add) row_widens(j->c_dtype)(sums + i * row, c + i * j->c_row * size, n);
+    for (int64_t from = 0; from < HOP_MAX(j->depth, 1); from += DEPTH) {
+        struct target to = { sums, COLS, 1, !added && (j->add || from) };
+        next_span(j, b, from);
+        multiply_span(j, b, &to);
+        bool leaves = added || from + DEPTH >= j->depth;
+        for (int64_t i = 0; leaves && i < m; i++) leave(c + i * j->c_row * size, sums + i * row, n);
+    }
 }
 
 static void multiply_block(const struct job *j, int64_t row, int64_t col)
 {
-    const struct product_kernel *k = j->kernel;
-    _Alignas(64) char edge[DEPTH * 32 * sizeof(float)];
-    _Static_assert(sizeof edge >= DEPTH * 16 * sizeof(double), "room for a panel");
-    int64_t row_end = HOP_MIN(row + j->block_rows, j->rows.n);
-    int64_t col_end = HOP_MIN(col + j->block_cols, j->cols.n);
+    struct span b = { .row = row, .col = col };
+    b.row_end = HOP_MIN(row + j->block_rows, j->rows.n);
+    b.col_end = HOP_MIN(col + j->block_cols, j->cols.n);
+    if (j->leaving != LEAVE_IN_PLACE) {
+        multiply_beside(j, &b);
+        return;
+    }
+    struct target to = { j->c + (row * j->c_row + col * j->c_col) * j->kernel->size, j->c_row, j->c_col, 0 };
     for (int64_t from = 0; from < HOP_MAX(j->depth, 1); from += DEPTH) {
-        struct tile w = { .c_row = j->c_row, .c_col = j->c_col, .add = j->add || from };
-        w.depth = HOP_MIN(DEPTH, j->depth - from);
-        for (int64_t c = col; c < col_end; c += k->cols) {
-            w.cols = (int)HOP_MIN(k->cols, col_end - c);
-            w.b = columns_at(j, c, from, w.depth, edge, &w.b_step);
-            for (int64_t r = row; r < row_end; r += k->rows) {
-                const struct side *s = &j->rows;
-                w.rows = (int)HOP_MIN(k->rows, row_end - r);
-                w.a_row = s->panels ? 1 : s->along;
-                w.a_step = s->panels ? s->width : s->step;
-                w.a = s->panels ? panel_at(j, s, r, from, w.depth)
-                                : s->data + (r * s->along + from * s->step) * k->size;
-                w.c = j->c + (r * j->c_row + c * j->c_col) * k->size;
-                k->tile(&w);
-            }
-        }
+        to.add = j->add || from;
+        next_span(j, &b, from);
+        multiply_span(j, &b, &to);
     }
 }
 
-static int32_t multiply_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
+/* The side of one of a batch's matrices. */
+static void side_of_matrix(const struct job *j, struct side *s, int64_t matrix)
 {
-    const struct job *j = env;
+    s->data += matrix * s->apart;
+    if (!s->panels || s->own) return;
+    s->panels += matrix * (s->made ? rounded_up(panels_bytes(j->kernel, s, j->depth), ALIGNED) : s->apart);
+    if (s->made) s->made += matrix * panels_count(s, j->depth);
+}
+
+static struct job job_of_matrix(const struct job *all, int64_t matrix)
+{
+    struct job j = *all;
+    if (!matrix) return j;
+    side_of_matrix(all, &j.rows, matrix);
+    side_of_matrix(all, &j.cols, matrix);
+    j.c += matrix * j.c_apart;
+    return j;
+}
+
+static int32_t blocks_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
+{
+    const struct job *all = env;
     HOP_UNUSED(rt);
-    for (int64_t i = lo; i < hi; i++)
-        multiply_block(j, i / j->n_block_cols * j->block_rows, i % j->n_block_cols * j->block_cols);
+    for (int64_t i = lo; i < hi;) {
+        int64_t matrix = i / all->n_blocks, first = matrix * all->n_blocks;
+        int64_t end = HOP_MIN(hi, first + all->n_blocks);
+        struct job j = job_of_matrix(all, matrix);
+        for (; i < end; i++)
+            multiply_block(&j, (i - first) / j.n_block_cols * j.block_rows,
+                           (i - first) % j.n_block_cols * j.block_cols);
+    }
     return 0;
 }
 
-/* ---- the plan ---- */
-
-/* The calling thread's memory for panels, kept for its next product; NULL: there is none. */
-struct room {
-    char *data;
-    size_t size;
-};
-static pthread_once_t room_once = PTHREAD_ONCE_INIT;
-static pthread_key_t room_key;
-static bool room_has_key;
-static void room_free(void *room)
+/* Blocks whose panels are made for each of them: where there is no memory for those of a whole side. */
+enum { OWN_TILES = 2, OWN_PANELS = 2 };
+static int32_t own_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
 {
-    free(((struct room *)room)->data);
-    free(room);
+    enum { LINES = OWN_TILES * 12 + OWN_PANELS * 16 }; /* of f64; panels of f32 have twice the columns */
+    _Alignas(ALIGNED) char room[LINES * DEPTH * sizeof(double)];
+    struct job j = *(const struct job *)env;
+    const struct product_kernel *k = j.kernel;
+    if (j.rows.own) j.rows.panels = room;
+    if (j.cols.own) j.cols.panels = room + j.block_rows * (DEPTH + k->beside) * k->size;
+    return blocks_some(rt, &j, lo, hi);
 }
-static void room_begin(void) { room_has_key = !pthread_key_create(&room_key, room_free); }
 
-static char *room_for(size_t size)
+/* ---- how it is cut ---- */
+
+static double work_of(const struct job *j)
 {
-    pthread_once(&room_once, room_begin);
-    if (!room_has_key) return NULL;
-    struct room *room = pthread_getspecific(room_key);
-    if (room && room->size >= size) return room->data;
-    if (!room) {
-        room = calloc(1, sizeof *room);
-        if (!room) return NULL;
-        if (pthread_setspecific(room_key, room)) {
-            free(room);
-            return NULL;
-        }
-    }
-    free(room->data);
-    room->data = aligned_alloc(64, (size_t)rounded_up((int64_t)size, 64));
-    room->size = room->data ? size : 0;
-    return room->data;
+    return (double)j->rows.n * (double)j->cols.n * (double)HOP_MAX(j->depth, 1);
+}
+
+/* Lines that are a multiple of a page apart push each other out of the first cache. */
+static bool is_large(int64_t bytes, int64_t apart)
+{
+    return bytes > (apart % PAGE ? SMALL_SIDE : ALIASED_SIDE);
 }
 
 /* Panels are worth it for what is read often, and is not in the cache anyway. */
 static bool packs_rows(const struct job *j)
 {
     int64_t bytes = j->rows.n * j->depth * j->kernel->size;
-    return bytes > SMALL_SIDE && j->cols.n > FEW_PANELS * j->kernel->cols;
+    if (j->rows.dtype != j->kernel->dtype || j->kernel->group > 1) return true;
+    return is_large(bytes, j->rows.along * j->kernel->size) && j->cols.n > FEW_PANELS * j->kernel->cols;
 }
 static bool packs_cols(const struct job *j)
 {
     int64_t bytes = j->cols.n * j->depth * j->kernel->size;
-    if (j->cols.ready) return false;
-    return j->cols.along != 1 || (bytes > 2 * SMALL_SIDE && j->rows.n > SHORT_SIDE);
+    if (j->cols.panels) return false; /* they are there */
+    if (j->cols.dtype != j->kernel->dtype || j->kernel->group > 1) return true;
+    return j->cols.along != 1 ||
+           (is_large(bytes / 2, j->cols.step * j->kernel->size) && j->rows.n > SHORT_SIDE);
 }
 
-/* How large blocks of C are, and how many: enough for many threads, if each is worth one. */
-static int64_t choose_blocks(struct job *j, double work)
+/* How large blocks of C are: such that there are enough for many threads, if each is worth one. */
+static void choose_blocks(struct job *j)
 {
     const struct product_kernel *k = j->kernel;
     int64_t tiles = BLOCK_TILES, panels = BLOCK_PANELS;
+    double work = work_of(j) * (double)j->batch;
+    if (j->rows.own || j->cols.own) {
+        tiles = OWN_TILES;
+        panels = OWN_PANELS;
+    }
     for (;;) {
         j->block_rows = tiles * k->rows;
         j->block_cols = panels * k->cols;
         j->n_block_cols = (j->cols.n + j->block_cols - 1) / j->block_cols;
-        int64_t n = (j->rows.n + j->block_rows - 1) / j->block_rows * j->n_block_cols;
-        bool many = n >= MANY_BLOCKS || work / (double)n < WORTH_A_THREAD / 2;
-        if (many || (tiles == 1 && panels == 1)) return n;
+        j->n_blocks = (j->rows.n + j->block_rows - 1) / j->block_rows * j->n_block_cols;
+        double n = (double)j->n_blocks * (double)j->batch;
+        bool many = j->alone || n >= MANY_BLOCKS || work / n < WORTH_A_THREAD;
+        if (many || (tiles == 1 && panels == 1)) return;
         if (panels == 1 || j->block_rows > j->block_cols) tiles = (tiles + 1) / 2;
         else panels = (panels + 1) / 2;
     }
 }
 
-/* Part of a product, whose panels fit into the room. */
-static int32_t multiply_part(struct hop_rt *rt, struct job *j, bool pack_rows, bool pack_cols, char *room)
+/* All blocks, whose panels have memory. */
+static int32_t multiply_blocks(struct hop_rt *rt, struct job *j)
 {
-    const struct product_kernel *k = j->kernel;
-    double work = (double)j->rows.n * (double)j->cols.n * (double)j->depth;
-    j->rows.whole = rounded_up(j->rows.n, k->rows);
-    j->cols.whole = rounded_up(j->cols.n, k->cols);
-    j->rows.panels = pack_rows ? room : NULL;
-    int64_t of_rows = pack_rows ? j->rows.whole * j->depth * k->size : 0;
-    if (!j->cols.ready) j->cols.panels = pack_cols ? room + of_rows : NULL;
-    int64_t n_blocks = choose_blocks(j, work);
-    int64_t packs = n_panels(&j->rows) + n_panels(&j->cols);
-    if (work < 2 * WORTH_A_THREAD) {
-        pack_some(rt, j, 0, packs);
-        return multiply_some(rt, j, 0, n_blocks);
-    }
-    int32_t status = rt->parallel(rt, pack_some, j, packs, 1);
-    return status ? status : rt->parallel(rt, multiply_some, j, n_blocks, 1);
+    choose_blocks(j);
+    int32_t (*some)(struct hop_rt *, void *, int64_t, int64_t) = j->rows.own || j->cols.own ? own_some
+                                                                                            : blocks_some;
+    double work = work_of(j);
+    if (j->alone || work * (double)j->batch < 2 * WORTH_A_THREAD)
+        return some(rt, j, 0, j->batch * j->n_blocks);
+    int64_t grain = (int64_t)(WORTH_A_THREAD * (double)j->n_blocks / 2 / work) + 1;
+    return rt->parallel(rt, some, j, j->batch * j->n_blocks, grain);
 }
 
-/* As many lines of both sides, and as much of the depth, as there is room for. */
-static int32_t multiply_parts(struct hop_rt *rt, const struct job *whole, char *room, int64_t size)
+/* Which sides go into panels. */
+struct packing {
+    bool rows, cols;
+    int64_t size; /* of the memory for them */
+    char *room;
+};
+
+/* What a line takes, and the signs that panels are there. */
+static int64_t line_bytes(const struct product_kernel *k, int64_t depth)
+{
+    int64_t stretches = (depth + DEPTH - 1) / DEPTH;
+    return (rounded_up(depth, k->group) + stretches * k->beside) * k->size + stretches;
+}
+
+/* Gives both sides their part of the room. */
+static void place_panels(struct job *j, const struct packing *p)
+{
+    struct side *sides[] = { &j->rows, &j->cols };
+    const bool packs[] = { p->rows, p->cols };
+    char *at = p->room;
+    for (int i = 0; i < 2; i++)
+        if (packs[i]) {
+            sides[i]->panels = at;
+            at += j->batch * rounded_up(panels_bytes(j->kernel, sides[i], j->depth), ALIGNED);
+        }
+    for (int i = 0; i < 2; i++)
+        if (packs[i]) {
+            int64_t n = j->batch * panels_count(sides[i], j->depth);
+            sides[i]->made = (atomic_uchar *)at;
+            memset(at, 0, (size_t)n);
+            at += n;
+        }
+}
+
+/* Part of a product, whose panels fit into the room. */
+static int32_t multiply_part(struct hop_rt *rt, struct job *j, const struct packing *p)
+{
+    j->rows.whole = rounded_up(j->rows.n, j->kernel->rows);
+    if (!j->cols.panels) j->cols.whole = rounded_up(j->cols.n, j->kernel->cols);
+    place_panels(j, p);
+    return multiply_blocks(rt, j);
+}
+
+/* The side from that line and that depth on. */
+static void side_at(struct side *s, int64_t line, int64_t from)
+{
+    s->data += (line * s->along + from * s->step) * (int64_t)dtype_info[s->dtype].size;
+}
+
+/* As many lines of both sides, as much of the depth and as many matrices as there is room for. Sums that are
+ * rounded to the dtype of C are not cut. */
+static int32_t multiply_parts(struct hop_rt *rt, const struct job *whole, const struct packing *p)
 {
     const struct product_kernel *k = whole->kernel;
-    bool pack_rows = packs_rows(whole), pack_cols = packs_cols(whole);
     int64_t rows = rounded_up(whole->rows.n, k->rows), cols = rounded_up(whole->cols.n, k->cols);
-    int64_t lines = size / k->size / DEPTH, half = lines / 2;
-    int64_t of_rows = pack_rows ? HOP_MIN(rows, half) : 0, of_cols = pack_cols ? HOP_MIN(cols, half) : 0;
-    if (pack_rows) rows = HOP_MIN(rows, HOP_MAX((lines - of_cols) / k->rows, 1) * k->rows);
-    if (pack_cols) cols = HOP_MIN(cols, HOP_MAX((lines - of_rows) / k->cols, 1) * k->cols);
-    for (int64_t r = 0; r < whole->rows.n; r += rows)
-        for (int64_t c = 0; c < whole->cols.n; c += cols) {
-            struct job j = *whole;
-            j.rows.n = HOP_MIN(rows, whole->rows.n - r);
-            j.cols.n = HOP_MIN(cols, whole->cols.n - c);
-            j.c += (r * j.c_row + c * j.c_col) * k->size;
-            int64_t packed = (pack_rows ? rounded_up(j.rows.n, k->rows) : 0) +
-                             (pack_cols ? rounded_up(j.cols.n, k->cols) : 0);
-            int64_t depth = packed ? HOP_MAX(size / k->size / packed / DEPTH, 1) * DEPTH
-                                   : HOP_MAX(whole->depth, 1);
-            for (int64_t from = 0; from < HOP_MAX(whole->depth, 1); from += depth) {
-                struct job part = j;
-                part.depth = HOP_MIN(depth, whole->depth - from);
-                part.add = j.add || from;
-                part.rows.data += (r * j.rows.along + from * j.rows.step) * k->size;
-                part.cols.data += (c * j.cols.along + from * j.cols.step) * k->size;
-                if (part.cols.ready) part.cols.panels += cols * from * k->size;
-                int32_t status = multiply_part(rt, &part, pack_rows, pack_cols, room);
-                if (status) return status;
-            }
-        }
+    int64_t least = whole->leaving == LEAVE_ROUNDED ? whole->depth : HOP_MIN(whole->depth, DEPTH);
+    int64_t lines = (p->size - 4 * ALIGNED) / line_bytes(k, least), half = lines / 2;
+    int64_t of_rows = p->rows ? HOP_MIN(rows, half) : 0, of_cols = p->cols ? HOP_MIN(cols, half) : 0;
+    if (p->rows) rows = HOP_MIN(rows, HOP_MAX((lines - of_cols) / k->rows, 1) * k->rows);
+    if (p->cols) cols = HOP_MIN(cols, HOP_MAX((lines - of_rows) / k->cols, 1) * k->cols);
+    int64_t packed = (p->rows ? rows : 0) + (p->cols ? cols : 0);
+    int64_t depth = whole->depth;
+    while (depth > DEPTH && least < depth && packed * line_bytes(k, depth) > p->size - 4 * ALIGNED)
+        depth = rounded_up(depth / 2, DEPTH);
+    bool cut = rows < whole->rows.n || cols < whole->cols.n || depth < whole->depth;
+    int64_t each = packed * line_bytes(k, depth) + 4 * ALIGNED;
+    int64_t batch = cut ? 1 : HOP_MIN(HOP_MAX(p->size / each, 1), whole->batch);
+    for (int64_t at = 0; at < whole->batch; at += batch)
+        for (int64_t r = 0; r < whole->rows.n; r += rows)
+            for (int64_t c = 0; c < whole->cols.n; c += cols)
+                for (int64_t from = 0; from < whole->depth; from += depth) {
+                    struct job part = job_of_matrix(whole, at);
+                    part.batch = HOP_MIN(batch, whole->batch - at);
+                    part.rows.n = HOP_MIN(rows, whole->rows.n - r);
+                    part.cols.n = HOP_MIN(cols, whole->cols.n - c);
+                    part.depth = HOP_MIN(depth, whole->depth - from);
+                    part.add = whole->add || from;
+                    part.c += (r * part.c_row + c * part.c_col) * dtype_info[part.c_dtype].size;
+                    side_at(&part.rows, r, from);
+                    side_at(&part.cols, c, from);
+                    if (part.cols.panels) part.cols.panels += part.cols.whole * from * k->size;
+                    int32_t status = multiply_part(rt, &part, p);
+                    if (status) return status;
+                }
     return 0;
+}
+
+static struct packing packing_of(const struct job *j, int64_t most)
+{
+    const struct product_kernel *k = j->kernel;
+    struct packing p = { .rows = packs_rows(j), .cols = packs_cols(j) };
+    int64_t lines = (p.rows ? rounded_up(j->rows.n, k->rows) : 0) +
+                    (p.cols ? rounded_up(j->cols.n, k->cols) : 0);
+    double bytes = (double)j->batch * ((double)lines * (double)line_bytes(k, j->depth) + 4 * ALIGNED);
+    p.size = bytes < (double)most ? (int64_t)bytes : most;
+    return p;
+}
+
+/* A product, or a batch of them, on this thread or on all. */
+static int32_t multiply_job(struct hop_rt *rt, struct job *j, struct packing p)
+{
+    const struct product_kernel *k = j->kernel;
+    if (!p.rows && !p.cols) return multiply_part(rt, j, &p);
+    int64_t least = j->leaving == LEAVE_ROUNDED ? j->depth : HOP_MIN(j->depth, DEPTH);
+    int64_t rows = HOP_MIN(rounded_up(j->rows.n, k->rows), BLOCK_TILES * k->rows),
+            cols = HOP_MIN(rounded_up(j->cols.n, k->cols), BLOCK_PANELS * k->cols);
+    int64_t wanted = (p.rows ? rows : 0) + (p.cols ? cols : 0);
+    p.room = p.size >= wanted * line_bytes(k, least) ? panels_room((size_t)p.size) : NULL;
+    if (p.room) return multiply_parts(rt, j, &p);
+    j->rows.own = p.rows;
+    j->cols.own = p.cols;
+    return multiply_blocks(rt, j);
 }
 
 /* ---- one row, or one column ---- */
@@ -272,14 +390,14 @@ static int32_t line_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
     return 0;
 }
 
-enum { LINE_UNIT = 128 };
+enum { LINE_UNIT = 64 };
 
 /* The elements of the only row or column beside each other. */
 static const char *line_elements(const struct job *j, const struct side *s)
 {
     if (s->step == 1 || j->depth < 2) return s->data;
-    char *room = room_for((size_t)(j->depth * j->kernel->size));
-    if (room) j->kernel->pack(room, s->data, 1, 2, j->depth, s->step, 1);
+    char *room = panels_room((size_t)(j->depth * j->kernel->size));
+    if (room) j->kernel->pack(room, s->data, 1, 2, j->depth, s->step, 1, false);
     return room;
 }
 
@@ -303,7 +421,7 @@ static bool multiply_line(struct hop_rt *rt, const struct job *j, int32_t *statu
     line.w.c_row = c_step;
     double work = (double)matrix->n * (double)j->depth;
     int64_t n_units = (matrix->n + LINE_UNIT - 1) / LINE_UNIT;
-    if (work < WORTH_A_THREAD / 4) *status = line_some(rt, &line, 0, n_units);
+    if (j->alone || work < WORTH_A_THREAD / 2) *status = line_some(rt, &line, 0, n_units);
     else *status = rt->parallel(rt, line_some, &line, n_units, 1);
     return true;
 }
@@ -339,102 +457,133 @@ static struct job transposed(const struct job *j)
 
 /* ---- all of it ---- */
 
-/* How a product is multiplied: by its shape alone. */
-struct plan {
-    struct job job; /* of the first matrix of a batch */
-    bool line;      /* one row or column */
-    bool turned;    /* its rows are the columns of op(B) */
-    bool packs;     /* into panels, which want so many bytes */
-    int64_t size;
-};
-
 static struct side columns_of(const struct product *p, const struct product_kernel *kernel)
 {
-    struct side s = { .data = p->b, .n = p->n, .width = kernel->cols };
+    struct side s = { .data = p->b, .dtype = p->b_dtype, .n = p->n, .width = kernel->cols };
     s.along = p->tb ? p->ldb : 1;
     s.step = p->tb ? 1 : p->ldb;
-    s.ready = p->tb == HOP_RT_PANELS;
-    if (s.ready) s.panels = (char *)(uintptr_t)p->b; /* which nothing writes */
+    s.apart = p->b_apart * dtype_info[p->b_dtype].size;
+    s.whole = rounded_up(p->n, kernel->cols);
+    if (p->tb == HOP_RT_PANELS) s.panels = (char *)(uintptr_t)p->b; /* which nothing writes */
     return s;
 }
 
+static struct side rows_of(const struct product *p, const struct product_kernel *kernel)
+{
+    struct side s = { .data = p->a, .dtype = p->a_dtype, .n = p->m, .width = kernel->rows };
+    s.along = p->ta ? 1 : p->lda;
+    s.step = p->ta ? p->lda : 1;
+    s.apart = p->a_apart * dtype_info[p->a_dtype].size;
+    return s;
+}
+
+/* How a product is multiplied: by its shape alone. */
+struct plan {
+    struct job job;
+    bool line; /* one row or column */
+};
+
 static struct plan plan_of(const struct product *p)
 {
-    const struct product_kernel *kernel = product_kernel(p->c_dtype);
-    struct side rows = { p->a, p->m, p->ta ? 1 : p->lda, p->ta ? p->lda : 1, kernel->rows };
-    struct side cols = columns_of(p, kernel);
-    struct plan plan = { .line = (p->m == 1 || p->n == 1) && !cols.ready };
+    const struct product_kernel *kernel = product_kernel(p->c_dtype, p->a_dtype, p->b_dtype);
+    struct plan plan = { .job = { .kernel = kernel,
+                                  .rows = rows_of(p, kernel),
+                                  .cols = columns_of(p, kernel),
+                                  .c = p->c,
+                                  .c_dtype = p->c_dtype,
+                                  .c_row = p->ldc,
+                                  .c_col = 1,
+                                  .c_apart = p->c_apart * dtype_info[p->c_dtype].size,
+                                  .depth = p->k,
+                                  .batch = p->batch,
+                                  .add = p->accumulate } };
     struct job *j = &plan.job;
-    *j = (struct job){ .kernel = kernel, .rows = rows, .cols = cols, .c = p->c, .c_row = p->ldc, .c_col = 1 };
-    j->depth = p->k;
-    j->add = p->accumulate;
-    plan.packs = p->tb || p->n % (kernel->cols / 2) || packs_rows(j) || packs_cols(j);
-    if (!plan.packs) return plan; /* as it is, which small ones notice */
+    if (p->c_dtype != kernel->dtype || kernel->group > 1)
+        j->leaving = dtype_is_integer(p->c_dtype) ? LEAVE_ADDED : LEAVE_ROUNDED;
+    bool may_turn = j->leaving == LEAVE_IN_PLACE && !j->cols.panels;
+    bool same = p->a_dtype == kernel->dtype && p->b_dtype == kernel->dtype;
+    plan.line = (p->m == 1 || p->n == 1) && may_turn && same;
+    if (!may_turn || (!p->tb && !packs_rows(j) && !packs_cols(j))) return plan; /* small ones notice */
     struct job other = transposed(j);
-    plan.turned = !cols.ready && cost(&other) < cost(j);
-    if (plan.turned) *j = other;
-    plan.packs = packs_rows(j) || packs_cols(j);
-    int64_t most = (rounded_up(j->rows.n, kernel->rows) + rounded_up(j->cols.n, kernel->cols)) *
-                   rounded_up(HOP_MAX(p->k, 1), DEPTH) * kernel->size;
-    plan.size = HOP_MIN(most, ROOM);
+    if (cost(&other) < cost(j)) *j = other;
     return plan;
 }
 
-static int32_t multiply_planned(struct hop_rt *rt, const struct plan *plan, struct job *j)
+static int32_t multiply_planned(struct hop_rt *rt, const struct plan *plan, struct job *j, int64_t room)
 {
     int32_t status = 0;
     if (plan->line && multiply_line(rt, j, &status)) return status;
-    if (!plan->packs) return multiply_part(rt, j, false, false, NULL);
-    char *room = room_for((size_t)plan->size);
-    if (room) return multiply_parts(rt, j, room, plan->size);
-    _Alignas(64) char small[SMALL_ROOM];
-    return multiply_parts(rt, j, small, SMALL_ROOM);
+    return multiply_job(rt, j, packing_of(j, room));
 }
 
-/* Where the matrices of a batch are: so many bytes apart. */
-struct batch {
-    struct plan plan;
-    int64_t rows_apart, cols_apart, c_apart;
-};
-
-static int32_t multiply_matrices(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
+/* Matrices of a batch, one by one. */
+static int32_t matrices_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
 {
-    const struct batch *b = env;
+    const struct plan *plan = env;
     int32_t status = 0;
     for (int64_t i = lo; i < hi && !status; i++) {
-        struct job j = b->plan.job;
-        j.rows.data += i * b->rows_apart;
-        j.cols.data += i * b->cols_apart;
-        if (j.cols.ready) j.cols.panels += i * b->cols_apart;
-        j.c += i * b->c_apart;
-        status = multiply_planned(rt, &b->plan, &j);
+        struct job j = job_of_matrix(&plan->job, i);
+        j.batch = 1;
+        status = multiply_planned(rt, plan, &j, j.alone ? OWN_ROOM : ROOM);
     }
     return status;
 }
 
+/* Sums without terms. */
+static void clear(const struct product *p)
+{
+    int64_t size = dtype_info[p->c_dtype].size;
+    for (int64_t i = 0; i < p->batch && !p->accumulate; i++)
+        for (int64_t r = 0; r < p->m; r++)
+            memset(p->c + (i * p->c_apart + r * p->ldc) * size, 0, (size_t)(p->n * size));
+}
+
 int32_t product_multiply(struct hop_rt *rt, const struct product *p)
 {
-    struct batch b = { .plan = plan_of(p) };
-    if (p->batch == 1) return multiply_planned(rt, &b.plan, &b.plan.job);
-    int64_t size = b.plan.job.kernel->size;
-    b.rows_apart = (b.plan.turned ? p->b_apart : p->a_apart) * size;
-    b.cols_apart = (b.plan.turned ? p->a_apart : p->b_apart) * size;
-    b.c_apart = p->c_apart * size;
-    double work = (double)p->m * (double)p->n * (double)HOP_MAX(p->k, 1);
-    bool one_by_one = p->batch < FEW_MATRICES && work > WORTH_A_THREAD * FEW_MATRICES;
-    if (one_by_one || work * (double)p->batch < 2 * WORTH_A_THREAD)
-        return multiply_matrices(rt, &b, 0, p->batch);
-    return rt->parallel(rt, multiply_matrices, &b, p->batch, (int64_t)(WORTH_A_THREAD / 2 / work) + 1);
+    if (!p->k) return clear(p), 0;
+    struct plan plan = plan_of(p);
+    struct job *j = &plan.job;
+    if (p->batch == 1) return multiply_planned(rt, &plan, j, ROOM);
+    double work = work_of(j);
+    bool one_block = j->rows.n <= BLOCK_TILES * j->kernel->rows &&
+                     j->cols.n <= BLOCK_PANELS * j->kernel->cols;
+    bool few = p->batch < MANY_MATRICES && !one_block;
+    if (few && !plan.line) return multiply_job(rt, j, packing_of(j, ROOM));
+    if (few && work > 4 * WORTH_A_THREAD) return matrices_some(rt, &plan, 0, p->batch);
+    j->alone = true;
+    if (work * (double)p->batch < 2 * WORTH_A_THREAD) return matrices_some(rt, &plan, 0, p->batch);
+    return rt->parallel(rt, matrices_some, &plan, p->batch, (int64_t)(WORTH_A_THREAD / 2 / work) + 1);
+}
+
+/* ---- panels for later ---- */
+
+struct pack_job {
+    const struct product_kernel *kernel;
+    struct side side;
+    int64_t depth;
+};
+
+static int32_t pack_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
+{
+    const struct pack_job *j = env;
+    const struct side *s = &j->side;
+    HOP_UNUSED(rt);
+    for (int64_t i = lo; i < hi; i++)
+        for (int64_t from = 0; from < j->depth; from += DEPTH) {
+            int64_t depth = HOP_MIN(DEPTH, j->depth - from);
+            panel_make(j->kernel, s, i * s->width, from, depth,
+                       panel_at(j->kernel, s, i * s->width, from, depth));
+        }
+    return 0;
 }
 
 int32_t product_pack(struct hop_rt *rt, const struct product *p)
 {
-    const struct product_kernel *kernel = product_kernel(p->c_dtype);
-    struct job j = { .kernel = kernel, .cols = columns_of(p, kernel), .depth = p->k };
+    const struct product_kernel *kernel = product_kernel(p->c_dtype, p->c_dtype, p->b_dtype);
+    struct pack_job j = { kernel, columns_of(p, kernel), p->k };
     _Static_assert(HOP_RT_PANEL_COLUMNS % 32 == 0, "whole panels of every kernel");
-    j.cols.whole = rounded_up(p->n, kernel->cols);
-    j.cols.panels = p->c;
-    int64_t n = n_panels(&j.cols), each = kernel->cols * p->k;
-    if ((double)n * (double)each < WORTH_A_THREAD / COST_PACK) return pack_some(rt, &j, 0, n);
-    return rt->parallel(rt, pack_some, &j, n, HOP_MAX((int64_t)WORTH_A_THREAD / COST_PACK / 2 / each, 1));
+    j.side.panels = p->c;
+    int64_t n = j.side.whole / kernel->cols, each = kernel->cols * p->k;
+    if ((double)n * (double)each < WORTH_A_THREAD / 4) return pack_some(rt, &j, 0, n);
+    return rt->parallel(rt, pack_some, &j, n, (int64_t)WORTH_A_THREAD / 8 / each + 1);
 }

@@ -12,25 +12,31 @@ struct tile {
     int64_t depth;
     int rows, cols;
     bool add;
+    bool b_whole;               /* B has all columns of a tile: those that are too many are zeros */
+    int row_factor, col_factor; /* bytes: what sums of lines are multiplied with */
 };
 
 struct product_kernel {
-    int size, rows, cols; /* of an element; the largest tile */
-    /* Reads all vectors that columns are in: panels have `cols` of them. */
+    enum dtype dtype;
+    int size, sum_size, rows, cols; /* of an element, of a sum; the largest tile */
+    int group, beside; /* depths that lie beside each other; what a panel has behind each line, in elements */
     void (*tile)(const struct tile *w);
-    /* n lines into panels of `width`: the elements of one depth beside each other, zeros for lines that are
-     * not there. */
+    /* n lines into panels of `width`: the elements of one depth, or group of them, beside each other, zeros
+     * for lines that are not there. */
     void (*pack)(void *panels, const void *lines, int64_t n, int64_t along, int64_t depth, int64_t step,
-                 int64_t width);
+                 int64_t width, bool is_signed);
     /* One row of C, columns lo to hi: A's elements lie beside each other; and one column, rows lo to hi:
      * those of B and of each row of A do. */
     void (*row)(const struct tile *w, int64_t lo, int64_t hi);
     void (*column)(const struct tile *w, int64_t lo, int64_t hi);
 };
 
-/* For f32 or f64. */
-const struct product_kernel *product_kernel(enum dtype t);
-/* For tests: kernels of so high a level at most (0: of any processor, 1: AVX2, 2: AVX-512). */
+/* For C, A and B of these dtypes: of f64 all are, else what multiplies in f32, or bytes where the processor
+ * has instructions for them. */
+const struct product_kernel *product_kernel(enum dtype c, enum dtype a, enum dtype b);
+extern const struct product_kernel product_bytes_kernel; /* of x86 */
+/* For tests: kernels of so high a level at most (0: of any processor, 1: AVX2, 2: AVX-512, 3: dot products of
+ * bytes). */
 void product_kernels_limit(int level);
 /* What the kernels are made for: "AVX-512", "AVX2", or "" where it is nothing in particular, and a BLAS knows
  * the processor better. */

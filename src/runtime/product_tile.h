@@ -3,24 +3,48 @@
  *   T         the dtype
  *   LANES     elements of a vector
  *   ROWS      rows of a tile, which has two vectors in each: as many as registers hold
+ *   TURN_SQUARE(x)   transposes a square of elements, whose rows have 16 bytes
  *   TARGET    attributes of functions: what the processor has
+ *   PART_LOAD(from, n), PART_STORE(to, x, n)   the first n elements of a vector, zeros for the others; where
+ *             the processor can
  * Every element is one chain of multiplications and additions in the order of the depth, whichever tile it is
  * in, so that results do not depend on where a product is cut. */
 
 typedef T NAME(vector) __attribute__((vector_size(LANES * sizeof(T)), aligned(sizeof(T)), may_alias));
 
+TARGET static inline __attribute__((always_inline)) NAME(vector) NAME(load)(const T *from, int n)
+{
+#ifdef PART_LOAD
+    return PART_LOAD(from, n);
+#else
+    NAME(vector) x = { 0 };
+    for (int i = 0; i < n; i++) x[i] = from[i];
+    return x;
+#endif
+}
+TARGET static inline __attribute__((always_inline)) void NAME(store)(T *to, NAME(vector) x, int n)
+{
+#ifdef PART_STORE
+    PART_STORE(to, x, n);
+#else
+    for (int i = 0; i < n; i++) to[i] = x[i];
+#endif
+}
+
 /* A tile of `rows` rows and 1 or 2 vectors; these and what follows are numbers wherever it can be. */
 TARGET static inline __attribute__((always_inline)) void NAME(tile_of)(const struct tile *w, int rows,
-                                                                       int vectors, int64_t a_row,
+                                                                       int vectors, bool part, int64_t a_row,
                                                                        int64_t a_step, int64_t b_step, T *to,
                                                                        int64_t to_row, bool add)
 {
     NAME(vector) s[ROWS][2] = { { { 0 } } };
     const T *a = w->a, *b = w->b;
     int64_t depth = w->depth;
+    int some = w->cols - (vectors - 1) * LANES; /* in the last vector */
     for (int64_t t = 0; t < depth; t++, a += a_step, b += b_step) {
-        NAME(vector) first = *(const NAME(vector) *)b, second = first;
-        if (vectors == 2) second = *(const NAME(vector) *)(b + LANES);
+        NAME(vector) first = part && vectors == 1 ? NAME(load)(b, some) : *(const NAME(vector) *)b;
+        NAME(vector) second = first;
+        if (vectors == 2) second = part ? NAME(load)(b + LANES, some) : *(const NAME(vector) *)(b + LANES);
         UNROLLED
         for (int i = 0; i < rows; i++) {
             T x = a[i * a_row];
@@ -30,21 +54,24 @@ TARGET static inline __attribute__((always_inline)) void NAME(tile_of)(const str
     }
     UNROLLED
     for (int i = 0; i < rows; i++) {
-        NAME(vector) *at = (NAME(vector) *)(to + i * to_row);
-        if (add) s[i][0] += at[0];
-        at[0] = s[i][0];
-        if (vectors == 2 && add) s[i][1] += at[1];
-        if (vectors == 2) at[1] = s[i][1];
+        T *at = to + i * to_row, *last = at + (vectors - 1) * LANES;
+        if (vectors == 2 && add) s[i][0] += *(NAME(vector) *)at;
+        if (vectors == 2) *(NAME(vector) *)at = s[i][0];
+        NAME(vector) sum = s[i][vectors - 1];
+        if (add) sum += some == LANES ? *(NAME(vector) *)last : NAME(load)(last, some);
+        if (some == LANES) *(NAME(vector) *)last = sum;
+        else NAME(store)(last, sum, some);
     }
 }
 
 /* A tile of any size, from anywhere. */
-TARGET static void NAME(any_tile)(const struct tile *w, T *to, int64_t to_row, bool add)
+TARGET static inline __attribute__((always_inline)) void NAME(any_tile)(const struct tile *w, bool part,
+                                                                        T *to, int64_t to_row, bool add)
 {
     bool narrow = w->cols <= LANES;
 #define CASE(r, vectors) \
     case (r) * 2 - 2 + (vectors): \
-        NAME(tile_of)(w, HOP_MIN(r, ROWS), vectors, w->a_row, w->a_step, w->b_step, to, to_row, add); \
+        NAME(tile_of)(w, HOP_MIN(r, ROWS), vectors, part, w->a_row, w->a_step, w->b_step, to, to_row, add); \
         break
 #define CASES(r) \
     CASE(r, 1); \
@@ -70,17 +97,28 @@ TARGET static void NAME(any_tile)(const struct tile *w, T *to, int64_t to_row, b
 #undef CASES
 #undef CASE
 }
+TARGET static __attribute__((noinline)) void NAME(whole_tile)(const struct tile *w, T *to, int64_t to_row,
+                                                              bool add)
+{
+    NAME(any_tile)(w, false, to, to_row, add);
+}
+TARGET static __attribute__((noinline)) void NAME(part_tile)(const struct tile *w, T *to, int64_t to_row,
+                                                             bool add)
+{
+    NAME(any_tile)(w, true, to, to_row, add);
+}
 
 TARGET static void NAME(tile)(const struct tile *w)
 {
     T room[ROWS * 2 * LANES];
-    bool straight = w->c_col == 1 && (w->cols == LANES || w->cols == 2 * LANES), add = straight && w->add;
+    bool straight = w->c_col == 1, add = straight && w->add;
     T *to = straight ? w->c : room;
     int64_t to_row = straight ? w->c_row : 2 * LANES;
-    bool is_packed = w->a_row == 1 && w->a_step == ROWS && w->b_step == 2 * LANES;
+    bool is_packed = w->a_row == 1 && w->a_step == ROWS && w->b_whole;
     if (is_packed && w->rows == ROWS && w->cols > LANES)
-        NAME(tile_of)(w, ROWS, 2, 1, ROWS, 2 * LANES, to, to_row, add);
-    else NAME(any_tile)(w, to, to_row, add);
+        NAME(tile_of)(w, ROWS, 2, false, 1, ROWS, 2 * LANES, to, to_row, add);
+    else if (w->b_whole || w->cols % LANES == 0) NAME(whole_tile)(w, to, to_row, add);
+    else NAME(part_tile)(w, to, to_row, add);
     if (straight) return;
     for (int i = 0; i < w->rows; i++)
         for (int j = 0; j < w->cols; j++) {
@@ -89,24 +127,55 @@ TARGET static void NAME(tile)(const struct tile *w)
         }
 }
 
+/* Four lines, four elements of each at a time; of f64 two and two. */
+#define SQUARE (16 / (int)sizeof(T))
+typedef T NAME(square) __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
+TARGET static inline __attribute__((always_inline)) void NAME(turn_square)(T *to, int64_t width,
+                                                                           const T *from, int64_t along)
+{
+    NAME(square) x[4];
+    UNROLLED
+    for (int i = 0; i < SQUARE; i++) x[i] = *(const NAME(square) *)(from + i * along);
+    TURN_SQUARE(x);
+    UNROLLED
+    for (int i = 0; i < SQUARE; i++) *(NAME(square) *)(to + i * width) = x[i];
+}
+
+/* Lines whose elements lie beside each other. */
+TARGET static void NAME(turn)(T *to, const T *from, int64_t n, int64_t along, int64_t depth, int64_t width)
+{
+    int64_t squares = depth / SQUARE * SQUARE, j = 0;
+    for (; j + SQUARE <= n; j += SQUARE) {
+        const T *lines = from + j * along;
+        for (int64_t t = 0; t < squares; t += SQUARE)
+            NAME(turn_square)(to + t * width + j, width, lines + t, along);
+        for (int64_t t = squares; t < depth; t++)
+            for (int i = 0; i < SQUARE; i++) to[t * width + j + i] = lines[i * along + t];
+    }
+    for (; j < n; j++)
+        for (int64_t t = 0; t < depth; t++) to[t * width + j] = from[j * along + t];
+}
+
 /* Panels of `width` lines beside each other, one after the other; zeros where there are no more lines. */
 TARGET static void NAME(pack)(void *panels, const void *lines, int64_t n, int64_t along, int64_t depth,
-                              int64_t step, int64_t width)
+                              int64_t step, int64_t width, bool is_signed)
 {
+    HOP_UNUSED(is_signed);
     T *to = panels;
     const T *from = lines;
     for (int64_t i = 0; i < n; i += width, from += width * along, to += width * depth) {
         int64_t some = HOP_MIN(width, n - i);
         if (some < width) memset(to, 0, (size_t)(width * depth) * sizeof(T));
-        if (along == 1)
+        if (along == 1 && some == 2 * LANES)
+            for (int64_t t = 0; t < depth; t++)
+                memcpy(to + t * 2 * LANES, from + t * step, 2 * LANES * sizeof(T));
+        else if (along == 1)
             for (int64_t t = 0; t < depth; t++)
                 memcpy(to + t * width, from + t * step, (size_t)some * sizeof(T));
+        else if (step == 1) NAME(turn)(to, from, some, along, depth, width);
         else
-            for (int64_t t = 0; t < depth; t += PACK_DEPTH) {
-                int64_t end = HOP_MIN(t + PACK_DEPTH, depth);
-                for (int64_t j = 0; j < some; j++)
-                    for (int64_t u = t; u < end; u++) to[u * width + j] = from[j * along + u * step];
-            }
+            for (int64_t t = 0; t < depth; t++)
+                for (int64_t j = 0; j < some; j++) to[t * width + j] = from[j * along + t * step];
     }
 }
 
@@ -136,6 +205,8 @@ TARGET static void NAME(row)(const struct tile *w, int64_t lo, int64_t hi)
 {
     int64_t j = lo;
     for (; j + ROW_VECTORS * LANES <= hi; j += ROW_VECTORS * LANES) NAME(row_of)(w, ROW_VECTORS, j);
+    for (; j + ROW_VECTORS / 2 * LANES <= hi; j += ROW_VECTORS / 2 * LANES)
+        NAME(row_of)(w, ROW_VECTORS / 2, j);
     for (; j + LANES <= hi; j += LANES) NAME(row_of)(w, 1, j);
     for (; j < hi; j++) {
         const T *x = w->a, *b = (const T *)w->b + j;
@@ -178,7 +249,10 @@ TARGET static void NAME(column)(const struct tile *w, int64_t lo, int64_t hi)
     for (; i < hi; i++) NAME(dots_of)(w, 1, i);
 }
 
-static const struct product_kernel NAME(kernel) = { .size = sizeof(T),
+static const struct product_kernel NAME(kernel) = { .dtype = sizeof(T) == 4 ? DT_F32 : DT_F64,
+                                                    .size = sizeof(T),
+                                                    .sum_size = sizeof(T),
+                                                    .group = 1,
                                                     .rows = ROWS,
                                                     .cols = 2 * LANES,
                                                     .tile = NAME(tile),
@@ -186,6 +260,10 @@ static const struct product_kernel NAME(kernel) = { .size = sizeof(T),
                                                     .row = NAME(row),
                                                     .column = NAME(column) };
 #undef NAME
+#undef SQUARE
+#undef TURN_SQUARE
 #undef T
 #undef LANES
 #undef ROWS
+#undef PART_LOAD
+#undef PART_STORE
