@@ -1,6 +1,7 @@
 /* Rows about order: sort, which gives sorted values and where they stood, argsort and top_k made of it, and
  * searchsorted. Equal elements keep their order, -0 and 0 are equal, NaN is larger than every number. The
- * compiler writes a merge sort over short runs that were sorted by insertion. */
+ * compiler writes a merge sort over short runs that were sorted by insertion. Many lines are sorted on
+ * threads; of one long line its blocks are, and then merged two by two. */
 #include "ops/indexkit.h"
 #include "ops/scalar_c.h"
 
@@ -139,9 +140,16 @@ struct sorting {
     bool descending, places; /* places: positions are wanted */
     struct array keys, at;   /* two lines of elements, and of their positions */
     lpv size;
-    uint32_t half; /* local: where the line begins, 0 or size */
+    lpv apart;     /* from one half to the other */
+    lpv limit;     /* runs are merged until they have so many elements: the size, or more */
+    uint32_t half; /* local: where the line begins, 0 or apart */
 };
-enum { RUN = 8 }; /* what insertion sorts */
+enum {
+    RUN = 8,                   /* what insertion sorts */
+    PARALLEL_ELEMENTS = 16384, /* elements below which threads do not pay */
+    BLOCK_ROUNDS = 5           /* that merge LOWER_BLOCKS blocks */
+};
+_Static_assert(1 << BLOCK_ROUNDS == LOWER_BLOCKS, "each round merges two blocks");
 
 /* Ends a loop of few steps: no look for cancellation, that is done around it. */
 static void end_short_while(struct lp *p)
@@ -292,32 +300,136 @@ static void merge(const struct sorting *s, lpv width, lpv from, lpv to, lpv lo, 
     lp_if_end(p);
 }
 
+/* All pairs of runs of `width` elements into the other half. */
+static void merge_pairs(const struct sorting *s, lpv width, lpv from, lpv to, enum lp_for_kind kind)
+{
+    struct lp *p = s->p;
+    lpv zero = lp_index(p, 0), one = lp_index(p, 1);
+    lpv both = lp_bin(p, LP_MUL, width, lp_index(p, 2)), divisor = lp_bin(p, LP_MAX, both, one);
+    lpv rounded_up = lp_bin(p, LP_ADD, s->size, lp_bin(p, LP_SUB, both, one));
+    lpv pair = lp_for_begin(p, zero, lp_bin(p, LP_FLOORDIV, rounded_up, divisor), one, kind);
+    lpv lo = lp_bin(p, LP_MUL, pair, both);
+    lpv hi = lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, both), s->size);
+    lpv mid = lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, width), s->size);
+    merge(s, width, from, to, lo, mid, hi);
+    lp_for_end(p);
+}
+
 static void merge_runs(const struct sorting *s)
 {
     struct lp *p = s->p;
-    lpv zero = lp_index(p, 0), one = lp_index(p, 1), two = lp_index(p, 2);
     uint32_t width = lp_local(p, DT_I64, LOCAL_SCALAR, "width");
     lp_set(p, width, lp_index(p, RUN));
-    lp_set(p, s->half, zero);
+    lp_set(p, s->half, lp_index(p, 0));
     lp_while_begin(p);
-    lpv more = lp_bin(p, LP_LT, lp_read(p, width), s->size);
-    lp_while_body(p, more);
-    lpv w = lp_read(p, width);
-    lpv from = lp_read(p, s->half);
-    lpv to = lp_bin(p, LP_SUB, s->size, from);
-    lpv both = lp_bin(p, LP_MUL, w, two);
-    lpv divisor = lp_bin(p, LP_MAX, both, one);
-    lpv rounded_up = lp_bin(p, LP_ADD, s->size, lp_bin(p, LP_SUB, both, one));
-    lpv pairs = lp_bin(p, LP_FLOORDIV, rounded_up, divisor);
-    lpv pair = lp_for_begin(p, zero, pairs, one, FOR_SERIAL);
-    lpv lo = lp_bin(p, LP_MUL, pair, both);
-    lpv hi = lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, both), s->size);
-    lpv mid = lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, w), s->size);
-    merge(s, w, from, to, lo, mid, hi);
-    lp_for_end(p);
-    lp_set(p, width, both);
+    lp_while_body(p, lp_bin(p, LP_LT, lp_read(p, width), s->limit));
+    lpv w = lp_read(p, width), from = lp_read(p, s->half), to = lp_bin(p, LP_SUB, s->apart, from);
+    merge_pairs(s, w, from, to, FOR_SERIAL);
+    lp_set(p, width, lp_bin(p, LP_MUL, w, lp_index(p, 2)));
     lp_set(p, s->half, to);
     lp_while_end(p);
+}
+
+/* What is sorted, and where it goes. */
+struct sort_node {
+    struct lower *L;
+    val x;
+    type_id type;
+    struct type t;
+    uint32_t along;
+    bool values;
+    struct array out, order;
+    enum dtype position;
+    lpv idx[MAX_RANK];
+};
+
+/* Elements lo to hi of the line into the first half. */
+static void fill_line(struct sort_node *n, const struct sorting *s, lpv lo, lpv hi)
+{
+    struct lp *p = s->p;
+    lpv i = lp_for_begin(p, lo, hi, lp_index(p, 1), FOR_VECTOR);
+    n->idx[n->along] = i;
+    put(s, i, lower_elem(n->L, n->x, n->idx), s->places ? lp_cast(p, n->position, i) : LPV_NONE);
+    lp_for_end(p);
+}
+/* Elements lo to hi of the line, which begins at `half`, into the results. */
+static void give_line(struct sort_node *n, const struct sorting *s, lpv half, lpv lo, lpv hi)
+{
+    struct lp *p = s->p;
+    lpv i = lp_for_begin(p, lo, hi, lp_index(p, 1), FOR_VECTOR), from = lp_bin(p, LP_ADD, half, i);
+    n->idx[n->along] = i;
+    lpv flat = lower_flatten(n->L, n->type, n->idx);
+    if (n->values) lp_store(p, n->out.buffer, lp_bin(p, LP_ADD, n->out.at, flat), key_at(s, from));
+    if (s->places)
+        lp_store(p, n->order.buffer, lp_bin(p, LP_ADD, n->order.at, flat),
+                 lp_cast(p, DT_I64, place_at(s, from)));
+    lp_for_end(p);
+}
+
+static void sort_line(struct sort_node *n, const struct sorting *s, bool longer_than_run)
+{
+    struct lp *p = s->p;
+    fill_line(n, s, lp_index(p, 0), s->size);
+    lp_set(p, s->half, lp_index(p, 0));
+    sort_runs(s);
+    if (longer_than_run) merge_runs(s);
+    give_line(n, s, lp_read(p, s->half), lp_index(p, 0), s->size);
+}
+
+/* One line of `size` elements: blocks of it, sorted on threads, are merged two by two. */
+static void sort_blocks(struct sort_node *n, const struct sorting *s, int64_t size)
+{
+    struct lp *p = s->p;
+    int64_t width = (size + LOWER_BLOCKS - 1) / LOWER_BLOCKS, half = 0;
+    lpv apart = s->apart, lo, hi;
+    struct sorting part = *s;
+    struct blocks b = lower_pieces(n->L, s->size, lp_index(p, width));
+    lower_block_begin(n->L, &b, &lo, &hi);
+    fill_line(n, s, lo, hi);
+    part.keys.at = lp_bin(p, LP_ADD, s->keys.at, lo);
+    if (s->places) part.at.at = lp_bin(p, LP_ADD, s->at.at, lo);
+    part.size = lp_bin(p, LP_SUB, hi, lo);
+    part.limit = lp_index(p, width); /* all blocks end up in the same half */
+    sort_runs(&part);
+    merge_runs(&part);
+    lp_for_end(p);
+    for (int64_t w = RUN; w < width; w *= 2) half ^= 1;
+    for (int64_t round = 0; round < BLOCK_ROUNDS; round++, half ^= 1)
+        merge_pairs(s, lp_index(p, width << round), half ? apart : lp_index(p, 0),
+                    half ? lp_index(p, 0) : apart, FOR_PARALLEL);
+    lower_block_begin(n->L, &b, &lo, &hi);
+    give_line(n, s, half ? apart : lp_index(p, 0), lo, hi);
+    lp_for_end(p);
+}
+
+/* All lines but those along the sorted dim; on threads blocks of them, each with memory of its own. */
+static void sort_lines(struct sort_node *n, struct sorting *s, bool threads, bool longer_than_run)
+{
+    struct lower *L = n->L;
+    struct lp *p = s->p;
+    struct module *m = lower_module(L);
+    dim dims[MAX_RANK], two = dim_mul(m, 2, n->t.dims[n->along]);
+    lpv at[MAX_RANK], lo = lp_index(p, 0), hi, block = LPV_NONE;
+    uint32_t rank = 0;
+    for (uint32_t d = 0; d < n->t.rank; d++)
+        if (d != n->along) dims[rank++] = n->t.dims[d];
+    type_id lines = type_intern(m, DT_BOOL, rank, dims);
+    enum dtype t = (enum dtype)n->t.dtype;
+    hi = lower_dim(L, type_elements(m, lines));
+    if (threads) {
+        struct blocks b = lower_blocks(L, hi, 1);
+        s->keys = lower_block_memory(L, t, two, "runs of lines being sorted");
+        if (s->places) s->at = lower_block_memory(L, n->position, two, "positions of lines being sorted");
+        block = lp_bin(p, LP_MUL, lower_block_begin(L, &b, &lo, &hi), lower_dim(L, two));
+        s->keys.at = lp_bin(p, LP_ADD, s->keys.at, block);
+        if (s->places) s->at.at = lp_bin(p, LP_ADD, s->at.at, block);
+    }
+    lower_unflatten(L, lines, lp_for_begin(p, lo, hi, lp_index(p, 1), FOR_SERIAL), at);
+    for (uint32_t d = 0, k = 0; d < n->t.rank; d++)
+        if (d != n->along) n->idx[d] = at[k++];
+    sort_line(n, s, longer_than_run);
+    lp_for_end(p);
+    if (threads) lp_for_end(p);
 }
 
 static void block_sort(struct lower *L, const struct fn *f, const struct node *n)
@@ -325,43 +437,37 @@ static void block_sort(struct lower *L, const struct fn *f, const struct node *n
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     const struct attr *attrs = node_attr(f, n, 0);
-    val x = node_operands(f, n)[0];
-    type_id type = value_type(f, x);
-    struct type t = type_get(m, type);
-    uint32_t along = attr_dim_or_zero(&attrs[SORT_DIM]);
-    bool values = lower_result_used(L, n, 0), places = lower_result_used(L, n, 1);
-    dim two = dim_mul(m, 2, t.dims[along]);
-    int64_t lo, hi;
-    dim_range(m, f->symbols, t.dims[along], &lo, &hi);
-    struct sorting s = {
-        .p = p, .descending = is_descending(attrs), .places = places, .size = lower_dim(L, t.dims[along])
-    };
-    struct array out = { HOP_NONE, LPV_NONE }, order = out;
-    if (values) out = lower_result(L, n, 0);
-    if (places) order = lower_result(L, n, 1);
-    s.keys = lower_alloc(L, type_intern(m, (enum dtype)t.dtype, 1, &two), "runs of a line being sorted");
-    enum dtype position = hi <= INT32_MAX ? DT_I32 : DT_I64;
-    if (places) s.at = lower_alloc(L, type_intern(m, position, 1, &two), "positions of a line being sorted");
+    struct sort_node w = { .L = L,
+                           .x = node_operands(f, n)[0],
+                           .along = attr_dim_or_zero(&attrs[SORT_DIM]),
+                           .values = lower_result_used(L, n, 0) };
+    w.type = value_type(f, w.x);
+    w.t = type_get(m, w.type);
+    dim length = w.t.dims[w.along], two = dim_mul(m, 2, length);
+    int64_t lo, hi, least, most;
+    dim_range(m, f->symbols, length, &lo, &hi);
+    dim_range(m, f->symbols, type_elements(m, w.type), &least, &most);
+    struct sorting s = { .p = p,
+                         .descending = is_descending(attrs),
+                         .places = lower_result_used(L, n, 1),
+                         .size = lower_dim(L, length) };
+    s.apart = s.size;
+    s.limit = s.size;
+    if (w.values) w.out = lower_result(L, n, 0);
+    if (s.places) w.order = lower_result(L, n, 1);
+    w.position = hi <= INT32_MAX ? DT_I32 : DT_I64;
     s.half = lp_local(p, DT_I64, LOCAL_SCALAR, "half");
-    lpv idx[MAX_RANK], zero = lp_index(p, 0), one = lp_index(p, 1);
-    for (uint32_t d = 0; d < t.rank; d++)
-        if (d != along) idx[d] = lp_for_begin(p, zero, lower_dim(L, t.dims[d]), one, FOR_SERIAL);
-    idx[along] = lp_for_begin(p, zero, s.size, one, FOR_VECTOR);
-    lpv place = places ? lp_cast(p, position, idx[along]) : LPV_NONE;
-    put(&s, idx[along], lower_elem(L, x, idx), place);
-    lp_for_end(p);
-    lp_set(p, s.half, zero);
-    sort_runs(&s);
-    if (hi > RUN) merge_runs(&s);
-    lpv half = lp_read(p, s.half);
-    idx[along] = lp_for_begin(p, zero, s.size, one, FOR_VECTOR);
-    lpv from = lp_bin(p, LP_ADD, half, idx[along]), flat = lower_flatten(L, type, idx);
-    if (values) lp_store(p, out.buffer, lp_bin(p, LP_ADD, out.at, flat), key_at(&s, from));
-    if (places)
-        lp_store(p, order.buffer, lp_bin(p, LP_ADD, order.at, flat), lp_cast(p, DT_I64, place_at(&s, from)));
-    lp_for_end(p);
-    for (uint32_t d = 0; d < t.rank; d++)
-        if (d != along) lp_for_end(p);
+    bool threads = most >= PARALLEL_ELEMENTS && lower_may_thread(L);
+    bool one_line = type_elements(m, w.type) == length;
+    bool in_lines = threads && !one_line, in_blocks = threads && one_line && lo == hi && w.t.rank == 1;
+    if (!in_lines) {
+        enum dtype t = (enum dtype)w.t.dtype;
+        s.keys = lower_alloc(L, type_intern(m, t, 1, &two), "runs of a line being sorted");
+        if (s.places)
+            s.at = lower_alloc(L, type_intern(m, w.position, 1, &two), "positions of a line being sorted");
+    }
+    if (in_blocks) sort_blocks(&w, &s, hi);
+    else sort_lines(&w, &s, in_lines, hi > RUN);
 }
 
 static const struct attr_spec sort_attrs[] = { [SORT_DIM] = { "dim", ATTR_INT, false, NULL },
