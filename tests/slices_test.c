@@ -78,6 +78,44 @@ static hop_fn *read_text(char *text)
     return f;
 }
 
+/* A loop of five steps, each of them with nests that are worth threads; the last step of the chain is a map,
+ * a call, or nothing more. */
+static char *steps_program(uint32_t steps, uint32_t last)
+{
+    static const char *const texts[] = {
+        "    %%p%1$u = mul(%%a%2$u, %%a0)\n    %%a%1$u = sin(%%p%1$u)\n",
+        "    %%r%1$u = reverse {dims = [0]} (%%a%2$u)\n    %%a%1$u = add(%%r%1$u, %%a0)\n",
+        "    %%m%1$u = reduce_max {dims = [1]} (%%a%2$u)\n"
+        "    %%b%1$u = broadcast {dims = [256, 512], at = [0]} (%%m%1$u)\n"
+        "    %%d%1$u = sub(%%a%2$u, %%b%1$u)\n    %%a%1$u = exp(%%d%1$u)\n",
+        "    %%m%1$u = sum {dims = [0]} (%%a%2$u)\n    %%c%1$u = tanh(%%m%1$u)\n"
+        "    %%b%1$u = broadcast {dims = [256, 512], at = [1]} (%%c%1$u)\n"
+        "    %%a%1$u = mul(%%a%2$u, %%b%1$u)\n",
+    };
+    struct writer w = { 0 };
+    say(&w, "hop 1\nfn @block(%%x: f32[256, 512], %%y: f32[256, 512]) -> (f32[256, 512]) {\n"
+            "  %%a = sin(%%x)\n  %%b = mul(%%a, %%y)\n  %%c = reverse {dims = [1]} (%%b)\n"
+            "  %%d = tanh(%%c)\n  %%e = add(%%d, %%x)\n  return %%e\n}\n"
+            "fn @main(%%x: f32[256, 512], %%w: f32[5]) -> (f32[256, 512], f32[5]) {\n"
+            "  %%last, %%ss = scan carry(%%a0 = %%x) over(%%u in %%w) {\n");
+    uint32_t at = 0;
+    for (; at < steps; at++) say(&w, texts[chance(HOP_COUNT(texts))], at + 1, at);
+    if (last == 1)
+        say(&w, "    %%a%u = invoke_subgraph {inline = no} @block(%%a%u, %%a0)\n", at + 1, at), at++;
+    if (last == 2)
+        say(&w,
+            "    %%a%u = map {sequential} over(%%h in %%a%u) with(%%v = %%u) {\n"
+            "      %%s, %%k = sort(%%h)\n      %%b = broadcast {dims = [512], at = []} (%%v)\n"
+            "      %%m = mul(%%s, %%b)\n      %%t, %%l = sort(%%m)\n      stack(%%t)\n    }\n",
+            at + 1, at),
+            at++;
+    say(&w,
+        "    %%t = tanh(%%a%u)\n    %%s = sum(%%t)\n    next(%%t) stack(%%s)\n  }\n"
+        "  return %%last, %%ss\n}\n",
+        at);
+    return w.text;
+}
+
 /* ---- arguments ---- */
 
 enum { SLICES = 17 };
@@ -139,6 +177,29 @@ static struct values run(hop_fn *f, const hop_compile_options *o, const struct v
 
 /* ---- claims ---- */
 
+static bool has_parallel_loop(const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        if (s->kind == LP_FOR && s->mode == FOR_PARALLEL) return true;
+        if (has_parallel_loop(s->body) || has_parallel_loop(s->other)) return true;
+    }
+    return false;
+}
+
+/* Has a step of a loop something for threads? */
+static bool threads_in_steps(const hop_fn *f)
+{
+    struct lp *p = lower_and_plan(f->shared->m, f->fn, &(struct pass_options){ .strict = true });
+    bool has = false;
+    for (uint32_t i = 0; i < p->root->stmts.len; i++) {
+        const struct lp_stmt *s = &p->root->stmts.data[i];
+        has |= s->kind == LP_FOR && s->mode == FOR_SERIAL && s->note && has_parallel_loop(s->body);
+    }
+    lp_free(p);
+    return has;
+}
+
 static bool has_parallel_map(const struct lp_block *block)
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
@@ -157,8 +218,7 @@ static bool on_threads(const hop_fn *f)
     return is;
 }
 
-/* Strict numbers are the interpreter's; default ones are the same for any number of threads, and with threads
- * switched off. */
+/* Strict numbers are the interpreter's; default ones are the same for any number of threads. */
 static void same_bits(const char *what, hop_fn *f)
 {
     struct values in = arguments(f), expected = run(f, NULL, &in), first = { 0 };
@@ -175,9 +235,10 @@ static void same_bits(const char *what, hop_fn *f)
         CLAIM(equal(&first, &fast), "%s: on %d threads", what, thread_counts[i]);
         if (i) forget(&fast);
     }
-    if (first.n) {
-        struct values alone = run(f, &(hop_compile_options){ .without = "parallel", .threads = 2 }, &in);
-        CLAIM(equal(&first, &alone), "%s: without threads", what);
+    if (exe_available()) {
+        hop_compile_options o = { .strict = 1, .without = "parallel", .threads = 2 };
+        struct values alone = run(f, &o, &in);
+        CLAIM(equal(&expected, &alone), "%s: without threads", what);
         forget(&alone);
     }
     forget(&first), forget(&expected), forget(&in);
@@ -207,6 +268,19 @@ static void random_slices(uint32_t seeds)
     }
     /* of others passes leave no map: products of all slices are one */
     CLAIM(2 * threaded >= seeds, "the slices of %u of %u go to threads", threaded, seeds);
+}
+
+static void random_steps(uint32_t seeds)
+{
+    char what[64];
+    for (uint32_t i = 0; i < seeds; i++) {
+        seed = i + 100;
+        hop_fn *f = read_text(steps_program(1 + chance(3), i % 3));
+        snprintf(what, sizeof what, "steps of seed %u", i);
+        CLAIM(threads_in_steps(f), "%s: they use threads", what);
+        same_bits(what, f);
+        hop_fn_free(f);
+    }
 }
 
 /* A workspace of the size that is asked for is enough for the threads that there are. */
@@ -308,7 +382,9 @@ static void loops_that_stay(void)
 
 int main(int argc, char **argv)
 {
-    random_slices(argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 8);
+    uint32_t seeds = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 6;
+    random_slices(seeds);
+    random_steps(HOP_MAX(seeds / 2, 3));
     memory_of_the_caller();
     threads_between_runs();
     no_memory();

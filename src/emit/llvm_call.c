@@ -612,7 +612,7 @@ static LLVMValueRef loop_function(struct emitter *e, const struct lp_stmt *s)
     LLVMSetLinkage(fn, LLVMInternalLinkage);
     func_attributes(e, fn);
     func_begin(e, &f, s->target, fn);
-    f.shared = leader->copies > 1;
+    f.shared = leader->copies > 1 || leader->looped; /* or by the copies of an unrolled step */
     if (region) {
         LLVMValueRef lo = value_scalar(e, s->lo);
         LLVMValueRef step = step_or_one(e, s);

@@ -259,14 +259,30 @@ static void add_nest(struct writer *w, const struct lp_stmt *s, bool looped)
     w->epoch++;
     put_stmt(w, s);
     plan->loops[s->target].nest = k;
-    bool region = s->mode == FOR_PARALLEL && !e->options->serial && !looped;
+    bool region = s->mode == FOR_PARALLEL && !e->options->serial;
     if (region) plan->loops[s->target].mode = LOOP_OUTLINED;
     n->apart |= w->statements < LEAST_STATEMENTS || (looped && work_of(e, s) < ENOUGH_WORK);
     n->leader = find_leader(plan, k);
     plan->nests[n->leader].copies++;
 }
 
-/* The steps of a loop that is not large are better off without calls. */
+static bool has_region(const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        if (s->kind == LP_FOR && s->mode == FOR_PARALLEL) return true;
+        if (has_region(s->body) || has_region(s->other)) return true;
+    }
+    return false;
+}
+
+/* Are there functions of their own in it? The steps of a loop that is not large are better off without calls,
+ * but for what threads run. */
+static bool is_divided(const struct emitter *e, const struct lp_block *steps)
+{
+    return section_is_large(e, steps) || (!e->options->serial && has_region(steps));
+}
+
 static void find_nests(struct writer *w, const struct lp_block *block, bool looped)
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
@@ -275,7 +291,7 @@ static void find_nests(struct writer *w, const struct lp_block *block, bool loop
         if (s->kind == LP_IF) {
             find_nests(w, s->body, looped);
             find_nests(w, s->other, looped);
-        } else if (steps && section_is_large(w->e, s->kind == LP_WHILE ? s->other : s->body))
+        } else if (steps && is_divided(w->e, s->kind == LP_WHILE ? s->other : s->body))
             find_nests(w, s->kind == LP_WHILE ? s->other : s->body, true);
         else if (s->kind == LP_FOR) add_nest(w, s, looped);
     }

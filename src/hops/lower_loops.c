@@ -174,7 +174,6 @@ static lpv row_count(struct lower *L, const struct node *n, lpv from, lpv to)
  * other; they must be worth it together. A few large ones go one after the other: their products and nests
  * use the threads better. */
 enum {
-    ENOUGH_WORK = 200000, /* operations of all trips, about */
     FEW_TRIPS = 8,
     LARGE_NODE = 1 << 25, /* operations of one node that threads share well */
     UNKNOWN_TRIPS = 4096
@@ -193,13 +192,13 @@ static bool trips_on_threads(struct lower *L, const struct loop *l, lpv from, lp
 {
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
-    if (l->n_carry || !lower_may_thread(L) || !lower_may_share(L, l->body->id)) return false;
-    int64_t trips = UNKNOWN_TRIPS, first, end;
-    if (lp_is_const(p, from, &first) && lp_is_const(p, to, &end) &&
-        __builtin_sub_overflow(end, first, &trips))
-        return false;
+    if (l->n_carry || !lower_may_share(L, l->body->id)) return false;
+    int64_t trips = UNKNOWN_TRIPS, first, end, work;
+    bool known = lp_is_const(p, from, &first) && lp_is_const(p, to, &end);
+    if (known && __builtin_sub_overflow(end, first, &trips)) return false;
     if (trips < 2 || (trips < FEW_TRIPS && has_large_node(m, l->body))) return false;
-    return run_cost(m, l->body->id) >= ENOUGH_WORK / trips;
+    if (__builtin_mul_overflow(trips, run_cost(m, l->body->id), &work)) work = INT64_MAX;
+    return lower_worth_threads(L, (uint64_t)work, known);
 }
 
 /* Every trip has memory of its own to put its rows in. */

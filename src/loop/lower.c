@@ -7,6 +7,10 @@
 /* Static temporaries up to this size live on the stack, where small ones become registers. */
 enum { STACK_BYTES = 2048 };
 
+/* Operations below which threads do not pay. In a loop they are woken at every step, and what is called there
+ * keeps nothing in registers from step to step: sizes must be known to be large. */
+enum { PARALLEL_WORK = 200000, LOOPED_WORK = 600000 };
+
 struct lp *lower_lp(struct lower *L) { return lower_p(L); }
 struct module *lower_module(struct lower *L) { return L->S->m; }
 const struct fn *lower_fn(const struct lower *L) { return L->f; }
@@ -583,6 +587,14 @@ bool lower_may_thread(const struct lower *L)
     /* a large program calls procedures everywhere, and each runs once at a time */
     bool threads = choice_on(L->S->passes, CHOICE_parallel) && L->S->p->regime.threads != 1;
     return threads && !L->S->loop_depth && !L->S->large;
+}
+
+bool lower_worth_threads(const struct lower *L, uint64_t work, bool known)
+{
+    const struct shared *S = L->S;
+    bool threads = choice_on(S->passes, CHOICE_parallel) && S->p->regime.threads != 1 && !S->regions;
+    if (!threads || !S->loop_depth) return threads && work >= PARALLEL_WORK;
+    return known && work >= LOOPED_WORK && !S->large;
 }
 
 void lower_set_scalar(struct lower *L, const struct node *n, uint32_t k, lpv value)

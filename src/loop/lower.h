@@ -188,6 +188,8 @@ bool lower_may_share(const struct lower *L, uint32_t fn);
 /* "scan @step", what explain and emitted code say of a loop with this body. */
 const char *lower_loop_note(struct lower *L, const struct fn *f, const struct node *n, uint32_t region);
 bool lower_may_thread(const struct lower *L); /* a loop written here may be FOR_PARALLEL */
+/* Should a loop written here with so many operations be? known: its sizes are not guessed. */
+bool lower_worth_threads(const struct lower *L, uint64_t work, bool known);
 /* `total` steps in blocks of `size`, the last one shorter: lower_pieces as it is told, lower_blocks at most
  * LOWER_BLOCKS of them, each of `least` steps or more; by the value of `total` alone. lower_block_begin opens
  * a parallel loop over them and gives its variable and the block's steps lo to hi; lp_for_end closes it. */

@@ -15,7 +15,6 @@ enum {
     NEST_ITEMS = 24,        /* stored values in one nest */
     NEST_COST = 2000,       /* of its stored values together, from which on another begins: compiling one loop
                                takes more than linear time */
-    PARALLEL_WORK = 200000, /* operations below which threads do not pay */
     PARALLEL_BLOCK = 8192,  /* elements of a flat nest that one piece holds */
     NARROW_BLOCK = 64,      /* columns that one piece has at least */
     PARALLEL_ROWS = 64,     /* rows that are enough for threads: more dims are not taken together */
@@ -817,6 +816,13 @@ static uint64_t nest_work(struct lower *L, const struct nest *nest)
     return points > UINT64_MAX / 4 / (work + 1) ? UINT64_MAX / 4 : points * work;
 }
 
+static bool is_sized(struct lower *L, const struct nest *nest)
+{
+    bool sized = nest->inner == HOP_NONE || dim_is_const(L->S->m, nest->inner);
+    for (uint32_t i = 0; i < nest->n_outer; i++) sized &= dim_is_const(L->S->m, nest->outer[i]);
+    return sized;
+}
+
 /* Elements of a nest without rows that one piece holds: fewer where each is a fold. */
 static int64_t piece_size(struct lower *L, const struct nest *nest)
 {
@@ -1054,9 +1060,7 @@ static void rows_end(struct lower *L, struct nest *nest, const struct row_loops 
 void nest_emit(struct lower *L, struct nest *nest)
 {
     struct lp *p = L->S->p;
-    bool large = nest_work(L, nest) >= PARALLEL_WORK;
-    bool threads = choice_on(L->S->passes, CHOICE_parallel) && p->regime.threads != 1;
-    bool parallel = large && threads && !L->S->loop_depth;
+    bool parallel = lower_worth_threads(L, nest_work(L, nest), is_sized(L, nest));
     nest->flat = nest->n_outer && nest->inner != HOP_NONE && all_same_point(L, nest);
     bool rows = !nest->flat && nest->n_outer;
     bool alone = nest->inner == HOP_NONE;

@@ -76,15 +76,17 @@ static const char *statement_kind(const struct lp_stmt *s)
     }
 }
 
-static void nests_text(struct text *out, const struct lp_block *block, uint32_t depth)
+/* shared: the loop around is one that threads share, and not listed itself. */
+static void nests_text(struct text *out, const struct lp_block *block, uint32_t depth, bool shared)
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
-        const char *kind = statement_kind(s);
-        if (s->note && kind) text_add(out, "  %*s%s: %s\n", (int)depth * 2, "", kind, s->note);
+        const char *kind = statement_kind(s), *threads = shared ? ", on threads" : "";
+        if (s->note && kind) text_add(out, "  %*s%s%s: %s\n", (int)depth * 2, "", kind, threads, s->note);
         uint32_t inner = depth + (s->note != NULL);
-        nests_text(out, s->body, inner);
-        nests_text(out, s->other, inner);
+        bool parallel = s->kind == LP_FOR && s->mode == FOR_PARALLEL;
+        nests_text(out, s->body, inner, !s->note && (shared || parallel));
+        nests_text(out, s->other, inner, !s->note && shared);
     }
 }
 
@@ -288,7 +290,7 @@ static void shared_text(struct text *out, const struct lp *p)
         const struct lp *q = p->procedures.data[i];
         text_add(out, "  %-12s %u nests, called in %u places: %s\n", q->name, q->n_nests, q->n_calls,
                  q->why_called);
-        nests_text(out, q->root, 1);
+        nests_text(out, q->root, 1, false);
     }
 }
 
@@ -318,7 +320,7 @@ static void explain_text(struct text *out, const struct explanation *e)
     passes_text(out, e);
     if (e->p) {
         text_add(out, "nests: %u\n", e->p->n_nests);
-        nests_text(out, e->p->root, 0);
+        nests_text(out, e->p->root, 0, false);
         shared_text(out, e->p);
         stored_text(out, e);
         updates_text(out, e);
