@@ -29,12 +29,12 @@ enum {
     SPINNING_NS = 60000,         /* before a worker sleeps */
     SPINNING_BEFORE_YIELD = 400, /* of the caller, while it waits */
     SHORT_PIECES = 256,
-    LATE_NS = 20000,      /* waiting so long, and twice as long as it worked, the caller was held up */
-    ALONE_AFTER = 16,     /* short jobs that then run on the caller alone; twice as many the next time … */
-    MOST_ALONE = 1024,    /* … up to this */
-    SHORT_JOB = 64,       /* grains */
-    NOT_WORTH_WAKING = 8, /* grains, of a job that comes alone */
-    LINE = 64             /* bytes of a cache line, which no two threads' data share */
+    LATE_NS = 20000,    /* waiting so long, and twice as long as it worked, the caller was held up */
+    HELD_UP = 8,        /* jobs that make up for one of those */
+    HELD_UP_OFTEN = 16, /* from there on short jobs run on the caller alone … */
+    MOST_HELD_UP = 64,  /* … for some fifty of them */
+    SHORT_JOB = 8,      /* grains */
+    LINE = 64           /* bytes of a cache line, which no two threads' data share */
 };
 
 /* `state`: serial number of the job, how many threads it is for, and whether it may be joined. */
@@ -71,10 +71,10 @@ static struct {
     /* under `use` */
     uint32_t workers; /* started: seats 1, 2, … */
     uint64_t serial;
-    int64_t last;               /* when the last job ended */
-    uint32_t alone, alone_next; /* so many short jobs stay with their caller, and when it is held up again */
+    int64_t last;     /* when the last job ended */
+    uint32_t held_up; /* how often callers were of late: HELD_UP more each time, one less for every job */
     struct seat seat[MAX_WORKERS + 1]; /* the caller has the first */
-} pool = { .use = PTHREAD_MUTEX_INITIALIZER, .alone_next = ALONE_AFTER };
+} pool = { .use = PTHREAD_MUTEX_INITIALIZER };
 
 static _Thread_local bool inside;
 static _Thread_local uint32_t number; /* of a worker */
@@ -296,15 +296,13 @@ static void retire(struct hop_rt *rt, uint32_t threads)
         }
 }
 
-/* A caller that waited for others longer than it worked had them on processors that do other things as well:
- * the next short jobs are better off without. */
+/* A caller that waited for others longer than it worked had them on processors that do other things as well.
+ * Where that happens often, short jobs are better off without. */
 static void note_waiting(int64_t worked, int64_t waited)
 {
     bool held_up = waited > LATE_NS && waited > 2 * worked;
-    if (held_up) {
-        pool.alone = pool.alone_next;
-        pool.alone_next = HOP_MIN(2 * pool.alone_next, MOST_ALONE);
-    } else if (pool.alone_next > ALONE_AFTER) pool.alone_next--;
+    if (held_up) pool.held_up = HOP_MIN(pool.held_up + HELD_UP, MOST_HELD_UP);
+    else if (pool.held_up) pool.held_up--;
 }
 
 /* Everything on this thread, in pieces so that it can be ended. */
@@ -335,8 +333,8 @@ int32_t pool_run(uint32_t threads, struct hop_rt *rt,
     if (threads < 2 || inside || pthread_mutex_trylock(&pool.use)) return run_alone(rt, body, env, n, grain);
     int64_t begun = now_ns();
     bool others_sleep = begun - pool.last > SPINNING_NS;
-    if ((pool.alone && grains < SHORT_JOB) || (others_sleep && grains < NOT_WORTH_WAKING)) {
-        if (pool.alone) pool.alone--;
+    if (grains < SHORT_JOB && (others_sleep || pool.held_up > HELD_UP_OFTEN)) {
+        if (pool.held_up) pool.held_up--;
         int32_t status = run_alone(rt, body, env, n, grain);
         pool.last = now_ns();
         pthread_mutex_unlock(&pool.use);
