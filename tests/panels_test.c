@@ -274,6 +274,16 @@ static const struct program programs[] = {
       "fn @f(%x: f32[240, 64], %w: f32[64, 80], %u: f32[80, 64]) -> (f32[240, 64]) {\n"
       "  %p = matmul(%x, %w)\n  %t = tanh(%p)\n  %o = reverse {dims = [0]} (%t)\n"
       "  %q = matmul(%o, %u)\n  %r = sin(%q)\n  return %r\n}\n" },
+    { "a large operand, and one that is transposed, in panels", 1,
+      "fn @f(%x: f32[240, 300], %w: f32[300, 320], %u: f32[64, 320]) -> (f32[240, 64]) {\n"
+      "  %p = matmul(%x, %w)\n  %t = tanh(%p)\n  %v = permute {order = [1, 0]} (%u)\n"
+      "  %r = matmul(%t, %v)\n  return %r\n}\n" },
+    { "what all steps of a loop multiply with, as it is and transposed", 0,
+      "fn @f(%h0: f32[16, 96], %xs: f32[9, 16, 96], %w: f32[96, 96]) -> (f32[16, 96], f32[9, 16, 96]) {\n"
+      "  %last, %all = scan carry(%h = %h0) over(%x in %xs) with(%v = %w) {\n"
+      "    %a = matmul(%h, %v)\n    %t = tanh(%a)\n    %u = permute {order = [1, 0]} (%v)\n"
+      "    %b = matmul(%t, %u)\n    %c = add(%b, %x)\n    %n = sin(%c)\n    next(%n) stack(%n)\n  }\n"
+      "  return %last, %all\n}\n" },
     { "few rows", 0,
       "fn @f(%x: f32[48, 64], %w: f32[64, 80]) -> (f32[48, 80]) {\n"
       "  %p = matmul(%x, %w)\n  %r = tanh(%p)\n  return %r\n}\n" },

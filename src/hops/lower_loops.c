@@ -240,6 +240,7 @@ static void steps_block(struct lower *L, const struct fn *f, const struct node *
 
     bool threads = trips_on_threads(L, &l, from, to) && have_places(L, stacks, l.n_stack);
 
+    lower_pack_shared(L, &l, from, to);
     lower_mark_trips(L, from, to);
     (threads ? lower_region_enter : lower_loop_enter)(L);
     lpv index = lp_for_begin(p, from, to, one, threads ? FOR_PARALLEL : FOR_SERIAL), row = index;
@@ -335,6 +336,7 @@ static void while_block(struct lower *L, const struct fn *f, const struct node *
     struct feed *feeds = ARENA_NEW(&p->arena, struct feed, HOP_MAX(l.cond->n_params, l.body->n_params));
     struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, l.body->n_results);
 
+    lower_pack_shared(L, &l, LPV_NONE, LPV_NONE);
     lower_loop_enter(L);
     lp_while_begin(p);
     feed_carries(L, carries, l.n_carry, feeds);

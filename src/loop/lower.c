@@ -790,6 +790,7 @@ static void param_slot(struct lower *L, uint32_t i, struct slot s)
 static void feed_value(struct lower *L, struct lower *B, uint32_t i, const struct feed *in)
 {
     type_id t = value_type(B->f, i);
+    B->fed[i] = in->lead == LPV_NONE ? in->value : VAL_NONE;
     if (!type_get(L->S->m, t).rank) {
         lpv idx[1] = { in->lead };
         param_slot(B, i, (struct slot){ .kind = SLOT_SCALAR, .scalar = lower_elem(L, in->value, idx) });
@@ -832,6 +833,8 @@ void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint3
         B->entry_dims[i] = lower_entry_dim(L, region->dims[i]);
     }
     const bool *read = params_read(B->arena, g);
+    B->fed = ARENA_NEW(B->arena, val, g->n_params);
+    for (uint32_t i = 0; i < g->n_params; i++) B->fed[i] = VAL_NONE;
     for (uint32_t i = 0; i < g->n_params; i++) {
         const struct feed *in = &params[i];
         if (in->kind == FEED_SCALAR)

@@ -185,6 +185,10 @@ void lower_loop_leave(struct lower *L);
 void lower_region_enter(struct lower *L);
 void lower_region_leave(struct lower *L);
 bool lower_may_share(const struct lower *L, uint32_t fn);
+/* Before a loop from `from` to `to` (LPV_NONE: not known): what products of its steps share lies in panels.
+ */
+struct loop;
+void lower_pack_shared(struct lower *L, const struct loop *l, lpv from, lpv to);
 /* "scan @step", what explain and emitted code say of a loop with this body. */
 const char *lower_loop_note(struct lower *L, const struct fn *f, const struct node *n, uint32_t region);
 bool lower_may_thread(const struct lower *L); /* a loop written here may be FOR_PARALLEL */

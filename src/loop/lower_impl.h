@@ -130,6 +130,12 @@ struct probe { /* a dry run that records reads instead of emitting */
     struct item *item;
 };
 
+struct packed { /* a value that is there in panels, for products (CALL_PACK) */
+    val v;
+    bool transposed;
+    struct array array;
+};
+
 struct lower {
     struct shared *S;
     struct arena *arena;
@@ -144,6 +150,8 @@ struct lower {
     vec(struct lower_step) steps;
     uint32_t step; /* the one being written */
     vec(struct row_group) groups;
+    val *fed; /* per parameter: the value of the function around that it is, VAL_NONE; NULL: none is */
+    vec(struct packed) packed; /* for bodies */
     struct nest *open;
     struct probe *probe;
     /* while a nest is emitted */
@@ -207,7 +215,10 @@ bool product_rows(struct lower *L, const struct node *n); /* default mode: fold 
 void product_gemm(struct lower *L, const struct node *n);
 struct lp_call product_call(struct lower *L, const struct node *n); /* what product_gemm writes */
 uint32_t product_row_dims(struct lower *L, const struct node *n, dim rows[MAX_RANK]); /* 0: a batch */
-bool product_reads_rows(struct lower *L, const struct node *n);   /* of its first operand as it is stored */
+bool product_reads_rows(struct lower *L, const struct node *n); /* of its first operand as it is stored */
+bool product_can_pack(struct lower *L, const struct node *n);
+void product_put_in_panels(struct lower *L,
+                           struct lp_call *call); /* puts B into panels, which the call reads then */
 bool product_wants_panels(struct lower *L, const struct node *n); /* of its second: few rows at a time */
 double product_work(struct lower *L, const struct node *n);       /* multiplications of one matrix */
 void product_sums(struct lower *L);                          /* finds the sums whose products BLAS adds up */

@@ -154,6 +154,12 @@ static bool nest_belongs(struct search *s, const struct nest *nest)
     return true;
 }
 
+/* Few rows at a time without putting the right operand into panels each time. */
+static bool can_multiply(struct lower *L, const struct node *n)
+{
+    return !product_wants_panels(L, n) || product_can_pack(L, n);
+}
+
 static bool product_belongs(struct search *s, const struct node *n)
 {
     struct lower *L = s->L;
@@ -161,7 +167,7 @@ static bool product_belongs(struct search *s, const struct node *n)
     dim rows[MAX_RANK];
     uint32_t n_rows = product_row_dims(L, n, rows);
     if (n_rows != s->g.n_dims || memcmp(rows, s->g.dims, n_rows * sizeof *rows)) return false;
-    if (made_elsewhere(s, n->results) || product_wants_panels(L, n)) return false;
+    if (made_elsewhere(s, n->results) || !can_multiply(L, n)) return false;
     s->sources.len = 0;
     if (!product_reads_rows(L, n) || !only_by_rows(s, o[0])) add_sources(s, o[0]);
     add_sources(s, o[1]);
@@ -293,7 +299,7 @@ void panels_find(struct lower *L)
         if (!is_product(&s, L->steps.data[i])) continue;
         s.g = (struct row_group){ 0 };
         s.g.n_dims = product_row_dims(L, fn_node(f, L->steps.data[i].index), s.g.dims);
-        if (!s.g.n_dims || product_wants_panels(L, fn_node(f, L->steps.data[i].index))) continue;
+        if (!s.g.n_dims || !can_multiply(L, fn_node(f, L->steps.data[i].index))) continue;
         uint32_t first = begin_of(&s, i, least);
         if (!try_group(&s, first, &end) || !pays(&s, first, end)) continue;
         gather(&s, first, end);
@@ -351,8 +357,11 @@ void panels_emit(struct lower *L, const struct row_group *g)
         struct lower_step step = L->steps.data[g->first + i];
         L->step = g->first + i;
         if (step.kind == STEP_NEST) nest_prepare_rows(L, L->nest_list.data[step.index], most);
-        else if (product_is_gemm(L, fn_node(L->f, step.index)))
-            calls[i] = product_call(L, fn_node(L->f, step.index));
+        else if (product_is_gemm(L, fn_node(L->f, step.index))) {
+            const struct node *n = fn_node(L->f, step.index);
+            calls[i] = product_call(L, n);
+            if (product_wants_panels(L, n)) product_put_in_panels(L, &calls[i]);
+        }
     }
     lpv rows = lp_index(p, 1), one = lp_index(p, 1), panel = lp_index(p, size);
     for (uint32_t i = 0; i < g->n_dims; i++) rows = lp_bin(p, LP_MUL, rows, lower_dim(L, g->dims[i]));

@@ -1,12 +1,17 @@
 /* Products of two arrays: when BLAS does them, how operands are handed to it without copies, and along which
  * dim a small product is folded in vector code. */
+#include "ir/loop.h"
 #include "loop/lower_impl.h"
+#include "loop/rt.h"
 
 enum {
-    GEMM_LEAST = 32768,       /* multiplications from which BLAS is called (32 cubed) */
-    GEMM_ROWS = 4,            /* fewer rows or columns than this: vector code instead */
-    UNKNOWN_SIZE = 1000,      /* what a dim that is not static counts as */
-    READ_IN_PLACE = 256 << 10 /* bytes of a right operand that few rows read where it lies */
+    GEMM_LEAST = 32768,        /* multiplications from which BLAS is called (32 cubed) */
+    GEMM_ROWS = 4,             /* fewer rows or columns than this: vector code instead */
+    UNKNOWN_SIZE = 1000,       /* what a dim that is not static counts as */
+    READ_IN_PLACE = 256 << 10, /* bytes of a right operand that few rows read where it lies */
+    PACKED_ROWS = 8,           /* what loops have in panels: for so many rows, trips, and bytes */
+    PACKED_TRIPS = 8,
+    PACKED_LEAST = 32 << 10
 };
 
 enum dtype node_accumulator(const struct module *m, const struct fn *f, const struct node *n)
@@ -361,6 +366,8 @@ static void result_strides(struct lower *L, const struct node *n, const struct d
         *matrix = lp_bin(p, LP_MUL, *matrix, lower_dim(L, t.dims[i]));
 }
 
+static void use_panels(struct lower *L, const struct node *n, struct lp_call *call);
+
 struct lp_call product_call(struct lower *L, const struct node *n)
 {
     struct lp *p = L->S->p;
@@ -394,7 +401,132 @@ struct lp_call product_call(struct lower *L, const struct node *n)
     call.gemm.batch = d.n_batch ? extent(L, o[0], d.batch_lhs, d.n_batch) : LPV_NONE;
     call.gemm.a_apart = lp_bin(p, LP_MUL, m, k);
     call.gemm.b_apart = lp_bin(p, LP_MUL, k, cols);
+    use_panels(L, n, &call);
     return call;
+}
+
+/* ---- right operands in panels ---- */
+
+/* Sizes that are known, and dtypes that are multiplied as they are; emitted C has no panels. */
+static bool can_pack(struct lower *L, const struct node *n, const struct dot_dims *d)
+{
+    const val *o = node_operands(L->f, n);
+    struct type b = type_get(L->S->m, value_type(L->f, o[1]));
+    enum dtype t = (enum dtype)b.dtype, lhs = (enum dtype)type_get(L->S->m, value_type(L->f, o[0])).dtype;
+    enum dtype to = (enum dtype)type_get(L->S->m, value_type(L->f, n->results)).dtype;
+    if (d->n_batch || L->S->passes->plain_products || lp_multiplies(to, lhs, t) != PRODUCT_PLAIN)
+        return false;
+    for (uint32_t i = 0; i < b.rank; i++)
+        if (!dim_is_const(L->S->m, b.dims[i])) return false;
+    return true;
+}
+
+bool product_can_pack(struct lower *L, const struct node *n)
+{
+    struct dot_dims d;
+    return product_of(L, n, &d) && can_pack(L, n, &d);
+}
+
+void product_put_in_panels(struct lower *L, struct lp_call *call)
+{
+    struct lp *p = L->S->p;
+    struct module *m = L->S->m;
+    int64_t n, k;
+    if (!lp_is_const(p, call->gemm.n, &n) || !lp_is_const(p, call->gemm.k, &k)) return;
+    if (call->gemm.tb == HOP_RT_PANELS) return;
+    dim count = dim_const(m,
+                          (n + HOP_RT_PANEL_COLUMNS - 1) / HOP_RT_PANEL_COLUMNS * HOP_RT_PANEL_COLUMNS * k);
+    enum dtype t = (enum dtype)p->buffers.data[call->gemm.b].dtype;
+    struct array to = lower_alloc(L, type_intern(m, t, 1, &count), "panels of an operand of products");
+    struct lp_call pack = *call;
+    pack.kind = CALL_PACK;
+    pack.gemm.c = to.buffer;
+    pack.gemm.c_at = to.at;
+    lp_add_call(p, pack);
+    call->gemm.b = to.buffer;
+    call->gemm.b_at = to.at;
+    call->gemm.tb = HOP_RT_PANELS;
+}
+
+/* Has the value that the operand is been put into panels where it came from? */
+static const struct packed *packed_before(struct lower *L, val v, bool transposed)
+{
+    while (v < L->f->n_params && L->fed && L->fed[v] != VAL_NONE) {
+        v = L->fed[v];
+        L = L->outer;
+        for (uint32_t i = 0; i < L->packed.len; i++)
+            if (L->packed.data[i].v == v && L->packed.data[i].transposed == transposed)
+                return &L->packed.data[i];
+    }
+    return NULL;
+}
+
+static void use_panels(struct lower *L, const struct node *n, struct lp_call *call)
+{
+    struct dot_dims d;
+    struct stored s;
+    product_of(L, n, &d);
+    enum layout layout = operand_layout(L, n, 1, &d, &s);
+    if (layout == LAYOUT_NONE || d.n_batch) return;
+    const struct packed *found = packed_before(L, s.v, layout == LAYOUT_TRANSPOSED);
+    if (!found) return;
+    call->gemm.b = found->array.buffer;
+    call->gemm.b_at = found->array.at;
+    call->gemm.tb = HOP_RT_PANELS;
+}
+
+/* A product of the body with a value that all trips share: is it worth having that in panels? */
+static bool packs_for(struct lower *body, const struct node *n, const struct loop *l, struct stored *s,
+                      struct dot_dims *d)
+{
+    if (!node_is_product(n) || !product_is_gemm(body, n) || !product_of(body, n, d)) return false;
+    if (!can_pack(body, n, d) || operand_layout(body, n, 1, d, s) == LAYOUT_NONE) return false;
+    uint32_t first = loop_first_with(l);
+    if (s->v < first || s->v >= first + l->n_with) return false;
+    const val *o = node_operands(body->f, n);
+    double rows = size_of(body, o[0], d->lhs_free, d->n_lhs_free);
+    double bytes = size_of(body, o[1], d->rhs_free, d->n_rhs_free) *
+                   size_of(body, o[1], d->contract_rhs, d->n_contract) *
+                   dtype_info[type_get(body->S->m, value_type(body->f, o[1])).dtype].size;
+    return rows >= PACKED_ROWS && bytes >= PACKED_LEAST;
+}
+
+void lower_pack_shared(struct lower *L, const struct loop *l, lpv from, lpv to)
+{
+    struct lp *p = L->S->p;
+    int64_t first, end;
+    bool few = from != LPV_NONE && lp_is_const(p, from, &first) && lp_is_const(p, to, &end) &&
+               (first >= end || end - first < PACKED_TRIPS);
+    if (few || L->S->large || !choice_on(L->S->passes, CHOICE_panels)) return;
+    struct lower body = { .S = L->S, .f = l->body, .arena = L->arena };
+    body.info = ARENA_ZNEW(L->arena, struct value_info, l->body->n_values);
+    for (uint32_t i = 0; i < l->body->n_nodes; i++) {
+        const struct node *n = fn_node(l->body, i);
+        struct stored s;
+        struct dot_dims d;
+        if (!packs_for(&body, n, l, &s, &d)) continue;
+        val v = l->with[s.v - loop_first_with(l)];
+        struct matrix_dims matrix = operand_dims(&d, 1);
+        struct packed packed = { .v = v, .transposed = layout_of(&s, &matrix) == LAYOUT_TRANSPOSED };
+        uint8_t kind = L->slots[v].kind;
+        bool whole = kind == SLOT_ARRAY || (kind == SLOT_OUTER && L->slots[v].lead == LPV_NONE);
+        bool known = false;
+        for (uint32_t k = 0; k < L->packed.len; k++)
+            known |= L->packed.data[k].v == v && L->packed.data[k].transposed == packed.transposed;
+        if (!whole || known || packed_before(L, v, packed.transposed)) continue;
+        struct array b = lower_array(L, v);
+        const val *o = node_operands(l->body, n);
+        struct lp_call call = { .kind = CALL_GEMM, .value = LPV_NONE, .mask = LPV_NONE };
+        call.gemm.b = b.buffer;
+        call.gemm.b_at = b.at;
+        call.gemm.tb = packed.transposed;
+        call.gemm.n = lp_index(p, (int64_t)size_of(&body, o[1], d.rhs_free, d.n_rhs_free));
+        call.gemm.k = lp_index(p, (int64_t)size_of(&body, o[1], d.contract_rhs, d.n_contract));
+        call.gemm.ldb = packed.transposed ? call.gemm.k : call.gemm.n;
+        product_put_in_panels(L, &call);
+        packed.array = (struct array){ call.gemm.b, call.gemm.b_at };
+        vec_push(L->arena, &L->packed, packed);
+    }
 }
 
 void product_gemm(struct lower *L, const struct node *n) { lp_add_call(L->S->p, product_call(L, n)); }
