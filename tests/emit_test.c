@@ -132,7 +132,7 @@ static int32_t world_parallel(struct hop_rt *rt, int32_t (*body)(struct hop_rt *
 {
     struct world *w = (struct world *)rt;
     int64_t piece = (n + 2) / 3;
-    CLAIM(grain >= 1 && n > grain, "a parallel region is told a grain (%lld of %lld)", (long long)grain,
+    CLAIM(grain && n > grain, "a parallel region is told a grain (%lld of %lld)", (long long)grain,
           (long long)n);
     for (int64_t hi = n; hi > 0; hi -= piece) {
         int32_t status = body(rt, env, HOP_MAX(hi - piece, 0), hi);
