@@ -4,6 +4,7 @@
 #include "check.h"
 #include "ir/number.h"
 #include "runtime/blas.h"
+#include "runtime/pool.h"
 #include "runtime/product_kernels.h"
 #include "loop/rt.h"
 
@@ -78,6 +79,7 @@ static void test_products(void)
     for (size_t s = 0; s < HOP_COUNT(sizes); s++)
         for (int how = 0; how < 8; how++) {
             int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
+            if (m * n * k > 1 << 22 && ((size_t)how + s) % 3) continue; /* some ways of the largest */
             double f = worst_float(m, n, k, how & 1, how & 2, how & 4),
                    d = worst_double(m, n, k, how & 1, how & 2, how & 4);
             CLAIM(f <= 1e-6 * 4 * (double)(k + 1), "f32 %lld x %lld x %lld, case %d: off by %g", (long long)m,
@@ -143,18 +145,35 @@ static void test_pieces(void)
     }
 }
 
-/* Elements that lie in memory of some dtype: bytes of every value, small whole numbers as floats. */
-static char *some_elements(enum dtype t, int64_t count, uint64_t seed)
+/* Elements that lie in memory of some dtype: bytes of every value, floats of so many, so far apart. */
+enum { MOST_VALUES = 1009, PERIOD = 8191 };
+static char *elements(enum dtype t, int64_t count, uint64_t seed, int n_values, double apart)
 {
-    char *data = calloc((size_t)count + 1, dtype_info[t].size);
-    for (int64_t i = 0; i < count; i++) {
+    int64_t size = dtype_info[t].size;
+    int middle = n_values / 2;
+    char *data = calloc((size_t)count + 1, (size_t)size), values[MOST_VALUES][8];
+    for (int i = 0; dtype_is_float(t) && i < n_values; i++)
+        element_set_real(t, values[i], (i - middle) * apart);
+    for (int64_t i = 0; i < HOP_MIN(count, PERIOD); i++) {
         uint64_t r = (seed += 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u >> 33;
-        char *at = data + i * (int64_t)dtype_info[t].size;
+        char *at = data + i * size;
         if (t == DT_BOOL) *at = (char)(r & 1);
-        else if (dtype_is_float(t)) element_set_real(t, at, (double)(r % 17) - 8);
+        else if (dtype_is_float(t)) memcpy(at, values[r % (uint64_t)n_values], (size_t)size);
         else *at = (char)r;
     }
+    for (int64_t done = PERIOD; done < count; done *= 2)
+        memcpy(data + done * size, data, (size_t)(HOP_MIN(done, count - done) * size));
     return data;
+}
+/* Small whole numbers: sums are exact. */
+static char *some_elements(enum dtype t, int64_t count, uint64_t seed)
+{
+    return elements(t, count, seed, 17, 1);
+}
+/* Sums are rounded: their order shows. */
+static char *some_fractions(enum dtype t, int64_t count, uint64_t seed)
+{
+    return elements(t, count, seed, MOST_VALUES, 0.0101);
 }
 
 /* The rows of op(X), or the columns, as doubles, which hold every number here. */
@@ -257,7 +276,8 @@ static void test_batch(enum dtype t, int64_t batch, int64_t m, int64_t n, int64_
     char *a = some_elements(t, batch * a_apart, 4),
          *b = some_elements(t, batch * b_apart + n * k + ldb * k + k, 5);
     int64_t count = batch * g.c_apart;
-    char *one = some_elements(t, count, 6), *all = some_elements(t, count, 6);
+    char *one = some_elements(t, count, 6), *all = some_elements(t, count, 6),
+         *before = some_elements(t, count, 6);
     struct hop_rt rt = { .parallel = in_pieces };
     at_a_time = INT32_MAX;
     for (int64_t i = 0; i < batch; i++)
@@ -267,9 +287,7 @@ static void test_batch(enum dtype t, int64_t batch, int64_t m, int64_t n, int64_
     for (size_t c = 0; c < HOP_COUNT(counts); c++) {
         at_a_time = counts[c];
         backwards = c & 1;
-        char *before = some_elements(t, count, 6);
         memcpy(all, before, (size_t)(count * size));
-        free(before);
         g.a = a;
         g.b = b;
         g.c = all;
@@ -278,7 +296,7 @@ static void test_batch(enum dtype t, int64_t batch, int64_t m, int64_t n, int64_
               "%lld of %s %lld x %lld x %lld, case %d, %lld at a time", (long long)batch, dtype_info[t].name,
               (long long)m, (long long)n, (long long)k, how, (long long)at_a_time);
     }
-    free(a), free(b), free(one), free(all);
+    free(a), free(b), free(one), free(all), free(before);
 }
 
 static void test_batches(void)
@@ -339,6 +357,66 @@ static void test_panels(void)
         }
 }
 
+/* ---- threads ---- */
+
+static uint32_t n_threads;
+static int32_t on_threads(struct hop_rt *rt,
+                          int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
+                          int64_t n, int64_t grain)
+{
+    return pool_run(n_threads, rt, body, env, n, grain);
+}
+
+/* Bits do not depend on the number of threads. */
+static void test_threads_of(enum dtype t, enum dtype c_dtype, const int64_t sizes[4], bool ta, bool tb)
+{
+    static const uint32_t counts[] = { 1, 2, 3, 7, 16 };
+    int64_t m = sizes[0], n = sizes[1], k = sizes[2], batch = sizes[3];
+    size_t bytes = (size_t)(batch * m * n) * dtype_info[c_dtype].size;
+    char *a = some_fractions(t, batch * m * k, 11), *b = some_fractions(t, batch * k * n, 12);
+    char *first = calloc(bytes, 1), *other = calloc(bytes, 1);
+    struct hop_rt rt = { .parallel = on_threads };
+    struct hop_rt_gemm g = { .dtypes = HOP_RT_DTYPES(c_dtype, t, t),
+                             .ta = ta,
+                             .tb = tb,
+                             .m = m,
+                             .n = n,
+                             .k = k,
+                             .lda = ta ? m : k,
+                             .ldb = tb ? k : n,
+                             .ldc = n,
+                             .batch = batch,
+                             .a_apart = m * k,
+                             .b_apart = k * n,
+                             .c_apart = m * n,
+                             .a = a,
+                             .b = b };
+    for (size_t i = 0; i < HOP_COUNT(counts); i++) {
+        n_threads = counts[i];
+        g.c = i ? other : first;
+        memset(g.c, 1, bytes);
+        blas_gemm(&rt, &g);
+        CLAIM(!i || !memcmp(first, other, bytes), "%lld of %s %lld x %lld x %lld, %d %d: %u threads",
+              (long long)batch, dtype_info[t].name, (long long)m, (long long)n, (long long)k, ta, tb,
+              n_threads);
+    }
+    free(a), free(b), free(first), free(other);
+}
+
+static void test_threads(void)
+{
+    static const int64_t sizes[][4] = { { 300, 300, 1024, 1 }, { 700, 500, 300, 1 }, { 256, 200, 64, 40 },
+                                        { 200, 200, 200, 5 },  { 32, 32, 32, 200 },  { 1, 2048, 1024, 1 },
+                                        { 1024, 1, 2048, 1 },  { 32, 32, 8192, 1 } };
+    for (size_t s = 0; s < HOP_COUNT(sizes); s++)
+        for (int how = 0; how < 4; how++) {
+            test_threads_of(DT_F32, DT_F32, sizes[s], how & 1, how & 2);
+            test_threads_of(DT_F64, DT_F64, sizes[s], how & 1, how & 2);
+            test_threads_of(DT_BF16, DT_BF16, sizes[s], how & 1, how & 2);
+            test_threads_of(DT_I8, DT_I32, sizes[s], how & 1, how & 2);
+        }
+}
+
 static uint64_t hash_of_environment(void)
 {
     uint64_t h = 0;
@@ -387,6 +465,7 @@ int main(int argc, char **argv)
     test_batches();
     test_panels();
     if (argc > 1) return tests_end();
+    test_threads();
     test_pieces();
     for (int level = 1; level >= 0; level--) { /* which any machine with a higher one has, too */
         product_kernels_limit(level);

@@ -455,6 +455,76 @@ static struct job transposed(const struct job *j)
     return t;
 }
 
+/* ---- tiny ones ---- */
+
+/* Sides that stay in the first cache: nothing is planned, each matrix is for one thread. */
+enum { TINY = 64 };
+
+struct tiny {
+    const struct product *product;
+    const struct product_kernel *kernel;
+};
+
+static bool is_tiny(const struct product *p)
+{
+    bool plain = p->c_dtype == p->a_dtype && p->c_dtype == p->b_dtype &&
+                 (p->c_dtype == DT_F32 || p->c_dtype == DT_F64);
+    bool line = (p->m == 1 || p->n == 1) && p->tb != HOP_RT_PANELS;
+    return plain && !line && p->m <= TINY && p->n <= TINY && p->k <= TINY;
+}
+
+/* One matrix, tile by tile: rows are cut evenly, into tiles that need not be the largest. */
+static void multiply_tiny(const struct product_kernel *k, const struct product *p, struct tile *w,
+                          const char *a, const char *b, char *c)
+{
+    int64_t size = k->size, n_tiles = (p->m + k->rows - 1) / k->rows, rows = (p->m + n_tiles - 1) / n_tiles;
+    int64_t next_rows = rows * w->a_row * size, next_cols = (w->b_whole ? p->k : 1) * size;
+    for (int64_t j = 0; j < p->n; j += k->cols) {
+        w->cols = (int)HOP_MIN(k->cols, p->n - j);
+        w->b = b + j * next_cols;
+        w->a = a;
+        for (int64_t i = 0; i < p->m; i += rows, w->a = (const char *)w->a + next_rows) {
+            w->rows = (int)HOP_MIN(rows, p->m - i);
+            w->c = c + (i * p->ldc + j) * size;
+            k->tile(w);
+        }
+    }
+}
+
+static int32_t tiny_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
+{
+    _Alignas(ALIGNED) char room[TINY * TINY * sizeof(double)];
+    const struct tiny *tiny = env;
+    const struct product *p = tiny->product;
+    const struct product_kernel *k = tiny->kernel;
+    struct tile w = { .a_row = p->ta ? 1 : p->lda,
+                      .a_step = p->ta ? p->lda : 1,
+                      .b_step = p->tb ? k->cols : p->ldb,
+                      .b_whole = p->tb,
+                      .c_row = p->ldc,
+                      .c_col = 1,
+                      .depth = p->k,
+                      .add = p->accumulate };
+    HOP_UNUSED(rt);
+    for (int64_t i = lo; i < hi; i++) {
+        const char *b = p->b + i * p->b_apart * k->size;
+        bool turned = p->tb && p->tb != HOP_RT_PANELS;
+        if (turned && (i == lo || p->b_apart)) k->pack(room, b, p->n, p->ldb, p->k, 1, k->cols, false);
+        multiply_tiny(k, p, &w, p->a + i * p->a_apart * k->size, turned ? room : b,
+                      p->c + i * p->c_apart * k->size);
+    }
+    return 0;
+}
+
+static int32_t multiply_all_tiny(struct hop_rt *rt, const struct product *p)
+{
+    struct tiny tiny = { p, product_kernel(p->c_dtype, p->a_dtype, p->b_dtype) };
+    double work = (double)(p->m * p->n * p->k);
+    if (p->batch == 1 || work * (double)p->batch < 2 * WORTH_A_THREAD)
+        return tiny_some(rt, &tiny, 0, p->batch);
+    return rt->parallel(rt, tiny_some, &tiny, p->batch, (int64_t)(WORTH_A_THREAD / 2 / work) + 1);
+}
+
 /* ---- all of it ---- */
 
 static struct side columns_of(const struct product *p, const struct product_kernel *kernel)
@@ -541,6 +611,7 @@ static void clear(const struct product *p)
 int32_t product_multiply(struct hop_rt *rt, const struct product *p)
 {
     if (!p->k) return clear(p), 0;
+    if (is_tiny(p)) return multiply_all_tiny(rt, p);
     struct plan plan = plan_of(p);
     struct job *j = &plan.job;
     if (p->batch == 1) return multiply_planned(rt, &plan, j, ROOM);
