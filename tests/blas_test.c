@@ -374,11 +374,13 @@ static void test_threads_of(enum dtype t, enum dtype c_dtype, const int64_t size
     int64_t m = sizes[0], n = sizes[1], k = sizes[2], batch = sizes[3];
     size_t bytes = (size_t)(batch * m * n) * dtype_info[c_dtype].size;
     char *a = some_fractions(t, batch * m * k, 11), *b = some_fractions(t, batch * k * n, 12);
-    char *first = calloc(bytes, 1), *other = calloc(bytes, 1);
+    char *before = some_fractions(c_dtype, batch * m * n, 13), *first = calloc(bytes, 1),
+         *other = calloc(bytes, 1);
     struct hop_rt rt = { .parallel = on_threads };
     struct hop_rt_gemm g = { .dtypes = HOP_RT_DTYPES(c_dtype, t, t),
                              .ta = ta,
                              .tb = tb,
+                             .accumulate = ta != tb,
                              .m = m,
                              .n = n,
                              .k = k,
@@ -393,21 +395,23 @@ static void test_threads_of(enum dtype t, enum dtype c_dtype, const int64_t size
                              .b = b };
     for (size_t i = 0; i < HOP_COUNT(counts); i++) {
         n_threads = counts[i];
+        pool_set_threads(n_threads);
         g.c = i ? other : first;
-        memset(g.c, 1, bytes);
+        memcpy(g.c, before, bytes);
         blas_gemm(&rt, &g);
         CLAIM(!i || !memcmp(first, other, bytes), "%lld of %s %lld x %lld x %lld, %d %d: %u threads",
               (long long)batch, dtype_info[t].name, (long long)m, (long long)n, (long long)k, ta, tb,
               n_threads);
     }
-    free(a), free(b), free(first), free(other);
+    pool_set_threads(0);
+    free(a), free(b), free(before), free(first), free(other);
 }
 
 static void test_threads(void)
 {
     static const int64_t sizes[][4] = { { 300, 300, 1024, 1 }, { 700, 500, 300, 1 }, { 256, 200, 64, 40 },
                                         { 200, 200, 200, 5 },  { 32, 32, 32, 200 },  { 1, 2048, 1024, 1 },
-                                        { 1024, 1, 2048, 1 },  { 32, 32, 8192, 1 } };
+                                        { 1024, 1, 2048, 1 },  { 32, 32, 8192, 1 },  { 20, 17, 30011, 1 } };
     for (size_t s = 0; s < HOP_COUNT(sizes); s++)
         for (int how = 0; how < 4; how++) {
             test_threads_of(DT_F32, DT_F32, sizes[s], how & 1, how & 2);

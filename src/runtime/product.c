@@ -6,6 +6,7 @@
 #include "runtime/product.h"
 #include "base/base.h"
 #include "loop/rt.h"
+#include "runtime/pool.h"
 #include "runtime/product_panels.h"
 
 enum {
@@ -608,12 +609,106 @@ static void clear(const struct product *p)
             memset(p->c + (i * p->c_apart + r * p->ldc) * size, 0, (size_t)(p->n * size));
 }
 
+/* ---- deep ones ---- */
+
+/* A result of long sums and fewer tiles than would keep the threads busy has the sums of its stretches made
+ * at once, as a batch of products; they are then added up in their order, as blocks of C add them: the bits
+ * are the same. */
+enum { MANY_STRETCHES = 16, FEW_TILES = 12, SUMS_ROOM = 2 << 20 };
+
+struct sums {
+    const struct product *product;
+    const char *data; /* one matrix after the other */
+    int64_t n;
+    bool add; /* the first of them, too */
+};
+
+static bool is_deep(const struct product *p, const struct job *j)
+{
+    const struct product_kernel *k = j->kernel;
+    int64_t tiles = ((p->m + k->rows - 1) / k->rows) * ((p->n + k->cols - 1) / k->cols);
+    bool few = tiles <= FEW_TILES && p->batch == 1 && p->m > 1 && p->n > 1;
+    bool deep = p->k >= MANY_STRETCHES * DEPTH && work_of(j) >= 8 * WORTH_A_THREAD;
+    return few && deep && j->leaving == LEAVE_IN_PLACE && p->tb != HOP_RT_PANELS &&
+           pool_threads() >= 2 * tiles;
+}
+
+static int32_t sums_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
+{
+    const struct sums *sums = env;
+    const struct product *p = sums->product;
+    int64_t size = dtype_info[p->c_dtype].size;
+    HOP_UNUSED(rt);
+    for (int64_t r = lo; r < hi; r++) {
+        char *c = p->c + r * p->ldc * size;
+        for (int64_t i = 0; i < sums->n; i++) {
+            const char *from = sums->data + (i * p->m + r) * p->n * size;
+            if (!i && !sums->add) memcpy(c, from, (size_t)(p->n * size));
+            else if (p->c_dtype == DT_F32)
+                for (int64_t t = 0; t < p->n; t++) ((float *)c)[t] += ((const float *)from)[t];
+            else
+                for (int64_t t = 0; t < p->n; t++) ((double *)c)[t] += ((const double *)from)[t];
+        }
+    }
+    return 0;
+}
+
+/* The product from that depth on. */
+static struct product product_from(const struct product *p, int64_t from)
+{
+    struct product rest = *p;
+    rest.a += from * (p->ta ? p->lda : 1) * dtype_info[p->a_dtype].size;
+    rest.b += from * (p->tb ? 1 : p->ldb) * dtype_info[p->b_dtype].size;
+    rest.k = p->k - from;
+    rest.accumulate = p->accumulate || from;
+    return rest;
+}
+
+static int32_t multiply_stretches(struct hop_rt *rt, const struct product *p, char *room, int64_t n)
+{
+    struct product all = *p;
+    all.k = DEPTH;
+    all.batch = n;
+    all.a_apart = DEPTH * (p->ta ? p->lda : 1);
+    all.b_apart = DEPTH * (p->tb ? 1 : p->ldb);
+    all.c_apart = p->m * p->n;
+    all.ldc = p->n;
+    all.c = room;
+    all.accumulate = 0;
+    int32_t status = product_multiply(rt, &all);
+    if (status) return status;
+    struct sums sums = { p, room, n, p->accumulate };
+    double of_row = (double)p->n * (double)n, least = WORTH_A_THREAD / 4;
+    if (of_row * (double)p->m < 2 * least) return sums_some(rt, &sums, 0, p->m);
+    return rt->parallel(rt, sums_some, &sums, p->m, (int64_t)(least / of_row) + 1);
+}
+
+/* false: there is no memory for sums. */
+static bool multiply_deep(struct hop_rt *rt, const struct product *p, int32_t *status)
+{
+    int64_t n_whole = p->k / DEPTH, each = p->m * p->n * dtype_info[p->c_dtype].size;
+    int64_t at_once = HOP_MIN(n_whole, SUMS_ROOM / each);
+    char *room = malloc((size_t)(at_once * each));
+    if (!room) return false;
+    *status = 0;
+    for (int64_t i = 0; i < n_whole && !*status; i += at_once) {
+        struct product some = product_from(p, i * DEPTH);
+        *status = multiply_stretches(rt, &some, room, HOP_MIN(at_once, n_whole - i));
+    }
+    free(room);
+    struct product rest = product_from(p, n_whole * DEPTH);
+    if (rest.k && !*status) *status = product_multiply(rt, &rest);
+    return true;
+}
+
 int32_t product_multiply(struct hop_rt *rt, const struct product *p)
 {
     if (!p->k) return clear(p), 0;
     if (is_tiny(p)) return multiply_all_tiny(rt, p);
     struct plan plan = plan_of(p);
     struct job *j = &plan.job;
+    int32_t status;
+    if (is_deep(p, j) && multiply_deep(rt, p, &status)) return status;
     if (p->batch == 1) return multiply_planned(rt, &plan, j, ROOM);
     double work = work_of(j);
     bool one_block = j->rows.n <= BLOCK_TILES * j->kernel->rows &&
