@@ -228,6 +228,9 @@ static const struct blocks_case running[] = {
     RUNNING("cumsum", " {dim = 1}", "f32[2, 200, 300]"),
     RUNNING("cumsum", " {dim = 2}", "f32[2, 70, 300]"),
     RUNNING("cummax", " {dim = 2, reverse}", "f64[3, 5, 4000]"),
+    RUNNING("cumsum", " {dim = 1}", "f32[1, 40000]"),
+    RUNNING("cummax", " {dim = 2, reverse}", "i32[1, 1, 40000, 1]"),
+    LINEAR(" {dim = 1}", "f64[1, 40000, 1]"),
     LINEAR("", "f32[100003]"),
     LINEAR(" {reverse}", "f64[70001]"),
     LINEAR(" {late}", "f64[70001]"),
@@ -326,6 +329,83 @@ static const struct blocks_case sorts[] = {
       { 0 } },
 };
 
+/* Updates that meet at the same places, some of them outside. */
+#define SCATTERED(attrs, x, i, u) \
+    { MAIN("%x: " x ", %i: " i ", %u: " u, x, "  %y = scatter" attrs " (%x, %i, %u)\n  return %y\n"), \
+      { x, i, u }, \
+      1, \
+      { 9, 110, 9 } }
+#define AFFINE(attrs, x, i, u) \
+    { MAIN("%x: " x ", %i: " i ", %a: " u ", %b: " u, x ", " u, \
+           "  %y, %z = scatter_affine" attrs " (%x, %i, %a, %b)\n  return %y, %z\n"), \
+      { x, i, u, u }, \
+      2, \
+      { 9, 110, 9, 9 } }
+#define SIZED_SCATTER \
+    SIZED("T, D", "%x: f32[100, D], %i: i64[T], %u: f32[T, D]", "f32[100, D]", \
+          "  %y = scatter(%x, %i, %u)\n  return %y\n")
+static const struct blocks_case scatters[] = {
+    SCATTERED("", "f32[101, 80]", "i64[1000]", "f32[1000, 80]"),
+    SCATTERED(" {mode = set}", "f32[101, 80]", "i32[1000]", "f32[1000, 80]"),
+    SCATTERED(" {mode = mul}", "f64[101, 80]", "i64[1000]", "f64[1000, 80]"),
+    SCATTERED(" {mode = min}", "i32[101, 80]", "i64[1000]", "i32[1000, 80]"),
+    SCATTERED(" {mode = max}", "bf16[101, 80]", "i64[1000]", "bf16[1000, 80]"),
+    SCATTERED("", "f32[2003, 80]", "i64[1000]", "f32[1000, 80]"),
+    SCATTERED("", "f32[100, 8, 32]", "i64[20, 17]", "f32[20, 17, 8, 32]"),
+    SCATTERED("", "f32[103, 1100]", "i64[70]", "f32[70, 1100]"),
+    SCATTERED(" {mode = set}", "i8[103, 7000]", "i64[33]", "i8[33, 7000]"),
+    SCATTERED("", "f32[103, 40, 128]", "i64[20]", "f32[20, 40, 128]"),
+    SCATTERED(" {dims = [1]}", "f32[64, 101]", "i64[1200]", "f32[64, 1200]"),
+    SCATTERED(" {dims = [1], mode = set}", "f32[3, 101, 70]", "i64[400]", "f32[3, 400, 70]"),
+    SCATTERED(" {dims = [2]}", "f32[5, 50, 101]", "i64[300]", "f32[5, 50, 300]"),
+    AFFINE("", "f32[101, 80]", "i64[1000]", "f32[1000, 80]"),
+    AFFINE("", "f64[103, 1100]", "i64[70]", "f64[70, 1100]"),
+    AFFINE(" {dims = [1]}", "i32[64, 101]", "i64[1200]", "i32[64, 1200]"),
+    { MAIN("%x: f32[200, 50], %j: i64[200, 400], %u: f32[200, 400]", "f32[200, 50]",
+           "  %i = iota {dims = [200, 400]}\n  %y = scatter(%x, %i, %j, %u)\n  return %y\n"),
+      { "f32[200, 50]", "i64[200, 400]", "f32[200, 400]" },
+      1,
+      { 0, 60 } },
+    { MAIN("%x: f32[50, 300], %j: i64[200, 300], %u: f32[200, 300]", "f32[50, 300]",
+           "  %i = iota {dims = [200, 300], dim = 1}\n  %y = scatter {dims = [1, 0]} (%x, %i, %j, %u)\n"
+           "  return %y\n"),
+      { "f32[50, 300]", "i64[200, 300]", "f32[200, 300]" },
+      1,
+      { 0, 60 } },
+    { MAIN("%x: f32[300, 50], %j: i64[300, 300], %u: f32[300, 300]", "f32[300, 50]",
+           "  %i = iota {dims = [300, 300], dtype = u8}\n  %y = scatter {mode = set} (%x, %i, %j, %u)\n"
+           "  return %y\n"),
+      { "f32[300, 50]", "i64[300, 300]", "f32[300, 300]" },
+      1,
+      { 0, 60 } },
+    { MAIN("%x: f32[30, 40, 64], %i: i64[1100], %j: i32[1100], %u: f32[1100, 64]", "f32[30, 40, 64]",
+           "  %y = scatter(%x, %i, %j, %u)\n  return %y\n"),
+      { "f32[30, 40, 64]", "i64[1100]", "i32[1100]", "f32[1100, 64]" },
+      1,
+      { 0, 32, 41 } },
+    { SIZED_SCATTER, { "f32[100, 200]", "i64[700]", "f32[700, 200]" }, 1, { 0, 110 } },
+    { SIZED_SCATTER, { "f32[100, 5]", "i64[40]", "f32[40, 5]" }, 1, { 0, 110 } },
+    { SIZED_SCATTER, { "f32[100, 5]", "i64[0]", "f32[0, 5]" }, 1, { 0, 110 } },
+    { SIZED_SCATTER, { "f32[100, 0]", "i64[9]", "f32[9, 0]" }, 1, { 0, 110 } },
+};
+
+static void scatters_explained(void)
+{
+    static const char *const how[] = {
+        [0] = "scatter, in ranges of what is written", [10] = "scatter, in pieces of a dim"
+    };
+    for (uint32_t k = 0; k < HOP_COUNT(how); k++) {
+        hop_fn *f = NULL;
+        char *text = NULL;
+        if (!how[k]) continue;
+        int status = hop_fn_read(&f, scatters[k].text, NULL);
+        if (!status) status = hop_explain(&text, f, &(hop_compile_options){ .portable = 1 }, NULL);
+        CLAIM(!status && strstr(text, how[k]), "expected '%s' in:\n%s", how[k], text ? text : hop_message());
+        hop_text_free(text);
+        hop_fn_free(f);
+    }
+}
+
 /* Sums that overflow, and factors that would on the way from one end of a block to the other. */
 static const struct blocks_case overflowing[] = {
     { MAIN("%x: f32[40000]", "f32[40000]",
@@ -356,6 +436,8 @@ int main(void)
     for (uint32_t k = 0; k < HOP_COUNT(sorts); k++) check_case(&sorts[k]);
     lower_blocks_early(true);
     for (uint32_t k = 0; k < HOP_COUNT(scans); k++) check_case(&scans[k]);
+    for (uint32_t k = 0; k < HOP_COUNT(scatters); k++) check_case(&scatters[k]);
+    scatters_explained();
     lower_blocks_early(false);
     return tests_end();
 }

@@ -585,7 +585,7 @@ static void steps_in_blocks(struct steps *s)
     struct array factors = { HOP_NONE, LPV_NONE };
     struct array terms = lower_block_memory(s->L, s->wide, 1, "what blocks of steps lead to");
     if (is_linear(s)) factors = lower_block_memory(s->L, s->wide, 1, "factors of blocks of steps");
-    for (uint32_t d = s->along + 1; d < s->t.rank; d++) s->idx[d] = zero;
+    for (uint32_t d = 0; d < s->t.rank; d++) s->idx[d] = zero; /* the other dims are 1 */
     uint32_t factor = is_linear(s) ? lp_local(p, s->wide, LOCAL_SCALAR, "factor") : HOP_NONE;
     uint32_t term = lp_local(p, s->wide, LOCAL_SCALAR, "term");
     uint32_t fine = lp_local(p, DT_BOOL, LOCAL_SCALAR, "fine");

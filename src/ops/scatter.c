@@ -136,6 +136,53 @@ static val unsort_updates(struct builder *b, const struct indexed *s, val u, uin
 
 /* ---- lowering ---- */
 
+/* The numbers behind what threads share: elements from which on they pay, and how small pieces may be. */
+enum {
+    PARALLEL_SINGLE = 65536, /* updates of few elements each: a nanosecond an element */
+    PARALLEL_WIDE = 262144,  /* updates of WIDE elements or more, by vectors; also copies of x */
+    WIDE = 16,
+    FAR = 262144,        /* elements of x that are more than a core's cache holds */
+    LEAST_COLUMNS = 128, /* elements side by side that a piece of the rest has */
+    /* Elements of an update from which on ranges pay, where x is in the cache and where it is not: each range
+     * looks at all indices, and is worth that if an update has RUN_OF_RANGE elements for each of them. */
+    NEAR_RUN = 256,
+    FAR_RUN = 64,
+    RUN_OF_RANGE = 32,
+    ENOUGH_PIECES = 8 /* of a dim, for which nothing else is looked for */
+};
+
+static int64_t largest(struct module *m, const struct fn *f, dim d)
+{
+    int64_t least, most;
+    dim_range(m, f->symbols, d, &least, &most);
+    return most;
+}
+
+/* x into memory of the result, on threads if it is large: the largest of its dims is cut. */
+static void fill_result(struct lower *L, const struct fn *f, val x, struct array to)
+{
+    struct lp *p = lower_lp(L);
+    struct module *m = lower_module(L);
+    type_id type = value_type(f, x);
+    struct type t = type_get(m, type);
+    lpv idx[MAX_RANK], lo, hi, zero = lp_index(p, 0), one = lp_index(p, 1);
+    uint32_t cut = 0;
+    bool grows = p->buffers.data[to.buffer].kind == BUF_DYN;
+    if (grows || largest(m, f, type_elements(m, type)) < lower_large(PARALLEL_WIDE) || !lower_may_thread(L)) {
+        lower_fill(L, x, to);
+        return;
+    }
+    for (uint32_t d = 1; d < t.rank; d++)
+        if (largest(m, f, t.dims[d]) > largest(m, f, t.dims[cut])) cut = d;
+    struct blocks b = lower_blocks(L, lower_dim(L, t.dims[cut]), cut + 1u == t.rank ? LEAST_COLUMNS : 1);
+    lower_block_begin(L, &b, &lo, &hi);
+    for (uint32_t d = 0; d < t.rank; d++)
+        idx[d] = lp_for_begin(p, d == cut ? lo : zero, d == cut ? hi : lower_dim(L, t.dims[d]), one,
+                              d + 1u == t.rank ? FOR_VECTOR : FOR_SERIAL);
+    lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, lower_flatten(L, type, idx)), lower_elem(L, x, idx));
+    for (uint32_t d = 0; d <= t.rank; d++) lp_for_end(p);
+}
+
 /* Memory for the result, with x in it. Where x is a parameter whose memory the result may have (a carry of a
  * loop, an argument given away) and nothing else that is read here reads it, it is there already: only what
  * the updates touch is written. */
@@ -146,41 +193,155 @@ static struct array begin_result(struct lower *L, const struct fn *f, const stru
     for (uint32_t k = 1; in_place && k < n->n_operands; k++)
         in_place = !lower_reads(L, operand(f, n, k), over);
     struct array to = in_place ? lower_overwrite(L, n, 0) : lower_result(L, n, 0);
-    if (!in_place) lower_fill(L, operand(f, n, 0), to);
+    if (!in_place) fill_result(L, f, operand(f, n, 0), to);
     return to;
 }
 
 /* Loops over updates: `updates_begin` leaves the loops open inside of the test that the place lies in x;
  * place is its position in x. The loops over what stands behind S are opened by `rest_begin`, for either
  * branch of the test. */
+enum { CUT_NOTHING, CUT_DIM, CUT_RANGE };
 struct update_loops {
     struct indexed s;
     struct type x, u;
     type_id x_type, u_type;
     uint32_t rank, head; /* of the indices; dims of the updates up to the end of S */
     lpv from[MAX_RANK], index[MAX_RANK];
+    const char *name;
+    /* What threads share: a dim of the updates, or the dim of x that an operand of indices is for; from lo to
+     * hi in a piece, of `least` or more; in one piece if there are not `enough` elements of updates. */
+    uint8_t cut;
+    uint32_t cut_at;
+    int64_t pieces, least, enough;
+    lpv lo, hi;
 };
 
+/* ---- on threads ---- */
+
+/* The dim of the updates along which indices of operand i count 0, 1, 2, …; HOP_NONE: none. */
+static uint32_t counted_dim(const struct fn *f, const struct node *n, const struct update_loops *w,
+                            uint32_t i)
+{
+    const struct value *v = &f->values[operand(f, n, 1 + i)];
+    const struct node *made = v->node == NODE_NONE ? NULL : fn_node(f, v->node);
+    if (!made || made->op != OP_iota) return HOP_NONE;
+    const struct attr *t = node_attr(f, made, IOTA_DTYPE);
+    bool wide = t->kind == ATTR_ABSENT || t->i == DT_I64 || t->i == DT_I32; /* it does not begin again */
+    return wide ? w->s.first + attr_dim_or_zero(node_attr(f, made, IOTA_DIM)) : HOP_NONE;
+}
+
+/* Cuts dim d of the updates if that gives more pieces than what was found before. */
+static void try_dim(struct module *m, const struct fn *f, struct update_loops *w, uint32_t d)
+{
+    int64_t behind = 1, least = 1;
+    for (uint32_t k = d + 1; d >= w->head && k < w->u.rank; k++)
+        behind = HOP_MIN(behind, LEAST_COLUMNS) * HOP_MIN(largest(m, f, w->u.dims[k]), LEAST_COLUMNS);
+    if (d >= w->head) least = LEAST_COLUMNS / HOP_MAX(HOP_MIN(behind, LEAST_COLUMNS), 1);
+    int64_t pieces = HOP_MIN(largest(m, f, w->u.dims[d]) / least, LOWER_BLOCKS);
+    if (pieces < 2 || (w->cut && pieces <= w->pieces)) return;
+    w->cut = CUT_DIM;
+    w->cut_at = d;
+    w->pieces = pieces;
+    w->least = least;
+}
+
+/* How many elements an update has. */
+static int64_t run_of(struct module *m, const struct fn *f, const struct update_loops *w)
+{
+    enum { PLENTY = 1 << 20 };
+    int64_t run = 1;
+    for (uint32_t k = w->head; k < w->u.rank; k++)
+        run = HOP_MIN(run, PLENTY) * HOP_MIN(largest(m, f, w->u.dims[k]), PLENTY);
+    return run;
+}
+
+/* Ranges of the largest dim of x that is indexed: every piece looks at all indices and takes its own. */
+static void try_ranges(struct module *m, const struct fn *f, struct update_loops *w)
+{
+    uint32_t at = 0;
+    int64_t run = run_of(m, f, w);
+    bool far = largest(m, f, type_elements(m, w->x_type)) >= lower_large(FAR);
+    for (uint32_t i = 1; i < w->s.n; i++)
+        if (largest(m, f, w->x.dims[w->s.dims[i]]) > largest(m, f, w->x.dims[w->s.dims[at]])) at = i;
+    int64_t pieces = HOP_MIN(run / RUN_OF_RANGE, LOWER_BLOCKS);
+    pieces = HOP_MIN(pieces, largest(m, f, w->x.dims[w->s.dims[at]]));
+    if (run < (far ? FAR_RUN : NEAR_RUN) || pieces < 2 || (w->cut && pieces <= w->pieces)) return;
+    w->cut = CUT_RANGE;
+    w->cut_at = at;
+    w->pieces = pieces;
+    w->least = 1;
+}
+
+/* Chooses by shape. Every place gets its updates in the same order as on one thread. */
+static void choose_cut(struct lower *L, const struct fn *f, const struct node *n, struct update_loops *w,
+                       bool ranges)
+{
+    struct module *m = lower_module(L);
+    w->enough = lower_large(run_of(m, f, w) < WIDE ? PARALLEL_SINGLE : PARALLEL_WIDE);
+    if (largest(m, f, type_elements(m, w->u_type)) < w->enough || !lower_may_thread(L)) return;
+    for (uint32_t d = 0; d < w->s.first; d++) try_dim(m, f, w, d);
+    for (uint32_t i = 0; i < w->s.n; i++) {
+        uint32_t d = counted_dim(f, n, w, i);
+        if (d != HOP_NONE) try_dim(m, f, w, d);
+    }
+    for (uint32_t d = w->head; d < w->u.rank && (!w->cut || w->pieces < ENOUGH_PIECES); d++)
+        try_dim(m, f, w, d);
+    if (ranges && (!w->cut || w->pieces < ENOUGH_PIECES)) try_ranges(m, f, w);
+}
+
+static lpv divided_up(struct lp *p, lpv a, int64_t b)
+{
+    return lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_ADD, a, lp_index(p, b - 1)), lp_index(p, b));
+}
+
+/* Opens the loop over pieces. Fewer updates than thought are one piece. */
+static void pieces_begin(struct lower *L, struct update_loops *w)
+{
+    struct lp *p = lower_lp(L);
+    bool columns = w->cut == CUT_DIM && w->cut_at + 1 == w->u.rank && w->cut_at >= w->head;
+    int64_t unit = columns ? 16 : 1;
+    lpv total = lower_dim(L, w->cut == CUT_DIM ? w->u.dims[w->cut_at] : w->x.dims[w->s.dims[w->cut_at]]);
+    lpv updates = lower_dim(L, type_elements(lower_module(L), w->u_type));
+    lpv few = lp_bin(p, LP_LT, updates, lp_index(p, w->enough));
+    lpv size = lp_bin(p, LP_MUL, divided_up(p, total, unit * w->pieces), lp_index(p, unit));
+    size = lp_bin(p, LP_MAX, size, lp_index(p, w->least));
+    size = lp_select(p, few, lp_bin(p, LP_MAX, total, lp_index(p, 1)), size);
+    struct blocks b = lower_pieces(L, total, size);
+    lower_block_begin(L, &b, &w->lo, &w->hi);
+}
+
+static lpv update_loop(struct lower *L, const struct update_loops *w, uint32_t d, uint8_t mode)
+{
+    struct lp *p = lower_lp(L);
+    bool cut = w->cut == CUT_DIM && w->cut_at == d;
+    return lp_for_begin(p, cut ? w->lo : lp_index(p, 0), cut ? w->hi : lower_dim(L, w->u.dims[d]),
+                        lp_index(p, 1), mode);
+}
+
+/* ranges: what is dropped needs nothing done. */
 static struct update_loops updates_begin(struct lower *L, const struct fn *f, const struct node *n,
-                                         const struct attr *dims, uint32_t values)
+                                         const struct attr *dims, uint32_t values, bool ranges)
 {
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     uint32_t n_index = index_count(n->n_operands, values);
     struct update_loops w = { .x = operand_type(m, f, n, 0),
                               .u = operand_type(m, f, n, 1 + n_index),
-                              .rank = operand_type(m, f, n, 1).rank };
+                              .rank = operand_type(m, f, n, 1).rank,
+                              .name = node_row(n)->name };
     w.x_type = value_type(f, operand(f, n, 0));
     w.u_type = value_type(f, operand(f, n, 1 + n_index));
     w.s = indexed_dims(dims, n_index, w.x.rank);
     w.head = w.s.first + w.rank;
-    lpv zero = lp_index(p, 0), one = lp_index(p, 1), inside = LPV_NONE;
-    for (uint32_t i = 0; i < w.head; i++)
-        w.from[i] = lp_for_begin(p, zero, lower_dim(L, w.u.dims[i]), one, FOR_SERIAL);
+    lpv zero = lp_index(p, 0), inside = LPV_NONE;
+    choose_cut(L, f, n, &w, ranges);
+    if (w.cut) pieces_begin(L, &w);
+    for (uint32_t i = 0; i < w.head; i++) w.from[i] = update_loop(L, &w, i, FOR_SERIAL);
     for (uint32_t i = 0; i < n_index; i++) {
         lpv at = lower_index(p, lower_elem(L, operand(f, n, 1 + i), w.from + w.s.first));
-        lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, at, zero),
-                          lp_bin(p, LP_LT, at, lower_dim(L, w.x.dims[w.s.dims[i]])));
+        bool cut = w.cut == CUT_RANGE && w.cut_at == i;
+        lpv limit = cut ? w.hi : lower_dim(L, w.x.dims[w.s.dims[i]]);
+        lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, at, cut ? w.lo : zero), lp_bin(p, LP_LT, at, limit));
         inside = inside == LPV_NONE ? here : lp_bin(p, LP_AND, inside, here);
         w.index[i] = at;
     }
@@ -192,12 +353,10 @@ static struct update_loops updates_begin(struct lower *L, const struct fn *f, co
  * dim. */
 static lpv rest_begin(struct lower *L, struct update_loops *w)
 {
-    struct lp *p = lower_lp(L);
     lpv at[MAX_RANK];
     for (uint32_t i = w->head; i < w->u.rank; i++) {
         bool side_by_side = i + 1u == w->u.rank && w->s.n_inner;
-        w->from[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, w->u.dims[i]), lp_index(p, 1),
-                                  side_by_side ? FOR_VECTOR : FOR_SERIAL);
+        w->from[i] = update_loop(L, w, i, side_by_side ? FOR_VECTOR : FOR_SERIAL);
     }
     for (uint32_t i = 0; i < w->s.n; i++) at[w->s.dims[i]] = w->index[i];
     for (uint32_t i = 0; i < w->s.n_rest; i++) at[w->s.rest[i]] = w->from[i < w->s.first ? i : i + w->rank];
@@ -209,8 +368,12 @@ static void rest_end(struct lower *L, const struct update_loops *w)
 }
 static void updates_end(struct lower *L, const struct update_loops *w)
 {
-    lp_if_end(lower_lp(L));
-    for (uint32_t i = 0; i < w->head; i++) lp_for_end(lower_lp(L));
+    struct lp *p = lower_lp(L);
+    lp_if_end(p);
+    for (uint32_t i = 0; i < w->head; i++) lp_for_end(p);
+    if (!w->cut) return;
+    const char *how = w->cut == CUT_DIM ? "pieces of a dim" : "ranges of what is written";
+    lp_for_end(p)->note = arena_printf(&p->arena, "%s, in %s", w->name, how);
 }
 
 /* ---- scatter ---- */
@@ -432,7 +595,7 @@ static void block_scatter(struct lower *L, const struct fn *f, const struct node
     uint32_t mode = mode_of(node_attr(f, n, SCATTER_MODE));
     val updates = operand(f, n, n->n_operands - 1);
     struct array to = begin_result(L, f, n);
-    struct update_loops w = updates_begin(L, f, n, node_attr(f, n, SCATTER_DIMS), 1);
+    struct update_loops w = updates_begin(L, f, n, node_attr(f, n, SCATTER_DIMS), 1, true);
     lpv place = lp_bin(p, LP_ADD, to.at, rest_begin(L, &w));
     lpv u = lower_elem(L, updates, w.from);
     if (mode != SCATTER_SET) u = scalar_lp(p, combine[mode], (lpv[]){ lp_load(p, to.buffer, place), u });
@@ -611,7 +774,7 @@ static void block_affine(struct lower *L, const struct fn *f, const struct node 
     lpv zero = lp_const_bits(p, t, 0);
     if (kept && !scalar) before = lower_result(L, n, 1);
     if (scalar) lp_set(p, local, zero);
-    struct update_loops w = updates_begin(L, f, n, node_attr(f, n, SCATTER_DIMS), 2);
+    struct update_loops w = updates_begin(L, f, n, node_attr(f, n, SCATTER_DIMS), 2, false);
     lpv place = lp_bin(p, LP_ADD, to.at, rest_begin(L, &w)), old = lp_load(p, to.buffer, place);
     if (kept && !scalar)
         lp_store(p, before.buffer, lp_bin(p, LP_ADD, before.at, lower_flatten(L, w.u_type, w.from)), old);
