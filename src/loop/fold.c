@@ -151,6 +151,14 @@ void fold_row_end(struct lower *L, struct item *item)
     item->held = cut ? LPV_NONE : item_rounded(L, item, folded);
 }
 
+void fold_short_point(struct lower *L, struct item *item)
+{
+    if (item->held == LPV_NONE) item->held = item_identity(L, item);
+    lpv x = item_elem(L, item, L->vars, &L->vars[L->emitting->n_outer]);
+    item->held = fold_pair(L->S->p, item_fold(L, item), item->held, x);
+}
+void fold_short_end(struct lower *L, struct item *item) { item->held = item_rounded(L, item, item->held); }
+
 /* ---- blocks ---- */
 
 static lpv divided_up(struct lp *p, lpv a, lpv b)

@@ -215,11 +215,14 @@ static lpv held_value(struct lower *L, val v, const lpv *idx)
     if (!L->emitting || !info->root || info->nest == HOP_NONE) return LPV_NONE;
     if (L->nest_list.data[info->nest] != L->emitting) return LPV_NONE;
     struct item *item = &L->emitting->items.data[info->item];
-    if (item->held == LPV_NONE) return LPV_NONE;
+    if (item->held == LPV_NONE && !item->row_held) return LPV_NONE;
     struct type t = type_get(L->S->m, value_type(L->f, v));
-    for (uint32_t i = 0; i < t.rank; i++)
+    uint32_t n_same = item->row_held ? t.rank - 1 : t.rank;
+    for (uint32_t i = 0; i < n_same; i++)
         if (idx[i] != L->vars[i]) return LPV_NONE;
-    return item->held;
+    if (!item->row_held) return item->held;
+    int64_t at;
+    return lp_is_const(L->S->p, idx[t.rank - 1], &at) ? item->row_held[at] : LPV_NONE;
 }
 
 static void record_read(struct lower *L, val v, const lpv *idx)

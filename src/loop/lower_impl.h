@@ -54,6 +54,7 @@ struct item {
     vec(struct target) targets;
     vec(struct read) reads;
     lpv held;            /* its value at the point being emitted, LPV_NONE */
+    lpv *row_held;       /* of a nest with short rows: its values along the row; NULL: none */
     uint32_t local;      /* accumulator */
     struct array blocks; /* ITEM_DOWN, ITEM_ROW in pieces: what each block folded; buffer HOP_NONE: none */
 };
@@ -164,6 +165,15 @@ struct lower {
 /* nest.c */
 void nest_analyse(struct lower *L);
 void nest_emit(struct lower *L, struct nest *nest);
+/* For whoever writes a nest's loops: an item at the point L->vars, what it holds to its memory; how many
+ * elements a thread takes at once; what the nest computes. */
+void nest_point(struct lower *L, struct item *item);
+void nest_store(struct lower *L, struct item *item, const lpv *idx);
+int64_t nest_piece(struct lower *L, const struct nest *nest);
+const char *nest_note(struct lower *L, const struct nest *nest);
+/* short.c: has the nest rows of a few elements? Its items then hold whole rows; and its loops. */
+bool short_rows(struct lower *L, struct nest *nest);
+void short_emit(struct lower *L, struct nest *nest, bool parallel);
 /* Of a nest whose leading dims are those of the rows: memory for it, then the rows from lo to hi. */
 void nest_prepare_rows(struct lower *L, struct nest *nest, uint32_t panels);
 void nest_emit_rows(struct lower *L, struct nest *nest, const struct row_group *g, lpv panel, lpv lo, lpv hi);
@@ -189,6 +199,9 @@ void fold_row_cut(struct lower *L, struct item *item);
 void fold_row_begin(struct lower *L, struct item *item);
 void fold_row_point(struct lower *L, const struct item *item);
 void fold_row_end(struct lower *L, struct item *item);
+/* The same one element after the other, without a loop: what is folded is at hand all the time. */
+void fold_short_point(struct lower *L, struct item *item);
+void fold_short_end(struct lower *L, struct item *item);
 void fold_row_join(struct lower *L, struct item *item, lpv count);
 /* An ITEM_DOWN: memory (for so many blocks), what stands there at first, a point, and the value at idx when
  * all rows were seen (count: of the blocks, LPV_NONE: not cut). */

@@ -737,7 +737,7 @@ void nest_analyse(struct lower *L)
 
 /* ---- writing a nest ---- */
 
-static void store_item(struct lower *L, struct item *item, const lpv *idx)
+void nest_store(struct lower *L, struct item *item, const lpv *idx)
 {
     struct lp *p = L->S->p;
     type_id t = value_type(L->f, item->v);
@@ -755,7 +755,7 @@ static void store_item(struct lower *L, struct item *item, const lpv *idx)
     }
 }
 
-static const char *nest_note(struct lower *L, const struct nest *nest)
+const char *nest_note(struct lower *L, const struct nest *nest)
 {
     struct text t = { .arena = &L->S->p->arena };
     if (L->S->p->regime.name) text_add(&t, "%s: ", L->S->p->regime.name);
@@ -824,7 +824,7 @@ static bool is_sized(struct lower *L, const struct nest *nest)
 }
 
 /* Elements of a nest without rows that one piece holds: fewer where each is a fold. */
-static int64_t piece_size(struct lower *L, const struct nest *nest)
+int64_t nest_piece(struct lower *L, const struct nest *nest)
 {
     uint64_t each = 1;
     for (uint32_t i = 0; i < nest->items.len; i++) each = HOP_MAX(each, folded_by(L, &nest->items.data[i]));
@@ -854,7 +854,8 @@ static void prepare_item(struct lower *L, struct item *item, bool one_row_at_a_t
     if (info->strided && info->uses == 1) return; /* nobody reads it */
     for (uint32_t k = 0; k < item->targets.len; k++) prepare_target(L, &item->targets.data[k], t);
     struct type type = type_get(L->S->m, t);
-    if (!type.rank || (!item->memory && !item->row_temp && !item->targets.len)) return;
+    bool later = item->row_temp && !item->row_held; /* phases read it in memory */
+    if (!type.rank || (!item->memory && !later && !item->targets.len)) return;
     struct slot slot = { .kind = SLOT_ARRAY };
     const dim *row = &type.dims[type.rank - 1];
     if (item->targets.len && !item->targets.data[0].strided) slot.array = item->targets.data[0].array;
@@ -873,7 +874,7 @@ static void prepare_memory(struct lower *L, struct nest *nest, bool parallel)
     for (uint32_t i = 0; i < nest->items.len; i++) prepare_item(L, &nest->items.data[i], one_row_at_a_time);
 }
 
-static void emit_point(struct lower *L, struct item *item)
+void nest_point(struct lower *L, struct item *item)
 {
     const struct node *n = fn_node(L->f, item->node);
     switch (item->class) {
@@ -883,7 +884,7 @@ static void emit_point(struct lower *L, struct item *item)
     case ITEM_DOWN: fold_down_point(L, item); return;
     default: fold_row_point(L, item); return; /* ITEM_ROW */
     }
-    store_item(L, item, L->vars);
+    nest_store(L, item, L->vars);
 }
 
 static void emit_phase(struct lower *L, struct nest *nest, uint32_t phase, lpv lo, lpv hi)
@@ -893,7 +894,7 @@ static void emit_phase(struct lower *L, struct nest *nest, uint32_t phase, lpv l
     for (uint32_t i = 0; i < nest->items.len; i++) {
         struct item *item = &nest->items.data[i];
         if (item->phase != phase) continue;
-        if (item->class == ITEM_SCALAR) emit_point(L, item);
+        if (item->class == ITEM_SCALAR) nest_point(L, item);
         else any = true;
         if (item->class == ITEM_ROW) fold_row_begin(L, item);
     }
@@ -905,7 +906,7 @@ static void emit_phase(struct lower *L, struct nest *nest, uint32_t phase, lpv l
     } else L->vars[nest->n_outer] = j;
     for (uint32_t i = 0; i < nest->items.len; i++) {
         struct item *item = &nest->items.data[i];
-        if (item->phase == phase && item->class != ITEM_SCALAR) emit_point(L, item);
+        if (item->phase == phase && item->class != ITEM_SCALAR) nest_point(L, item);
     }
     lp_for_end(p)->note = nest_note(L, nest);
     for (uint32_t i = 0; i < nest->items.len; i++) {
@@ -914,7 +915,7 @@ static void emit_phase(struct lower *L, struct nest *nest, uint32_t phase, lpv l
         if (is_pointwise(item)) item->held = LPV_NONE; /* a later phase reads memory */
         if (item->class != ITEM_ROW) continue;
         fold_row_end(L, item);
-        if (type_of(L, item->v).rank) store_item(L, item, L->vars);
+        if (type_of(L, item->v).rank) nest_store(L, item, L->vars);
     }
 }
 
@@ -930,7 +931,7 @@ static void emit_pieces(struct lower *L, struct nest *nest, uint32_t phase, lpv 
         folds = true;
         fold_row_cut(L, item);
     }
-    lpv least = lp_index(p, piece_size(L, nest));
+    lpv least = lp_index(p, nest_piece(L, nest));
     struct blocks b = folds ? lower_blocks(L, size, PARALLEL_BLOCK) : lower_pieces(L, size, least);
     nest->block = lower_block_begin(L, &b, &lo, &hi);
     emit_phase(L, nest, phase, lo, hi);
@@ -960,7 +961,7 @@ static void emit_alone(struct lower *L, struct nest *nest, bool cut)
     bool along_rows = folds_rows(L, fn_node(L->f, item->node));
     if (cut) item->held = fold_all(L, item);
     else item->held = along_rows ? fold_lanes(L, item, L->vars) : fold_column(L, item, L->vars);
-    if (nest->n_outer) store_item(L, item, L->vars);
+    if (nest->n_outer) nest_store(L, item, L->vars);
 }
 
 /* Scalars that the nest leaves behind. */
@@ -1052,9 +1053,26 @@ static void rows_end(struct lower *L, struct nest *nest, const struct row_loops 
         type_id t = value_type(L->f, item->v);
         lower_each_begin(L, t, true, idx);
         item->held = fold_down_end(L, item, r->blocks.count, idx);
-        store_item(L, item, idx);
+        nest_store(L, item, idx);
         lower_each_end(L, t);
     }
+}
+
+static void emit_loops(struct lower *L, struct nest *nest, bool parallel, bool rows)
+{
+    struct lp *p = L->S->p;
+    struct row_loops r = { 0 };
+    if (rows) r = rows_begin(L, nest, parallel);
+    if (nest->inner == HOP_NONE) emit_alone(L, nest, parallel && !rows);
+    else {
+        lpv size = lower_dim(L, nest->inner);
+        for (uint32_t i = 0; nest->flat && i < nest->n_outer; i++)
+            size = lp_bin(p, LP_MUL, size, lower_dim(L, nest->outer[i]));
+        for (uint32_t phase = 0, last = last_phase(nest); phase <= last; phase++)
+            if (parallel && !rows) emit_pieces(L, nest, phase, size);
+            else emit_phase(L, nest, phase, lp_index(p, 0), size);
+    }
+    if (rows) rows_end(L, nest, &r);
 }
 
 void nest_emit(struct lower *L, struct nest *nest)
@@ -1067,22 +1085,13 @@ void nest_emit(struct lower *L, struct nest *nest)
     bool one_fold = !rows && (alone || has_class(nest, ITEM_ROW));
     bool in_order = p->regime.strict || (alone && !folds_rows(L, fn_node(L->f, nest->items.data[0].node)));
     if (one_fold && in_order) parallel = false;
+    bool is_short = rows && short_rows(L, nest);
     prepare_memory(L, nest, parallel);
     L->emitting = nest;
     nest->block = lp_index(p, 0);
     p->n_nests++;
-    struct row_loops r = { 0 };
-    if (rows) r = rows_begin(L, nest, parallel);
-    if (alone) emit_alone(L, nest, parallel && !rows);
-    else {
-        lpv size = lower_dim(L, nest->inner);
-        for (uint32_t i = 0; nest->flat && i < nest->n_outer; i++)
-            size = lp_bin(p, LP_MUL, size, lower_dim(L, nest->outer[i]));
-        for (uint32_t phase = 0, last = last_phase(nest); phase <= last; phase++)
-            if (parallel && !rows) emit_pieces(L, nest, phase, size);
-            else emit_phase(L, nest, phase, lp_index(p, 0), size);
-    }
-    if (rows) rows_end(L, nest, &r);
+    if (is_short) short_emit(L, nest, parallel);
+    else emit_loops(L, nest, parallel, rows);
     L->emitting = NULL;
     finish_scalars(L, nest);
 }
