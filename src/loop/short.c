@@ -4,8 +4,8 @@
 #include "loop/lower_impl.h"
 
 enum {
-    SHORT_ROW = 4,   /* elements */
-    MANY_ROWS = 16,  /* beside each other: vectors are full */
+    SHORT_ROW = 4,    /* elements */
+    MANY_ROWS = 16,   /* beside each other: vectors are full */
     SHORT_COST = 3000 /* of all that is written out */
 };
 

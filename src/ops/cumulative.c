@@ -662,7 +662,6 @@ static void block_steps(struct lower *L, const struct fn *f, const struct node *
     s.wide = node_accumulator(m, f, n);
     s.size = lower_dim(L, s.t.dims[s.along]);
     s.to = lower_result(L, n, 0);
-    for (uint32_t d = 0; d < s.t.rank; d++) s.idx[d] = lp_index(p, 0);
     dim inner = 1, outer = 1;
     int64_t least, most, lines, least_row, row;
     for (uint32_t d = s.along + 1; d < s.t.rank; d++) inner = dim_mul(m, inner, s.t.dims[d]);
