@@ -461,7 +461,8 @@ static struct exe *compile_one(struct module *m, uint32_t fn, const struct compi
                                struct compile_report *report)
 {
     uint32_t threads = 1; /* 0: as many as there are when it runs */
-    if (choice_on(&o->passes, CHOICE_parallel) && (o->threads || pool_threads() > 1)) threads = o->threads;
+    bool several = pool_cores() > 1 || pool_threads() > 1; /* now, or whenever somebody says so */
+    if (choice_on(&o->passes, CHOICE_parallel) && (o->threads || several)) threads = o->threads;
     enum code_origin origin = CODE_COMPILED;
     struct cache_key key = { 0 };
     struct exe *e = NULL;
