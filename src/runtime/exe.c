@@ -460,7 +460,7 @@ static struct exe *from_code(struct code *code, struct module *m, uint32_t fn, c
 static struct exe *compile_one(struct module *m, uint32_t fn, const struct compile_options *o,
                                struct compile_report *report)
 {
-    uint32_t threads = 1; /* 0: as many as there are when it runs */
+    uint32_t threads = 1;                                  /* 0: as many as there are when it runs */
     bool several = pool_cores() > 1 || pool_threads() > 1; /* now, or whenever somebody says so */
     if (choice_on(&o->passes, CHOICE_parallel) && (o->threads || several)) threads = o->threads;
     enum code_origin origin = CODE_COMPILED;
