@@ -165,7 +165,7 @@ llvm() {
 llvm 'a loop of nests' 14000 550 nests 100
 llvm 'the gradient of a loop of nests' 18000 550 nests 100 --grad
 llvm 'a transformer' 5000 400 blocks 12
-llvm 'the gradient of a transformer' 12000 400 blocks 12 --grad
+llvm 'the gradient of a transformer' 12000 450 blocks 12 --grad
 llvm 'a chain' 6000 100 chain 100
 llvm 'the gradient of a chain' 5000 1000 chain 50 --grad
 llvm 'branches in branches' 1000 20 branches 25

@@ -11,6 +11,8 @@ enum {
     SECTION_COST = 2000, /* of a section, when nothing stands against cutting there */
     SMALL_COST = 6,      /* of a section in tests */
     CALL_COST = 12,      /* a call with its arguments, in statements */
+    PRODUCT_COST = 40,   /* a product's, whose arguments are many */
+    REGION_COST = 120,   /* that of a loop on threads, which is given all that it reads */
     LOOP_COST = 4        /* a loop without its body */
 };
 
@@ -44,8 +46,11 @@ static uint64_t stmt_cost(const struct emitter *e, const struct lp_stmt *s)
 {
     bool mark = s->kind == LP_CALL && (s->call->kind == CALL_MARK || s->call->kind == CALL_COUNT);
     if (mark) return 1;
+    bool product = s->kind == LP_CALL && (s->call->kind == CALL_GEMM || s->call->kind == CALL_PACK);
+    if (product) return PRODUCT_COST;
     if (s->kind == LP_CALL) return CALL_COST;
-    if (s->kind == LP_FOR && e->plan.loops[s->target].own_function) return CALL_COST;
+    if (s->kind == LP_FOR && e->plan.loops[s->target].own_function)
+        return e->plan.loops[s->target].mode == LOOP_OUTLINED ? REGION_COST : CALL_COST;
     if (!s->body && !s->other) return 1;
     uint64_t times = s->unroll > 1 ? s->unroll : 1;
     return LOOP_COST + times * (block_cost(e, s->body) + block_cost(e, s->other));

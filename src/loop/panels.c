@@ -12,8 +12,8 @@ enum {
     FEWEST_PANELS = 8,
     MANY_PANELS = 32,     /* whatever a panel costs … */
     PANEL_WORK = 8000000, /* … multiplications of one where there are fewer: a thread has no more than one */
-    GROUP_STEPS = 64,
-    PASSED_STEPS = 32 /* that may stand between the steps of a group */
+    GROUP_STEPS = 16,     /* more become one function, which LLVM takes more than linear time for */
+    PASSED_STEPS = 32     /* that may stand between the steps of a group */
 };
 
 enum standing { STANDS_APART, STANDS_IN, STANDS_BEFORE, STANDS_BEHIND };

@@ -29,12 +29,14 @@ enum {
     SPINNING_NS = 60000,         /* before a worker sleeps */
     SPINNING_BEFORE_YIELD = 400, /* of the caller, while it waits */
     SHORT_PIECES = 256,
-    LATE_NS = 20000,    /* waiting so long, and twice as long as it worked, the caller was held up */
-    HELD_UP = 8,        /* jobs that make up for one of those */
-    HELD_UP_OFTEN = 16, /* from there on short jobs run on the caller alone … */
-    MOST_HELD_UP = 64,  /* … for some fifty of them */
-    SHORT_JOB = 8,      /* grains */
-    LINE = 64           /* bytes of a cache line, which no two threads' data share */
+    LATE_NS = 20000,      /* waiting so long, and twice as long as it worked, the caller was held up */
+    HELD_UP = 8,          /* jobs that make up for one of those */
+    HELD_UP_OFTEN = 16,   /* from there on short jobs run on the caller alone … */
+    MOST_HELD_UP = 64,    /* … for some fifty of them */
+    SHORT_JOB = 8,        /* grains */
+    WORTH_WAKING = 60000, /* nanoseconds that a short job took alone: the next ones wake workers */
+    WAKING = 64,          /* so many of them */
+    LINE = 64             /* bytes of a cache line, which no two threads' data share */
 };
 
 /* `state`: serial number of the job, how many threads it is for, and whether it may be joined. */
@@ -72,6 +74,7 @@ static struct {
     uint32_t workers; /* started: seats 1, 2, … */
     uint64_t serial;
     int64_t last;     /* when the last job ended */
+    uint32_t waking;  /* short jobs to come that wake workers */
     uint32_t held_up; /* how often callers were of late: HELD_UP more each time, one less for every job */
     struct seat seat[MAX_WORKERS + 1]; /* the caller has the first */
 } pool = { .use = PTHREAD_MUTEX_INITIALIZER };
@@ -332,11 +335,13 @@ int32_t pool_run(uint32_t threads, struct hop_rt *rt,
     threads = (uint32_t)HOP_MIN(HOP_MIN(threads, MAX_WORKERS), (n + grain - 1) / grain);
     if (threads < 2 || inside || pthread_mutex_trylock(&pool.use)) return run_alone(rt, body, env, n, grain);
     int64_t begun = now_ns();
-    bool others_sleep = begun - pool.last > SPINNING_NS;
+    bool others_sleep = begun - pool.last > SPINNING_NS && !pool.waking;
+    if (pool.waking) pool.waking--;
     if (grains < SHORT_JOB && (others_sleep || pool.held_up > HELD_UP_OFTEN)) {
         if (pool.held_up) pool.held_up--;
         int32_t status = run_alone(rt, body, env, n, grain);
         pool.last = now_ns();
+        if (others_sleep && pool.last - begun > WORTH_WAKING) pool.waking = WAKING;
         pthread_mutex_unlock(&pool.use);
         return status;
     }
