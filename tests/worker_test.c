@@ -332,14 +332,14 @@ static void test_products(void)
     hop_fn *f = NULL;
     hop_exe *exe = NULL;
     hop_tensor *in[1] = { 0 }, *out[1] = { 0 };
-    int left = 2;
+    int left = 0; /* how often the caller is asked depends on how many parts the others take */
     CLAIM(!hop_capture(&f, "x: f64[1400, 1400]", 1, squared, NULL) && !hop_compile(&exe, f, NULL) &&
               !hop_tensor_new(&in[0], "f64[1400, 1400]"),
           "%s", hop_message());
     memset(hop_data(in[0]), 0, 1400 * 1400 * 8);
     asked = 0;
     hop_run_options o = { .cancel = &always, .confirm = after, .confirm_ctx = &left };
-    CLAIM(hop_run_with(exe, in, 1, out, 1, &o) == HOP_CANCELLED && asked == 3 && !out[0],
+    CLAIM(hop_run_with(exe, in, 1, out, 1, &o) == HOP_CANCELLED && asked == 1 && !out[0],
           "a product ends between its parts: %d", asked);
     o.confirm = no;
     CLAIM(!hop_run_with(exe, in, 1, out, 1, &o) && *(double *)hop_data(out[0]) == 0, "or goes on: %s",
