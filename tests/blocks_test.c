@@ -430,11 +430,11 @@ static const struct blocks_case overflowing[] = {
 
 int main(void)
 {
-    for (uint32_t k = 0; k < HOP_COUNT(overflowing); k++) check_case(&overflowing[k]);
     for (uint32_t k = 0; k < HOP_COUNT(folds); k++) check_case(&folds[k]);
-    for (uint32_t k = 0; k < HOP_COUNT(running); k++) check_case(&running[k]);
     for (uint32_t k = 0; k < HOP_COUNT(sorts); k++) check_case(&sorts[k]);
     lower_blocks_early(true);
+    for (uint32_t k = 0; k < HOP_COUNT(overflowing); k++) check_case(&overflowing[k]);
+    for (uint32_t k = 0; k < HOP_COUNT(running); k++) check_case(&running[k]);
     for (uint32_t k = 0; k < HOP_COUNT(scans); k++) check_case(&scans[k]);
     for (uint32_t k = 0; k < HOP_COUNT(scatters); k++) check_case(&scatters[k]);
     scatters_explained();
