@@ -60,6 +60,54 @@ static void explanations(hop_fn *f, hop_fn *gradient, bool native)
     LACKS(text, "code: 0 bytes");
 }
 
+/* Expensive values are computed once for each element, however many elements are made of it; `keep` stores
+ * cheap ones, too. */
+static const struct {
+    const char *text, *batched, *says;
+} once[] = {
+    { "fn @f(%x: f32[64], %a: f32[64, 16]) -> (f32[64, 16]) {\n  %e = exp(%x)\n  %d = broadcast {dims = [64, "
+      "16], at = [0]} (%e)\n  %m = mul(%d, %a)\n  return %m\n}\n",
+      NULL, "%e = exp: once, 64 elements: read many times" },
+    { "fn @f[N](%x: f32[N], %a: f32[N, 16]) -> (f32[N]) {\n  %e = exp(%x)\n  %d = broadcast {dims = [N, 16], "
+      "at = [0]} (%e)\n  %m = mul(%d, %a)\n  %s = sum {dims = [1]} (%m)\n  return %s\n}\n",
+      NULL, "%e = exp: once, N elements: read many times" },
+    { "fn @f[T, N](%xs: f32[T, N], %h: f32[N, 16]) -> (f32[N, 16]) {\n  %e = exp(%xs)\n  %l = scan carry(%c = "
+      "%h) over(%x in %e) {\n    %y = add(%x, %x)\n    %d = broadcast {dims = [N, 16], at = [0]} (%y)\n    %n "
+      "= mul(%d, %c)\n    next(%n)\n  }\n  return %l\n}\n",
+      NULL, "%e = exp: once, T*N elements: read many times" },
+    { "fn @f[T](%xs: f32[T, 64], %h: f32[64]) -> (f32[64]) {\n  %e = exp(%xs)\n  %l = scan carry(%c = %h) "
+      "over(%x in %e) {\n    %n = mul(%x, %c)\n    next(%n)\n  }\n  return %l\n}\n",
+      NULL, "%e = exp: once, 64*T elements, where line 4 is computed" },
+    { "fn @f[T](%xs: f32[T], %h: f32[]) -> (f32[]) {\n  %e = exp(%xs)\n  %l = scan carry(%c = %h) over(%x in "
+      "%e) {\n    %n = mul(%x, %c)\n    next(%n)\n  }\n  return %l\n}\n",
+      NULL, "%e = exp: once, T elements: expensive, read by small slices" },
+    { "fn @f[T](%xs: f32[T, 8], %w: f32[8], %h: f32[8, 16]) -> (f32[8, 16]) {\n  %l = scan carry(%c = %h) "
+      "over(%x in %xs) with(%v = %w) {\n    %a = exp(%v)\n    %y = mul(%a, %x)\n    %d = broadcast {dims = "
+      "[8, 16], at = [0]} (%y)\n    %n = mul(%d, %c)\n    next(%n)\n  }\n  return %l\n}\n",
+      NULL, "%a = exp: once, 8 elements: read many times" },
+    { "fn @f(%x: f32[64], %a: f32[64, 16]) -> (f32[64, 16]) {\n  %e = exp(%x)\n  %d = broadcast {dims = [64, "
+      "16], at = [0]} (%e)\n  %m = mul(%d, %a)\n  return %m\n}\n",
+      "x", "%e = exp: once, 64*B elements: read many times" },
+    { "fn @f(%x: f32[640], %a: f32[640, 16]) -> (f32[640, 16]) {\n  %e = add(%x, %x)\n  %k = tag {gradient = "
+      "keep} (%e)\n  %d = broadcast {dims = [640, 16], at = [0]} (%k)\n  %m = mul(%d, %a)\n  return %m\n}\n",
+      NULL, "f32[640]         arena    asked for by keep" },
+};
+
+static void computed_once(void)
+{
+    for (size_t i = 0; i < sizeof once / sizeof *once; i++) {
+        hop_fn *f = NULL, *lanes = NULL;
+        hop_status made = hop_fn_read(&f, once[i].text, NULL);
+        if (!made && once[i].batched) made = hop_vmap(&lanes, f, once[i].batched, NULL);
+        CLAIM(!made, "%s", hop_message());
+        if (made) continue;
+        HAS(explained(lanes ? lanes : f, &(hop_compile_options){ .portable = 1 }, NULL), once[i].says);
+        HAS(explained(lanes ? lanes : f, &(hop_compile_options){ .portable = 1 }, "json"), "\"computed\": [");
+        hop_fn_free(lanes);
+        hop_fn_free(f);
+    }
+}
+
 static void compiles(const char *source)
 {
     char path[] = "/tmp/hop_explain_XXXXXX.c", object[sizeof path];
@@ -172,6 +220,7 @@ int main(void)
     explanations(f, gradient, native);
     texts(f, gradient, native);
     constants();
+    computed_once();
     emitted(NULL, NULL, NULL); /* frees the last texts */
     explained(NULL, NULL, NULL);
     hop_fn_free(gradient);

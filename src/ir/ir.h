@@ -257,6 +257,10 @@ static inline const struct attr *node_attr(const struct fn *f, const struct node
 {
     return &f->attrs[n->attrs + k];
 }
+static inline bool attr_is_word(const struct attr *a, int64_t word)
+{
+    return a->kind != ATTR_ABSENT && a->i == word;
+}
 static inline const struct region *node_region(const struct fn *f, const struct node *n, uint32_t r)
 {
     return &f->regions[n->regions + r];

@@ -289,6 +289,7 @@ lpv lower_elem(struct lower *L, val v, const lpv *idx)
     const struct op_lower *row = node_row(n)->lower;
     if (!row || row->kind != LOWER_POINTWISE)
         hop_throw(HOP_INTERNAL, "%s: read before it was computed", node_row(n)->name);
+    if (!L->probe && row->cost == COST_EXPENSIVE) repeats_note(L, v);
     return row->elem(L, L->f, n, v - n->results, idx);
 }
 

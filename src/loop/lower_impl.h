@@ -87,6 +87,7 @@ struct value_info {
     bool many;           /* somebody reads its elements many times */
     bool again;          /* a loop or a branch reads it whole, perhaps on every trip */
     bool singly;         /* a block reads its elements by code that is not vector code */
+    bool slowly;         /* a loop reads an element of it, or a few, a step */
     uint32_t nest, item; /* when root; nest HOP_NONE before it is placed */
     bool part;           /* written over operand 0, in its memory: a block */
     /* a product or an addition: the sum of products in whose memory it is added up, VAL_NONE: none */
@@ -121,6 +122,8 @@ struct shared {
     uint64_t lowered; /* nodes so far */
     uint32_t mark;    /* of a profiled program: the one that is open, HOP_NONE: none */
     uint32_t depth;   /* of bodies in bodies */
+    struct lower *writer;      /* whose nest is being written, NULL: none's */
+    const struct item *writing; /* and the item */
     uint32_t level;   /* of the procedures called so far by what is being lowered */
 };
 
@@ -171,6 +174,13 @@ void nest_point(struct lower *L, struct item *item);
 void nest_store(struct lower *L, struct item *item, const lpv *idx);
 int64_t nest_piece(struct lower *L, const struct nest *nest);
 const char *nest_note(struct lower *L, const struct nest *nest);
+/* repeats.c: does the node, or the body, read elements of operand i, of the parameter, more than once? */
+bool repeats_operand(struct module *m, const struct fn *f, const struct node *n, uint32_t i);
+bool repeats_param(struct module *m, uint32_t fn, uint32_t param);
+bool repeats_in_small_slices(struct module *m, const struct fn *f, const struct node *n,
+                             uint32_t i); /* is n a loop with an element or a few of operand i a step? */
+/* For explain: an element of v is computed here. */
+void repeats_note(struct lower *L, val v);
 /* short.c: has the nest rows of a few elements? Its items then hold whole rows; and its loops. */
 bool short_rows(struct lower *L, struct nest *nest);
 void short_emit(struct lower *L, struct nest *nest, bool parallel);

@@ -228,6 +228,16 @@ struct lp_regime {
     const char *within; /* behind messages: "\n  in the region 'inner'\n  in the region 'outer'" */
 };
 
+/* An expensive value: where its elements are computed, and how often. */
+struct lp_computed {
+    const char *op;
+    uint32_t name; /* string id, 0: none */
+    struct place place, reader;
+    dim elements, times; /* over the entry function's symbols, HOP_NONE: only known while running */
+    const char *why;     /* it is stored; NULL: whoever reads it computes it */
+    bool stepwise;       /* for every step of a loop */
+};
+
 struct lp {
     struct arena arena;
     struct module *m;
@@ -250,6 +260,7 @@ struct lp {
     vec(struct lp_stmt) open;       /* FOR, IF and WHILE statements under construction */
     uint32_t n_nests, n_copies;     /* for explain */
     vec(const char *) copy_notes;   /* why each copy exists */
+    vec(struct lp_computed) computed; /* expensive values, for explain */
     vec(const char *) within_notes; /* values that are made or read in the memory of another, for explain */
     vec(struct lp_update) updates;
     /* Procedures are loop programs of their own, called by address (CALL_PROCEDURE). Each comes after those

@@ -7,7 +7,7 @@
 /* The numbers behind what is stored (operations an element costs to compute in place; a load counts 1). */
 enum {
     COST_OF_EXPENSIVE = 16, /* a transcendental, a division, a gather */
-    STORE_SHARED = 16,      /* several readers: stored from this cost on */
+    STORE_SHARED = 16,      /* several readers, or steps that each read little: stored from this cost on */
     STORE_MANY = 5,         /* read many times (operand of a product, broadcast): stored from this cost on */
     STORE_AGAIN = 2,        /* read on every trip of a loop: from this cost on, and when its layout changes */
     STORE_SINGLY = 4,       /* read by scalar code: stored, by vector code, from this cost on */
@@ -70,14 +70,16 @@ static uint8_t operand_use(struct lower *L, const struct node *n, uint32_t i)
     return reads_through_permute ? USE_ONCE : USE_ARRAY;
 }
 
-/* Does every operand of the node, expanded in place, get read many times? */
+/* Does every operand of the node, expanded in place, get read many times? What is stored reads it once. */
 static bool reads_many_times(struct lower *L, const struct node *n)
 {
     const struct op_lower *row = lower_of(n);
     if (row->kind == LOWER_REDUCE) return row->product != NULL;
     if (row->kind == LOWER_POINTWISE && row->access >= ACCESS_REPEAT) return true;
-    for (uint32_t k = 0; k < n->n_results; k++)
-        if (L->info[n->results + k].many) return true;
+    for (uint32_t k = 0; k < n->n_results && row->cost != COST_EXPENSIVE; k++) {
+        const struct value_info *info = &L->info[n->results + k];
+        if (info->many && !info->why) return true;
+    }
     return false;
 }
 
@@ -88,8 +90,9 @@ static void count_block_use(struct lower *L, const struct node *n, uint32_t k)
     uint8_t use = operand_use(L, n, k);
     if (use == USE_ARRAY && !info->why)
         info->why = arena_printf(L->arena, "operand of %s", node_row(n)->name);
-    info->many |= use == USE_MANY;
+    info->many |= use == USE_MANY || (use == USE_ONCE && repeats_operand(L->S->m, L->f, n, k));
     info->again |= use == USE_MANY;
+    info->slowly |= use == USE_ONCE && repeats_in_small_slices(L->S->m, L->f, n, k);
     info->singly |= use == USE_ONCE && row->one_by_one && row->one_by_one(L->S->m, L->f, n);
 }
 
@@ -106,6 +109,9 @@ static void count_uses(struct lower *L)
         info->uses++;
         if (type_of(L, f->results[r]).rank && !info->why) info->why = "result";
     }
+    const bool *kept = kept_values(L->S->m, f->id);
+    for (uint32_t i = 0; kept && i < f->n_values; i++)
+        if (kept[i] && type_of(L, i).rank && !L->info[i].why) L->info[i].why = "asked for by keep";
     for (uint32_t i = f->n_nodes; i-- > 0;) {
         const struct node *n = fn_node(f, i);
         bool block = nest_is_block(L, n);
@@ -128,6 +134,7 @@ static const char *store_reason(const struct value_info *info, const struct op_l
     bool again = row->access == ACCESS_VIEW || info->cost >= STORE_AGAIN;
     if (info->again && again) return "read again on every trip";
     if (info->singly && info->cost >= STORE_SINGLY) return "read one element after the other";
+    if (info->slowly && info->cost >= STORE_SHARED) return "expensive, read by small slices";
     if (info->uses > 1 && info->cost >= STORE_SHARED) return "expensive, several readers";
     return NULL;
 }
@@ -877,6 +884,8 @@ static void prepare_memory(struct lower *L, struct nest *nest, bool parallel)
 void nest_point(struct lower *L, struct item *item)
 {
     const struct node *n = fn_node(L->f, item->node);
+    L->S->writing = item;
+    if (is_pointwise(item) && lower_of(n)->cost == COST_EXPENSIVE) repeats_note(L, item->v);
     switch (item->class) {
     case ITEM_POINT:
     case ITEM_SCALAR: item->held = lower_of(n)->elem(L, L->f, n, item->v - n->results, L->vars); break;
@@ -958,6 +967,7 @@ static void emit_phases(struct lower *L, struct nest *nest, lpv lo, lpv hi)
 static void emit_alone(struct lower *L, struct nest *nest, bool cut)
 {
     struct item *item = &nest->items.data[0];
+    L->S->writing = item;
     bool along_rows = folds_rows(L, fn_node(L->f, item->node));
     if (cut) item->held = fold_all(L, item);
     else item->held = along_rows ? fold_lanes(L, item, L->vars) : fold_column(L, item, L->vars);
@@ -1088,11 +1098,13 @@ void nest_emit(struct lower *L, struct nest *nest)
     bool is_short = rows && short_rows(L, nest);
     prepare_memory(L, nest, parallel);
     L->emitting = nest;
+    L->S->writer = L;
     nest->block = lp_index(p, 0);
     p->n_nests++;
     if (is_short) short_emit(L, nest, parallel);
     else emit_loops(L, nest, parallel, rows);
     L->emitting = NULL;
+    L->S->writer = NULL;
     finish_scalars(L, nest);
 }
 
@@ -1144,6 +1156,7 @@ void nest_emit_rows(struct lower *L, struct nest *nest, const struct row_group *
     struct lp *p = L->S->p;
     lpv zero = lp_index(p, 0), one = lp_index(p, 1);
     L->emitting = nest;
+    L->S->writer = L;
     nest->block = panel;
     each_down(L, nest, fold_down_begin);
     if (nest->flat || is_rows_alone(nest, g)) {
@@ -1161,6 +1174,7 @@ void nest_emit_rows(struct lower *L, struct nest *nest, const struct row_group *
         for (uint32_t i = g->n_dims; i <= nest->n_outer; i++) lp_for_end(p);
     }
     L->emitting = NULL;
+    L->S->writer = NULL;
     finish_scalars(L, nest);
 }
 

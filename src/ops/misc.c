@@ -552,8 +552,13 @@ static void batch_tag(struct batch *v)
     v->result_batched[0] = v->batched[0];
 }
 
-/* It has nothing to say to anybody but a gradient. */
-static val fold_tag(const struct fold *w) { return w->x[0]; }
+/* It has nothing to say to anybody but a gradient; a program that asks for the value itself, not through a
+ * policy, has it stored when it is compiled, too. */
+static val fold_tag(const struct fold *w)
+{
+    bool asked = attr_is_word(&w->attrs[TAG_GRADIENT], TAG_KEEP) && w->attrs[TAG_USE].kind == ATTR_ABSENT;
+    return asked ? VAL_NONE : w->x[0];
+}
 
 /* The name of a probe is a path: of parts with / between them. */
 static void check_probe(const struct infer *in, const char *text)

@@ -248,6 +248,37 @@ static void stored_text(struct text *out, const struct explanation *e)
     for (uint32_t i = 0; i < p->within_notes.len; i++) text_add(out, "  %s\n", p->within_notes.data[i]);
 }
 
+/* "%dt: log1p of file:4:3: …" */
+static const char *computed_note(struct text *like, const struct explanation *e, const struct lp_computed *c)
+{
+    struct text t = { .arena = like->arena };
+    const struct symbol *symbols = e->f->symbols;
+    text_add(&t, "%s%s%s%s%s", place_text(e->m, c->place), c->name ? "%" : "",
+             c->name ? module_text(e->m, c->name) : "", c->name ? " = " : "", c->op);
+    const char *step = c->stepwise && c->why ? " a step" : "";
+    if (c->times == HOP_NONE) text_str(&t, ": at every point that reads it");
+    else if (c->times == 1) text_str(&t, ": once");
+    else text_add(&t, ": %s times each", dim_text(&t, e->m, symbols, c->times));
+    if (c->elements != HOP_NONE)
+        text_add(&t, ", %s elements%s", dim_text(&t, e->m, symbols, c->elements), step);
+    if (c->why) text_add(&t, ": %s", c->why);
+    else if (c->reader.line) text_add(&t, ", where line %u is computed", c->reader.line);
+    return t.data;
+}
+
+static void computed_text(struct text *out, const struct explanation *e)
+{
+    uint32_t n = e->p->computed.len;
+    if (n) text_add(out, "expensive values: %u\n", n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i == SHOWN && !e->o->saved) {
+            text_add(out, "  … %u more; --saved lists all\n", n - SHOWN);
+            break;
+        }
+        text_add(out, "  %s\n", computed_note(out, e, &e->p->computed.data[i]));
+    }
+}
+
 /* Where the new contents of parameters are computed. */
 static void updates_text(struct text *out, const struct explanation *e)
 {
@@ -323,6 +354,7 @@ static void explain_text(struct text *out, const struct explanation *e)
         nests_text(out, e->p->root, 0, false);
         shared_text(out, e->p);
         stored_text(out, e);
+        computed_text(out, e);
         updates_text(out, e);
         if (program_multiplies(e->p)) text_add(out, "products: %s\n", blas_description());
     }
@@ -480,6 +512,16 @@ static void notes_json(struct text *out, const char *key, const char *const *not
     text_str(out, "]");
 }
 
+static void computed_json(struct text *out, const struct explanation *e)
+{
+    json_begin(out, "computed");
+    for (uint32_t i = 0; e->p && i < e->p->computed.len; i++) {
+        json_next(out);
+        json_string(out, computed_note(out, e, &e->p->computed.data[i]));
+    }
+    text_str(out, "]");
+}
+
 static void updates_json(struct text *out, const struct explanation *e)
 {
     json_begin(out, "updates");
@@ -517,6 +559,7 @@ static void explain_json(struct text *out, const struct explanation *e)
     stored_json(out, p);
     notes_json(out, "copies", p ? p->copy_notes.data : NULL, p ? p->copy_notes.len : 0);
     notes_json(out, "placed", p ? p->within_notes.data : NULL, p ? p->within_notes.len : 0);
+    computed_json(out, e);
     updates_json(out, e);
     const char *products = p && program_multiplies(p) ? blas_description() : NULL;
     if (products) notes_json(out, "products", &products, 1);

@@ -11,11 +11,6 @@
 #include "transform/pass.h"
 #include "transform/transform.h"
 
-static bool attr_is_word(const struct attr *a, int64_t word)
-{
-    return a->kind != ATTR_ABSENT && a->i == word;
-}
-
 /* ---- the cut ---- */
 
 struct cut {

@@ -4,7 +4,7 @@
 #include "ops/dot.h"
 #include "transform/pass.h"
 
-static const uint64_t MEMO_PLAIN = 0x706c61696e;
+static const uint64_t MEMO_PLAIN = 0x706c61696e, MEMO_KEPT = 0x6b657074;
 
 /* ---- rewriting ---- */
 
@@ -26,9 +26,16 @@ bool replace_regions(struct copier *c, const struct node *n, const uint32_t *fns
 
 static bool may_have_alias(const struct node *n) { return n->n_regions || node_row(n)->flags & OPF_ALIAS; }
 
+/* Values that the program asks to be kept, of the function that is built. */
+struct kept_list {
+    vec(val) values;
+};
+
 static bool drop_alias(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
 {
-    HOP_UNUSED(ctx);
+    struct kept_list *kept = ctx;
+    bool asked = node_row(n)->flags & OPF_TAG && attr_is_word(node_attr(c->f, n, 0), TAG_KEEP);
+    if (asked) vec_push(&s->m->arena, &kept->values, c->values[node_operands(c->f, n)[0]]);
     for (uint32_t k = 0; k < n->n_results && node_row(n)->flags & OPF_ALIAS; k++)
         results[k] = c->values[node_operands(c->f, n)[k]];
     if (!n->n_regions) return true;
@@ -45,9 +52,22 @@ uint32_t without_aliases(struct module *m, uint32_t fn)
     if (memo_get(m, key, &known)) return known.fn;
     hop_check_stack();
     struct simplifier s = { .m = m, .o = &everything, .root = fn };
-    uint32_t out = rewrite_nodes(&s, fn, may_have_alias, drop_alias, NULL);
+    struct kept_list kept = { 0 };
+    uint32_t out = rewrite_nodes(&s, fn, may_have_alias, drop_alias, &kept);
     memo_put(m, key, (union memo_value){ .fn = out });
+    if (!kept.values.len) return out;
+    bool *asked = ARENA_ZNEW(&m->arena, bool, module_fn(m, out)->n_values);
+    for (uint32_t i = 0; i < kept.values.len; i++) asked[kept.values.data[i]] = true;
+    const uint64_t kept_key[4] = { MEMO_KEPT, out };
+    memo_put(m, kept_key, (union memo_value){ .record = asked });
     return out;
+}
+
+const bool *kept_values(const struct module *m, uint32_t fn)
+{
+    const uint64_t key[4] = { MEMO_KEPT, fn };
+    union memo_value known;
+    return memo_get(m, key, &known) ? known.record : NULL;
 }
 
 void copy_requires(struct copier *c)

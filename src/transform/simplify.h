@@ -52,5 +52,7 @@ uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o);
 /* The function as it is computed: without nodes that speak to transforms and passes alone (OPF_ALIAS), in the
  * bodies that it reaches too. Not to be simplified any more: barriers are gone. */
 uint32_t without_aliases(struct module *m, uint32_t fn);
+/* Per value of what without_aliases gave: does the program ask for it to be kept (a tag)? NULL: none. */
+const bool *kept_values(const struct module *m, uint32_t fn);
 
 #endif
