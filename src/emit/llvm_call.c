@@ -558,6 +558,20 @@ static int64_t call_work(const struct lp_call *c)
     return large ? GRAIN_WORK : 32;
 }
 
+/* How long a loop inside of the region is at most, as a value of the function around it, or NULL: its bounds
+ * are known there, or its end is the lesser of something and its start with a known number added. */
+static LLVMValueRef extent_outside(struct emitter *e, lpv lo, lpv hi)
+{
+    LLVMValueRef from = known_outside(e, lo), to = known_outside(e, hi);
+    if (from && to) return LLVMBuildSub(e->builder, to, from, "");
+    const struct lp_instr *end = instr(e, hi);
+    if (end->op == LP_ADD && end->a == lo) return known_outside(e, end->b);
+    if (end->op == LP_ADD && end->b == lo) return known_outside(e, end->a);
+    if (end->op != LP_MIN) return NULL;
+    LLVMValueRef extent = extent_outside(e, lo, end->a);
+    return extent ? extent : extent_outside(e, lo, end->b);
+}
+
 /* Operations in one run of a block, as a value of the function around the region. */
 static LLVMValueRef work_of(struct emitter *e, const struct lp_block *block)
 {
@@ -568,10 +582,8 @@ static LLVMValueRef work_of(struct emitter *e, const struct lp_block *block)
         if (s->kind == LP_CALL) plain += call_work(s->call);
         else if (s->kind == LP_FOR) {
             const struct loop_plan *l = &e->plan.loops[s->target];
-            LLVMValueRef lo = known_outside(e, s->lo);
-            LLVMValueRef hi = known_outside(e, s->hi);
-            LLVMValueRef trips = const_index(e, UNKNOWN_TRIPS);
-            if (lo && hi) trips = LLVMBuildSub(e->builder, hi, lo, "");
+            LLVMValueRef trips = extent_outside(e, s->lo, s->hi);
+            if (!trips) trips = const_index(e, UNKNOWN_TRIPS);
             LLVMValueRef work = LLVMBuildMul(e->builder, trips, work_of(e, s->body), "");
             if (l->mode == LOOP_VECTOR) work = LLVMBuildSDiv(e->builder, work, const_index(e, l->lanes), "");
             sum = LLVMBuildAdd(e->builder, sum, work, "");

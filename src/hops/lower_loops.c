@@ -9,8 +9,12 @@
 struct carry {
     type_id type;
     bool scalar;
-    uint32_t local;     /* scalar */
+    uint32_t local;     /* scalar: the value; in a ring: where the array lies */
     struct array array; /* else */
+    /* in a ring */
+    bool turns;
+    uint32_t next;  /* the carry that it is in the next step, HOP_NONE: made anew … */
+    uint32_t spare; /* … where this local says */
 };
 
 enum {
@@ -43,39 +47,169 @@ static bool written_at_index(struct module *m, const struct fn *body, uint32_t k
     return loop_of_node(m, body, n, &l) && at < l.n_carry && written_at_index(m, l.body, at);
 }
 
+/* ---- rings ---- */
+
+/* Arrays whose next values cannot be made over the old ones, as in a stencil, or are those of other carries,
+ * as in a history of steps, are not copied. All of one type lie in one ring of memory, beside room for those
+ * that a step makes anew: what changes from step to step is where each of them is. */
+
+static bool is_small(struct module *m, const struct fn *body, const struct carry *c, uint32_t i)
+{
+    dim count = type_elements(m, c->type);
+    return dim_is_const(m, count) && dim_const_value(m, count) <= SMALL_CARRY && !written_at_index(m, body, i);
+}
+
+/* The carry that carry i is in the next step; itself, or HOP_NONE, it is computed. */
+static uint32_t next_carry(const struct loop *l, uint32_t i)
+{
+    val v = l->body->results[i];
+    return v < l->n_carry && value_type(l->body, v) == value_type(l->body, i) ? v : HOP_NONE;
+}
+
+/* Is the next value of carry i made as a whole? A part of it that is changed is changed where it is. */
+static bool is_made_anew(const struct loop *l, uint32_t i)
+{
+    uint32_t made = l->body->values[l->body->results[i]].node;
+    if (made == NODE_NONE) return false;
+    const struct node *n = fn_node(l->body, made);
+    const struct op_lower *row = node_row(n)->lower;
+    return row && !row->part && !row->changes && !n->n_regions;
+}
+
+static void sink_carries(const struct carry *carries, uint32_t n_carry, struct sink *sinks);
+
+/* Those whose next values are computed and would have to be moved. */
+static void find_moved(struct lower *L, const struct fn *f, const struct loop *l, struct carry *carries)
+{
+    struct lp *p = lower_lp(L);
+    struct module *m = lower_module(L);
+    struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, l->body->n_results);
+    bool any = false;
+    for (uint32_t i = 0; i < l->n_carry; i++)
+        any |= !carries[i].scalar && is_made_anew(l, i) && !is_small(m, l->body, &carries[i], i);
+    if (!any) return;
+    sink_carries(carries, l->n_carry, sinks);
+    for (uint32_t k = 0; k < l->n_stack; k++)
+        sinks[l->n_carry + k] = (struct sink){ .unused = !lower_result_used(L, l->n, loop_stack_result(l, k)),
+                                               .scalar = false,
+                                               .overwrites = HOP_NONE };
+    lower_find_moved(L, f, l->n, l->body_region, sinks);
+    for (uint32_t i = 0; i < l->n_carry; i++)
+        carries[i].turns = sinks[i].moved && is_made_anew(l, i) && !is_small(m, l->body, &carries[i], i);
+}
+
+/* Those that are others in the next step, and those others. */
+static void find_turned(struct module *m, const struct loop *l, struct carry *carries)
+{
+    bool more = true;
+    while (more) {
+        more = false;
+        for (uint32_t i = 0; i < l->n_carry; i++) {
+            uint32_t next = next_carry(l, i);
+            if (carries[i].turns || carries[i].scalar || next == HOP_NONE || next == i) continue;
+            uint32_t after = next_carry(l, next);
+            bool leaves = is_made_anew(l, next) || (after != HOP_NONE && after != next);
+            if (!leaves || is_small(m, l->body, &carries[i], i)) continue;
+            if (is_small(m, l->body, &carries[next], next)) continue;
+            carries[i].turns = carries[next].turns = more = true;
+        }
+    }
+}
+
+/* Every array is the next value of one carry; for others it is copied. */
+static void take_turns(const struct loop *l, struct carry *carries)
+{
+    for (uint32_t i = 0; i < l->n_carry; i++) {
+        carries[i].next = carries[i].turns ? next_carry(l, i) : HOP_NONE;
+        if (carries[i].next != HOP_NONE && !carries[carries[i].next].turns) carries[i].next = HOP_NONE;
+        for (uint32_t k = 0; k < i && carries[i].next != HOP_NONE; k++)
+            if (carries[k].next == carries[i].next) carries[i].next = HOP_NONE;
+    }
+}
+
+static uint32_t place_local(struct lower *L, uint32_t slot, type_id type)
+{
+    struct lp *p = lower_lp(L);
+    uint32_t local = lp_local(p, DT_I64, LOCAL_SCALAR, "place");
+    lpv count = lower_dim(L, type_elements(lower_module(L), type));
+    lp_set(p, local, lp_bin(p, LP_MUL, lp_index(p, slot), count));
+    return local;
+}
+
+/* Memory for carry `first` and all behind it that share its ring. */
+static void make_ring(struct lower *L, const struct loop *l, struct carry *carries, uint32_t first)
+{
+    struct lp *p = lower_lp(L);
+    struct module *m = lower_module(L);
+    type_id type = carries[first].type;
+    uint32_t slots = 0;
+    for (uint32_t i = first; i < l->n_carry; i++)
+        if (carries[i].turns && carries[i].type == type) slots += carries[i].next == HOP_NONE ? 2 : 1;
+    dim count = dim_mul(m, dim_const(m, slots), type_elements(m, type));
+    enum dtype dtype = (enum dtype)type_get(m, type).dtype;
+    struct array ring = lower_alloc(L, type_intern(m, dtype, 1, &count), "carries of a loop, in turns");
+    for (uint32_t i = first, slot = 0; i < l->n_carry; i++) {
+        struct carry *c = &carries[i];
+        if (!c->turns || c->type != type) continue;
+        c->local = place_local(L, slot++, type);
+        c->array = (struct array){ ring.buffer, lp_read(p, c->local) };
+        if (c->next == HOP_NONE) c->spare = place_local(L, slot++, type);
+    }
+}
+
+static void make_rings(struct lower *L, const struct fn *f, const struct loop *l, struct carry *carries)
+{
+    struct module *m = lower_module(L);
+    if (!lower_in_place(L)) return;
+    find_moved(L, f, l, carries);
+    find_turned(m, l, carries);
+    take_turns(l, carries);
+    for (uint32_t i = 0; i < l->n_carry; i++) {
+        bool made = !carries[i].turns;
+        for (uint32_t k = 0; k < i; k++) made |= carries[k].turns && carries[k].type == carries[i].type;
+        if (!made) make_ring(L, l, carries, i);
+    }
+}
+
+/* ---- carries ---- */
+
 static struct carry *begin_carries(struct lower *L, const struct fn *f, const struct loop *l)
 {
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     struct carry *carries = ARENA_ZNEW(&p->arena, struct carry, l->n_carry);
     for (uint32_t i = 0; i < l->n_carry; i++) {
+        carries[i].type = value_type(f, l->n->results + i);
+        carries[i].scalar = !type_get(m, carries[i].type).rank;
+    }
+    make_rings(L, f, l, carries);
+    for (uint32_t i = 0; i < l->n_carry; i++) {
         struct carry *c = &carries[i];
         val init = l->carry[i];
-        c->type = value_type(f, l->n->results + i);
-        c->scalar = !type_get(m, c->type).rank;
         if (c->scalar) {
             c->local = lp_local(p, dtype_stored((enum dtype)type_get(m, c->type).dtype), LOCAL_SCALAR,
                                 "carry");
             lp_set(p, c->local, lower_scalar(L, init));
             continue;
         }
-        dim count = type_elements(m, c->type);
-        bool small = dim_is_const(m, count) && dim_const_value(m, count) <= SMALL_CARRY &&
-                     !written_at_index(m, l->body, i);
-        uint32_t over = small ? HOP_NONE : carried_param(L, f, l->n, i);
+        bool small = is_small(m, l->body, c, i);
+        uint32_t over = small || c->turns ? HOP_NONE : carried_param(L, f, l->n, i);
         if (small) c->array = lower_alloc(L, c->type, "carry of a loop");
-        else c->array = over != HOP_NONE ? lower_overwrite(L, l->n, i) : lower_result(L, l->n, i);
+        else if (!c->turns)
+            c->array = over != HOP_NONE ? lower_overwrite(L, l->n, i) : lower_result(L, l->n, i);
         if (over != init) lower_fill(L, init, c->array);
     }
     return carries;
 }
 
-static void feed_carries(struct lower *L, const struct carry *carries, uint32_t n_carry, struct feed *feeds)
+/* As they are when a step, or its predicate, begins. */
+static void feed_carries(struct lower *L, struct carry *carries, uint32_t n_carry, struct feed *feeds)
 {
+    struct lp *p = lower_lp(L);
     for (uint32_t i = 0; i < n_carry; i++) {
-        const struct carry *c = &carries[i];
-        if (c->scalar)
-            feeds[i] = (struct feed){ .kind = FEED_SCALAR, .scalar = lp_read(lower_lp(L), c->local) };
+        struct carry *c = &carries[i];
+        if (c->turns) c->array.at = lp_read(p, c->local);
+        if (c->scalar) feeds[i] = (struct feed){ .kind = FEED_SCALAR, .scalar = lp_read(p, c->local) };
         else feeds[i] = (struct feed){ .kind = FEED_ARRAY, .array = c->array };
     }
 }
@@ -96,10 +230,48 @@ static void sink_carries(const struct carry *carries, uint32_t n_carry, struct s
                                   .instead = { HOP_NONE, LPV_NONE } };
 }
 
+/* The next values of those in rings have memory of their own, or nothing is to be done for them. */
+static void sink_turning(struct lower *L, const struct carry *carries, uint32_t n_carry, struct sink *sinks)
+{
+    for (uint32_t i = 0; i < n_carry; i++) {
+        const struct carry *c = &carries[i];
+        if (!c->turns) continue;
+        sinks[i].overwrites = HOP_NONE;
+        sinks[i].unused = c->next != HOP_NONE;
+        if (!sinks[i].unused) sinks[i].array.at = lp_read(lower_lp(L), c->spare);
+    }
+}
+
+/* The carry whose array is nobody's next value, found from one that is made anew: its own, or that of whoever
+ * takes it, and so on. */
+static uint32_t left_behind(const struct carry *carries, uint32_t n_carry, uint32_t i)
+{
+    uint32_t k = 0;
+    while (k < n_carry && !(carries[k].turns && carries[k].next == i)) k++;
+    return k < n_carry ? left_behind(carries, n_carry, k) : i;
+}
+
+/* Where the arrays are when the step is done. What was left behind is the room of those made anew. */
+static void turn(struct lower *L, const struct carry *carries, uint32_t n_carry, const struct sink *sinks)
+{
+    struct lp *p = lower_lp(L);
+    for (uint32_t i = 0; i < n_carry; i++) {
+        const struct carry *c = &carries[i];
+        if (!c->turns) continue;
+        if (c->next != HOP_NONE) {
+            lp_set(p, c->local, carries[c->next].array.at);
+            continue;
+        }
+        lp_set(p, c->local, sinks[i].array.at);
+        lp_set(p, c->spare, carries[left_behind(carries, n_carry, i)].array.at);
+    }
+}
+
 /* All next values are known before any carry changes. */
 static void advance_carries(struct lower *L, const struct carry *carries, uint32_t n_carry,
                             const struct sink *sinks)
 {
+    turn(L, carries, n_carry, sinks);
     for (uint32_t i = 0; i < n_carry; i++) {
         if (carries[i].scalar) lp_set(lower_lp(L), carries[i].local, sinks[i].value);
         else if (sinks[i].moved)
@@ -110,9 +282,15 @@ static void advance_carries(struct lower *L, const struct carry *carries, uint32
 
 static void end_carries(struct lower *L, const struct node *n, const struct carry *carries, uint32_t n_carry)
 {
+    struct lp *p = lower_lp(L);
     for (uint32_t i = 0; i < n_carry; i++) {
-        if (carries[i].scalar) lower_set_scalar(L, n, i, lp_read(lower_lp(L), carries[i].local));
-        else lower_set_result(L, n, i, carries[i].array);
+        const struct carry *c = &carries[i];
+        if (c->scalar) lower_set_scalar(L, n, i, lp_read(p, c->local));
+        else if (!c->turns) lower_set_result(L, n, i, c->array);
+        else if (lower_result_used(L, n, i)) {
+            struct array last = { c->array.buffer, lp_read(p, c->local) };
+            lower_copy(L, c->type, last, lower_result(L, n, i), "the last value of carries in turns");
+        }
     }
 }
 
@@ -198,7 +376,7 @@ static bool trips_on_threads(struct lower *L, const struct loop *l, lpv from, lp
     if (known && __builtin_sub_overflow(end, first, &trips)) return false;
     if (trips < 2 || (trips < FEW_TRIPS && has_large_node(m, l->body))) return false;
     if (__builtin_mul_overflow(trips, run_cost(m, l->body->id), &work)) work = INT64_MAX;
-    return lower_worth_threads(L, (uint64_t)work, known);
+    return lower_worth_threads(L, (uint64_t)work, known || lower_may_ask(L)); /* the run decides */
 }
 
 /* Every trip has memory of its own to put its rows in. */
@@ -251,6 +429,7 @@ static void steps_block(struct lower *L, const struct fn *f, const struct node *
     else feed_values(l.over, l.n_over, row, feeds + l.n_carry);
     feed_values(l.with, l.n_with, LPV_NONE, feeds + loop_first_with(&l));
     sink_carries(carries, l.n_carry, sinks);
+    sink_turning(L, carries, l.n_carry, sinks);
     sink_stacks(L, f, &l, stacks, row, sinks);
     lower_body(L, f, n, l.body_region, feeds, sinks);
     advance_carries(L, carries, l.n_carry, sinks);
@@ -351,6 +530,7 @@ static void while_block(struct lower *L, const struct fn *f, const struct node *
     feed_carries(L, carries, l.n_carry, feeds);
     feed_values(l.with, l.n_with, LPV_NONE, feeds + loop_first_with(&l));
     sink_carries(carries, l.n_carry, sinks);
+    sink_turning(L, carries, l.n_carry, sinks);
     sink_stacks(L, f, &l, stacks, trip, sinks);
     lower_body(L, f, n, l.body_region, feeds, sinks);
     advance_carries(L, carries, l.n_carry, sinks);

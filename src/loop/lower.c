@@ -8,8 +8,13 @@
 enum { STACK_BYTES = 2048 };
 
 /* Operations below which threads do not pay. In a loop they are woken at every step, and what is called there
- * keeps nothing in registers from step to step: sizes must be known to be large. */
-enum { PARALLEL_WORK = 200000, LOOPED_WORK = 600000 };
+ * keeps nothing in registers from step to step: it must be known to be large, or a run decides. */
+enum {
+    PARALLEL_WORK = 200000,
+    LOOPED_WORK = 600000,
+    MOVED_WORK = 8,     /* operations that moving an element is worth: it comes from where it was made */
+    PLACED_PIECE = 8192 /* elements of a vector that a thread copies at once */
+};
 
 struct lp *lower_lp(struct lower *L) { return lower_p(L); }
 struct module *lower_module(struct lower *L) { return L->S->m; }
@@ -20,6 +25,7 @@ bool lower_outer(const struct lower *L, struct lower **outer, const struct node 
     *n = L->around;
     return L->outer != NULL;
 }
+bool lower_in_place(const struct lower *L) { return choice_on(L->S->passes, CHOICE_inplace); }
 bool lower_in_loop(const struct lower *L) { return L->S->loop_depth > 0; }
 
 /* ---- dims ---- */
@@ -171,19 +177,29 @@ void lower_copy(struct lower *L, type_id t, struct array from, struct array to, 
                  p->buffers.data[to.buffer].kind == BUF_LOCAL;
     p->n_copies++;
     vec_push(&p->arena, &p->copy_notes, why);
-    if (local) { /* a vector loop: registers to registers */
-        lpv i = lp_for_begin(p, lp_index(p, 0), elements(L, t), lp_index(p, 1), FOR_VECTOR);
-        lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, i),
-                 lp_load(p, from.buffer, lp_bin(p, LP_ADD, from.at, i)));
-        lp_for_end(p)->note = why;
+    lpv count = elements(L, t), zero = lp_index(p, 0), one = lp_index(p, 1);
+    dim n = type_elements(L->S->m, t);
+    bool known = dim_is_const(L->S->m, n);
+    uint64_t work = known ? (uint64_t)dim_const_value(L->S->m, n) * MOVED_WORK : PARALLEL_WORK;
+    bool parallel = !local && lower_worth_threads(L, work, known);
+    if (!local && !parallel) {
+        lp_add_call(p, (struct lp_call){ .kind = CALL_COPY,
+                                         .target = to.buffer,
+                                         .source = from.buffer,
+                                         .index = from.at,
+                                         .lo = to.at,
+                                         .count = count });
         return;
     }
-    lp_add_call(p, (struct lp_call){ .kind = CALL_COPY,
-                                     .target = to.buffer,
-                                     .source = from.buffer,
-                                     .index = from.at,
-                                     .lo = to.at,
-                                     .count = elements(L, t) });
+    /* a vector loop: registers to registers, or pieces for threads */
+    lpv lo = zero, hi = count;
+    struct blocks b = lower_pieces(L, count, lp_index(p, PLACED_PIECE));
+    if (parallel) lower_block_begin(L, &b, &lo, &hi);
+    lpv i = lp_for_begin(p, lo, hi, one, FOR_VECTOR);
+    lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, i),
+             lp_load(p, from.buffer, lp_bin(p, LP_ADD, from.at, i)));
+    lp_for_end(p)->note = why;
+    if (parallel) lp_for_end(p);
 }
 
 lpv lower_offset(struct lower *L, struct array a, lpv row, type_id row_type)
@@ -314,6 +330,61 @@ struct array lower_array(struct lower *L, val v)
     return fresh;
 }
 
+/* ---- writing elements ---- */
+
+static void put_element(struct lower *L, const struct placement *x, const lpv *idx)
+{
+    struct lp *p = L->S->p;
+    uint32_t rank = type_get(L->S->m, x->whole).rank;
+    lpv at[MAX_RANK];
+    for (uint32_t i = 0; i < rank; i++) {
+        at[i] = x->step ? lp_bin(p, LP_MUL, idx[i], lp_index(p, x->step[i])) : idx[i];
+        if (x->start) at[i] = lp_bin(p, LP_ADD, x->start[i], at[i]);
+    }
+    lp_store(p, x->to.buffer, lp_bin(p, LP_ADD, x->to.at, lower_flatten(L, x->whole, at)),
+             lower_elem(L, x->v, idx));
+}
+
+static void place_all(struct lower *L, const struct placement *x, bool parallel)
+{
+    struct lp *p = L->S->p;
+    type_id t = value_type(L->f, x->v);
+    struct type type = type_get(L->S->m, t);
+    lpv idx[MAX_RANK] = { 0 }, zero = lp_index(p, 0), one = lp_index(p, 1);
+    uint32_t last = type.rank - 1u;
+    uint32_t cut = parallel && type.rank == 1;
+    for (uint32_t i = 0; i < type.rank; i++) {
+        lpv lo = zero, hi = lower_dim(L, type.dims[i]);
+        struct blocks b = lower_pieces(L, hi, lp_index(p, PLACED_PIECE));
+        if (cut) lower_block_begin(L, &b, &lo, &hi);
+        enum lp_for_kind mode = parallel && !i && last ? FOR_PARALLEL : FOR_SERIAL;
+        bool vector = i == last && (!x->step || x->step[last] == 1);
+        idx[i] = lp_for_begin(p, lo, hi, one, vector ? FOR_VECTOR : mode);
+    }
+    put_element(L, x, idx);
+    for (uint32_t i = 0; i < type.rank + cut; i++) lp_for_end(p);
+}
+
+void lower_place(struct lower *L, const struct placement *x)
+{
+    struct lp *p = L->S->p;
+    struct module *m = L->S->m;
+    dim count = type_elements(m, value_type(L->f, x->v));
+    uint32_t each = L->info[x->v].cost + MOVED_WORK;
+    bool known = dim_is_const(m, count), array = type_get(m, value_type(L->f, x->v)).rank > 0;
+    uint64_t guess = known ? (uint64_t)dim_const_value(m, count) : PARALLEL_WORK;
+    bool parallel = array && lower_worth_threads(L, guess > UINT32_MAX ? guess : guess * each, known);
+    if (parallel || known || !array || !lower_may_ask(L)) {
+        place_all(L, x, parallel);
+        return;
+    }
+    lp_if_begin(p, lower_worth_later(L, lp_bin(p, LP_MUL, lower_dim(L, count), lp_index(p, each))));
+    place_all(L, x, true);
+    lp_if_else(p);
+    place_all(L, x, false);
+    lp_if_end(p);
+}
+
 void lower_fill(struct lower *L, val v, struct array to)
 {
     struct lp *p = L->S->p;
@@ -327,9 +398,7 @@ void lower_fill(struct lower *L, val v, struct array to)
         lp_for_end(p);
         return;
     }
-    lower_each_begin(L, t, true, idx);
-    lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, lower_flatten(L, t, idx)), lower_elem(L, v, idx));
-    lower_each_end(L, t);
+    lower_place(L, &(struct placement){ .v = v, .to = to, .whole = t });
 }
 
 struct lp_operand lower_operand(struct lower *L, val v)
@@ -593,12 +662,25 @@ bool lower_may_thread(const struct lower *L)
     return threads && !L->S->loop_depth && !L->S->large;
 }
 
+/* Is this a place in a sequential loop from which threads may be woken? */
+bool lower_may_ask(const struct lower *L)
+{
+    const struct shared *S = L->S;
+    bool threads = choice_on(S->passes, CHOICE_parallel) && S->p->regime.threads != 1 && !S->regions;
+    return threads && S->loop_depth && !S->large;
+}
+
 bool lower_worth_threads(const struct lower *L, uint64_t work, bool known)
 {
     const struct shared *S = L->S;
     bool threads = choice_on(S->passes, CHOICE_parallel) && S->p->regime.threads != 1 && !S->regions;
     if (!threads || !S->loop_depth) return threads && work >= PARALLEL_WORK;
     return known && work >= LOOPED_WORK && !S->large;
+}
+
+lpv lower_worth_later(struct lower *L, lpv work)
+{
+    return lp_bin(L->S->p, LP_GE, work, lp_index(L->S->p, LOOPED_WORK));
 }
 
 void lower_set_scalar(struct lower *L, const struct node *n, uint32_t k, lpv value)
@@ -825,20 +907,28 @@ static const bool *params_read(struct arena *arena, const struct fn *f)
     return read;
 }
 
-void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t r,
-                const struct feed *params, struct sink *results)
+/* Lowering of body g of a region, whose parameters are not fed yet. */
+static struct lower *body_new(struct lower *L, const struct region *region, const struct fn *g,
+                              const struct node *n, struct sink *results)
 {
-    const struct region *region = node_region(f, n, r);
-    const struct fn *g = procedure_body(L, n, module_fn(L->S->m, region->fn));
     struct lower *B = lower_new(L->S, L, g, results);
     B->around = n;
     for (uint32_t i = 0; i < region->n_dims; i++) {
         B->symbols[i] = lower_dim(L, region->dims[i]);
         B->entry_dims[i] = lower_entry_dim(L, region->dims[i]);
     }
-    const bool *read = params_read(B->arena, g);
     B->fed = ARENA_NEW(B->arena, val, g->n_params);
     for (uint32_t i = 0; i < g->n_params; i++) B->fed[i] = VAL_NONE;
+    return B;
+}
+
+void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t r,
+                const struct feed *params, struct sink *results)
+{
+    const struct region *region = node_region(f, n, r);
+    const struct fn *g = procedure_body(L, n, module_fn(L->S->m, region->fn));
+    struct lower *B = body_new(L, region, g, n, results);
+    const bool *read = params_read(B->arena, g);
     for (uint32_t i = 0; i < g->n_params; i++) {
         const struct feed *in = &params[i];
         if (in->kind == FEED_SCALAR)
@@ -851,6 +941,20 @@ void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint3
     L->S->depth++;
     lower_steps(B);
     L->S->depth--;
+}
+
+void lower_find_moved(struct lower *L, const struct fn *f, const struct node *n, uint32_t r,
+                      struct sink *results)
+{
+    const struct region *region = node_region(f, n, r);
+    const struct fn *g = module_fn(L->S->m, region->fn);
+    struct lower *B = body_new(L, region, g, n, results);
+    for (uint32_t i = 0; i < g->n_params; i++) { /* nothing is written: where they are does not matter */
+        bool scalar = !type_get(L->S->m, value_type(g, i)).rank;
+        struct array anywhere = { 0, lp_index(L->S->p, 0) };
+        B->slots[i] = (struct slot){ .kind = scalar ? SLOT_SCALAR : SLOT_ARRAY, .array = anywhere };
+    }
+    nest_analyse(B);
 }
 
 /* ---- results that take an argument's memory ---- */

@@ -174,6 +174,11 @@ bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *
                         const uint32_t *overwrites);
 void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t region,
                 const struct feed *params, struct sink *results);
+bool lower_in_place(const struct lower *L); /* may values share memory? */
+/* Sets `moved` of the sinks whose results would be computed, but not over the parameter that they overwrite.
+ * Nothing is written, and nobody looks into their arrays. */
+void lower_find_moved(struct lower *L, const struct fn *f, const struct node *n, uint32_t region,
+                      struct sink *results);
 /* Memory for a value of a type of the function being lowered; `why` is for explain. */
 struct array lower_alloc(struct lower *L, type_id t, const char *why);
 /* Memory for result k of a node whose size is not known yet: grows by CALL_RESERVE. */
@@ -194,6 +199,10 @@ const char *lower_loop_note(struct lower *L, const struct fn *f, const struct no
 bool lower_may_thread(const struct lower *L); /* a loop written here may be FOR_PARALLEL */
 /* Should a loop written here with so many operations be? known: its sizes are not guessed. */
 bool lower_worth_threads(const struct lower *L, uint64_t work, bool known);
+/* The same for a loop whose sizes are not known: may it stand here both ways, for a run to choose by how many
+ * operations there are? By the condition that lower_worth_later makes of them. */
+bool lower_may_ask(const struct lower *L);
+lpv lower_worth_later(struct lower *L, lpv work);
 /* `total` steps in blocks of `size`, the last one shorter: lower_pieces as it is told, lower_blocks at most
  * LOWER_BLOCKS of them, each of `least` steps or more; by the value of `total` alone. lower_block_begin opens
  * a parallel loop over them and gives its variable and the block's steps lo to hi; lp_for_end closes it. */
@@ -209,6 +218,16 @@ struct array lower_block_memory(struct lower *L, enum dtype t, dim each, const c
 void lower_copy(struct lower *L, type_id t, struct array from, struct array to, const char *why);
 /* Fills memory with a value of the function being lowered. */
 void lower_fill(struct lower *L, val v, struct array to);
+/* Writes a value into a part of an array of type `whole` that lies at `to`, by threads where it is worth it:
+ * its element i goes to start + step · i (NULL: 0, 1). */
+struct placement {
+    val v;
+    struct array to;
+    type_id whole;
+    const lpv *start;
+    const int64_t *step;
+};
+void lower_place(struct lower *L, const struct placement *x);
 lpv lower_offset(struct lower *L, struct array a, lpv row,
                  type_id row_type); /* a.at + row * elements of row_type */
 

@@ -798,16 +798,19 @@ static uint64_t points_of(struct lower *L, const struct nest *nest)
     for (uint32_t i = 0; i < nest->n_outer; i++) points = times_size(L, points, nest->outer[i]);
     return points;
 }
-/* Elements that one result of an item that folds on its own takes. */
+/* What an item that folds on its own folds for one result: how many dims. */
+static uint32_t extents_folded(struct lower *L, const struct item *item, dim extents[MAX_RANK])
+{
+    bool own_loops = item->class == ITEM_COLUMN || item->class == ITEM_ALONE;
+    const struct node *n = fn_node(L->f, item->node);
+    if (!own_loops || lower_of(n)->kind != LOWER_REDUCE) return 0;
+    return lower_of(n)->reduced(L->S->m, L->f, n, extents);
+}
 static uint64_t folded_by(struct lower *L, const struct item *item)
 {
     dim extents[MAX_RANK];
-    bool own_loops = item->class == ITEM_COLUMN || item->class == ITEM_ALONE;
-    const struct node *n = fn_node(L->f, item->node);
-    if (!own_loops || lower_of(n)->kind != LOWER_REDUCE) return 1;
     uint64_t folded = 1;
-    for (uint32_t i = lower_of(n)->reduced(L->S->m, L->f, n, extents); i-- > 0;)
-        folded = times_size(L, folded, extents[i]);
+    for (uint32_t i = extents_folded(L, item, extents); i-- > 0;) folded = times_size(L, folded, extents[i]);
     return folded;
 }
 
@@ -823,10 +826,32 @@ static uint64_t nest_work(struct lower *L, const struct nest *nest)
     return points > UINT64_MAX / 4 / (work + 1) ? UINT64_MAX / 4 : points * work;
 }
 
+/* The same while running. */
+static lpv later_work(struct lower *L, const struct nest *nest)
+{
+    struct lp *p = L->S->p;
+    dim extents[MAX_RANK];
+    lpv points = nest->inner == HOP_NONE ? lp_index(p, 1) : lower_dim(L, nest->inner), work = lp_index(p, 0);
+    for (uint32_t i = 0; i < nest->n_outer; i++)
+        points = lp_bin(p, LP_MUL, points, lower_dim(L, nest->outer[i]));
+    for (uint32_t i = 0; i < nest->items.len; i++) {
+        const struct item *item = &nest->items.data[i];
+        lpv each = lp_index(p, L->info[item->v].cost + 1u);
+        for (uint32_t k = extents_folded(L, item, extents); k-- > 0;)
+            each = lp_bin(p, LP_MUL, each, lower_dim(L, extents[k]));
+        work = lp_bin(p, LP_ADD, work, each);
+    }
+    return lp_bin(p, LP_MUL, points, work);
+}
+
 static bool is_sized(struct lower *L, const struct nest *nest)
 {
+    dim extents[MAX_RANK];
     bool sized = nest->inner == HOP_NONE || dim_is_const(L->S->m, nest->inner);
     for (uint32_t i = 0; i < nest->n_outer; i++) sized &= dim_is_const(L->S->m, nest->outer[i]);
+    for (uint32_t i = 0; i < nest->items.len; i++)
+        for (uint32_t k = extents_folded(L, &nest->items.data[i], extents); k-- > 0;)
+            sized &= dim_is_const(L->S->m, extents[k]);
     return sized;
 }
 
@@ -850,6 +875,24 @@ static void prepare_target(struct lower *L, struct target *target, type_id t)
     target->array = sink->instead;
 }
 
+/* Is one row of the item all that is needed at a time, where rows come one after the other? */
+static bool needs_one_row(struct lower *L, const struct item *item)
+{
+    struct type type = type_of(L, item->v);
+    bool later = item->row_temp && !item->row_held; /* phases read it in memory */
+    return type.rank && later && !item->memory && !item->targets.len && item->class != ITEM_DOWN &&
+           dim_is_const(L->S->m, type.dims[type.rank - 1]);
+}
+
+static struct slot one_row(struct lower *L, const struct item *item)
+{
+    struct type type = type_of(L, item->v);
+    type_id row = type_intern(L->S->m, (enum dtype)type.dtype, 1, &type.dims[type.rank - 1]);
+    return (struct slot){ .kind = SLOT_ARRAY,
+                          .array = lower_alloc(L, row, "a row for later phases"),
+                          .row = true };
+}
+
 static void prepare_item(struct lower *L, struct item *item, bool one_row_at_a_time)
 {
     const struct value_info *info = &L->info[item->v];
@@ -864,13 +907,9 @@ static void prepare_item(struct lower *L, struct item *item, bool one_row_at_a_t
     bool later = item->row_temp && !item->row_held; /* phases read it in memory */
     if (!type.rank || (!item->memory && !later && !item->targets.len)) return;
     struct slot slot = { .kind = SLOT_ARRAY };
-    const dim *row = &type.dims[type.rank - 1];
     if (item->targets.len && !item->targets.data[0].strided) slot.array = item->targets.data[0].array;
-    else if (!item->memory && one_row_at_a_time && item->class != ITEM_DOWN && dim_is_const(L->S->m, *row)) {
-        type_id row_type = type_intern(L->S->m, (enum dtype)type.dtype, 1, row);
-        slot.array = lower_alloc(L, row_type, "a row for later phases");
-        slot.row = true;
-    } else slot.array = lower_alloc(L, t, item->why);
+    else if (one_row_at_a_time && needs_one_row(L, item)) slot = one_row(L, item);
+    else slot.array = lower_alloc(L, t, item->why);
     L->slots[item->v] = slot;
 }
 
@@ -1085,26 +1124,79 @@ static void emit_loops(struct lower *L, struct nest *nest, bool parallel, bool r
     if (rows) rows_end(L, nest, &r);
 }
 
+static void emit_nest(struct lower *L, struct nest *nest, bool parallel, bool is_short)
+{
+    L->emitting = nest;
+    L->S->writer = L;
+    nest->block = lp_index(L->S->p, 0);
+    if (is_short) short_emit(L, nest, parallel);
+    else emit_loops(L, nest, parallel, !nest->flat && nest->n_outer);
+    L->emitting = NULL;
+    L->S->writer = NULL;
+}
+
+/* The scalars that one way of a nest leaves behind go where the other leaves them, too. */
+static void put_scalars(struct lower *L, struct nest *nest, const uint32_t *locals)
+{
+    for (uint32_t i = 0; i < nest->items.len; i++) {
+        struct item *item = &nest->items.data[i];
+        if (!type_of(L, item->v).rank) lp_set(L->S->p, locals[i], item->held);
+        item->held = LPV_NONE;
+    }
+}
+
+/* Both ways, where only a run tells which: on threads if it is `worth` that. */
+static void emit_either(struct lower *L, struct nest *nest, lpv worth, bool is_short)
+{
+    struct lp *p = L->S->p;
+    uint32_t *locals = ARENA_ZNEW(L->arena, uint32_t, nest->items.len);
+    for (uint32_t i = 0; i < nest->items.len; i++) {
+        struct type t = type_of(L, nest->items.data[i].v);
+        if (!t.rank) locals[i] = lp_local(p, dtype_stored((enum dtype)t.dtype), LOCAL_SCALAR, "either");
+    }
+    lp_if_begin(p, worth);
+    emit_nest(L, nest, true, is_short);
+    put_scalars(L, nest, locals);
+    lp_if_else(p);
+    if (is_short) short_rows(L, nest);
+    for (uint32_t i = 0; i < nest->items.len && !nest->flat; i++)
+        if (needs_one_row(L, &nest->items.data[i]))
+            L->slots[nest->items.data[i].v] = one_row(L, &nest->items.data[i]);
+    emit_nest(L, nest, false, is_short);
+    put_scalars(L, nest, locals);
+    lp_if_end(p);
+    for (uint32_t i = 0; i < nest->items.len; i++)
+        if (!type_of(L, nest->items.data[i].v).rank) nest->items.data[i].held = lp_read(p, locals[i]);
+}
+
+/* Does a nest without rows fold everything into one value, in an order that threads would not keep? */
+static bool folds_in_order(struct lower *L, const struct nest *nest)
+{
+    bool alone = nest->inner == HOP_NONE;
+    bool one_fold = (nest->flat || !nest->n_outer) && (alone || has_class(nest, ITEM_ROW));
+    bool in_order = alone && !folds_rows(L, fn_node(L->f, nest->items.data[0].node));
+    return one_fold && (in_order || L->S->p->regime.strict);
+}
+
 void nest_emit(struct lower *L, struct nest *nest)
 {
     struct lp *p = L->S->p;
-    bool parallel = lower_worth_threads(L, nest_work(L, nest), is_sized(L, nest));
+    bool sized = is_sized(L, nest);
     nest->flat = nest->n_outer && nest->inner != HOP_NONE && all_same_point(L, nest);
-    bool rows = !nest->flat && nest->n_outer;
-    bool alone = nest->inner == HOP_NONE;
-    bool one_fold = !rows && (alone || has_class(nest, ITEM_ROW));
-    bool in_order = p->regime.strict || (alone && !folds_rows(L, fn_node(L->f, nest->items.data[0].node)));
-    if (one_fold && in_order) parallel = false;
-    bool is_short = rows && short_rows(L, nest);
-    prepare_memory(L, nest, parallel);
-    L->emitting = nest;
-    L->S->writer = L;
-    nest->block = lp_index(p, 0);
+    bool in_order = folds_in_order(L, nest);
+    bool parallel = !in_order && lower_worth_threads(L, nest_work(L, nest), sized);
+    bool asks = !in_order && !parallel && !sized && lower_may_ask(L);
+    lpv worth = asks ? lower_worth_later(L, later_work(L, nest)) : LPV_NONE;
+    int64_t always;
+    if (asks && lp_is_const(p, worth, &always)) {
+        asks = false;
+        parallel = always;
+    }
     p->n_nests++;
-    if (is_short) short_emit(L, nest, parallel);
-    else emit_loops(L, nest, parallel, rows);
-    L->emitting = NULL;
-    L->S->writer = NULL;
+    bool is_short = !nest->flat && nest->n_outer && short_rows(L, nest);
+    prepare_memory(L, nest, parallel || asks);
+    if (asks) emit_either(L, nest, worth, is_short);
+    else emit_nest(L, nest, parallel, is_short);
     finish_scalars(L, nest);
 }
 

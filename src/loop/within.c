@@ -306,17 +306,6 @@ lpv within_position(struct lower *L, val v, const lpv *idx)
     return lower_flatten(L, value_type(L->f, L->info[v].within), idx);
 }
 
-/* Rows that stand apart, one after the other. */
-static void put_rows(struct lower *L, val o, val v, struct array to)
-{
-    struct lp *p = L->S->p;
-    lpv idx[MAX_RANK];
-    lower_each_begin(L, value_type(L->f, o), true, idx);
-    lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, lower_flatten(L, value_type(L->f, v), idx)),
-             lower_elem(L, o, idx));
-    lower_each_end(L, value_type(L->f, o));
-}
-
 void within_assemble(struct lower *L, const struct node *n)
 {
     struct lp *p = L->S->p;
@@ -329,7 +318,7 @@ void within_assemble(struct lower *L, const struct node *n)
         struct array to = { a.buffer, lp_bin(p, LP_ADD, a.at, lower_dim(L, at)) };
         if (is_in_place(L, o, n->results, at)) continue;
         if (dense) lower_put(L, o, to, "a part that lies elsewhere");
-        else put_rows(L, o, n->results, to);
+        else lower_place(L, &(struct placement){ .v = o, .to = to, .whole = value_type(L->f, n->results) });
     }
 }
 

@@ -402,18 +402,13 @@ static lpv elem_dynamic_update(struct lower *L, const struct fn *f, const struct
 /* The window alone. */
 static void part_dynamic_update(struct lower *L, const struct fn *f, const struct node *n, struct array whole)
 {
-    struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     type_id t = value_type(f, operand(f, n, 0)), u = value_type(f, operand(f, n, 1));
     struct type outer = type_get(m, t), window = type_get(m, u);
-    lpv idx[MAX_RANK], at[MAX_RANK], start[MAX_RANK];
+    lpv start[MAX_RANK];
     for (uint32_t i = 0; i < outer.rank; i++)
         start[i] = window_start(L, operand(f, n, 2 + i), outer.dims[i], window.dims[i]);
-    lower_each_begin(L, u, true, idx);
-    for (uint32_t i = 0; i < outer.rank; i++) at[i] = lp_bin(p, LP_ADD, start[i], idx[i]);
-    lp_store(p, whole.buffer, lp_bin(p, LP_ADD, whole.at, lower_flatten(L, t, at)),
-             lower_elem(L, operand(f, n, 1), idx));
-    lower_each_end(L, u);
+    lower_place(L, &(struct placement){ .v = operand(f, n, 1), .to = whole, .whole = t, .start = start });
 }
 
 static const struct op_lower lower_dynamic_update = { .kind = LOWER_POINTWISE,

@@ -633,18 +633,17 @@ static lpv elem_slice_update(struct lower *L, const struct fn *f, const struct n
 /* The slice alone. */
 static void part_slice_update(struct lower *L, const struct fn *f, const struct node *n, struct array whole)
 {
-    struct lp *p = lower_lp(L);
     const struct attr *a = node_attr(f, n, 0);
-    type_id t = value_type(f, operand(f, n, 0)), u = value_type(f, operand(f, n, 1));
+    type_id t = value_type(f, operand(f, n, 0));
     uint32_t rank = type_get(lower_module(L), t).rank;
-    lpv idx[MAX_RANK], at[MAX_RANK], start[MAX_RANK];
-    for (uint32_t i = 0; i < rank; i++) start[i] = lower_dim(L, a[SLICE_START].list[i]);
-    lower_each_begin(L, u, !rank || slice_step(a, rank - 1) == 1, idx);
-    for (uint32_t i = 0; i < rank; i++)
-        at[i] = lp_bin(p, LP_ADD, start[i], lp_bin(p, LP_MUL, idx[i], lp_index(p, slice_step(a, i))));
-    lp_store(p, whole.buffer, lp_bin(p, LP_ADD, whole.at, lower_flatten(L, t, at)),
-             lower_elem(L, operand(f, n, 1), idx));
-    lower_each_end(L, u);
+    lpv start[MAX_RANK];
+    int64_t step[MAX_RANK];
+    for (uint32_t i = 0; i < rank; i++) {
+        start[i] = lower_dim(L, a[SLICE_START].list[i]);
+        step[i] = slice_step(a, i);
+    }
+    struct placement x = { .v = operand(f, n, 1), .to = whole, .whole = t, .start = start, .step = step };
+    lower_place(L, &x);
 }
 
 static const struct op_lower lower_slice_update = { .kind = LOWER_POINTWISE,
