@@ -113,6 +113,8 @@ void c_programs_build(struct c_programs *c, bool optimised)
 {
     struct text source = { .arena = &c->arena };
     const char *level = getenv("HOP_TEST_CFLAGS"), *folder = secure_getenv("TMPDIR");
+    if (!level) level = optimised ? "-O1" : "-O0";
+    char *flags = arena_string(&c->arena, level, strlen(level));
     if (!c->list.len) return;
     snprintf(c->folder, sizeof c->folder, "%.40s/hop_c_XXXXXX", folder && *folder == '/' ? folder : "/tmp");
     if (!mkdtemp(c->folder)) {
@@ -124,23 +126,16 @@ void c_programs_build(struct c_programs *c, bool optimised)
     c99_finish(&c->unit, NULL, &source, NULL);
     put_operators(c, &source);
     file_write(in, &source);
-    const char *const args[] = { "-std=c99",
-                                 "-pedantic",
-                                 "-Wall",
-                                 "-Wextra",
-                                 "-Werror",
-                                 level       ? level
-                                 : optimised ? "-O1"
-                                             : "-O0",
-                                 "-ffp-contract=off",
-                                 "-fPIC",
-                                 "-shared",
-                                 "-Wl,-Bsymbolic", /* no operator of the same name elsewhere */
-                                 in,
-                                 "-o",
-                                 out,
-                                 "-lm",
-                                 NULL };
+    const char *const fixed[] = { "-std=c99",  "-pedantic", "-Wall",
+                                  "-Wextra",   "-Werror",   "-ffp-contract=off",
+                                  "-fPIC",     "-shared",   "-Wl,-Bsymbolic", /* no operator from elsewhere */
+                                  in,          "-o",        out,
+                                  "-lm",       NULL };
+    enum { MOST_FLAGS = 12 };
+    const char *args[MOST_FLAGS + HOP_COUNT(fixed)];
+    uint32_t n = 0;
+    for (char *flag = strtok(flags, " "); flag && n < MOST_FLAGS; flag = strtok(NULL, " ")) args[n++] = flag;
+    memcpy(args + n, fixed, sizeof fixed);
     cc_run(args);
     c->library = dlopen(out, RTLD_NOW | RTLD_LOCAL);
     if (!c->library) hop_throw(HOP_IO, "the compiled C does not load: %s", dlerror());

@@ -1,7 +1,7 @@
 /* The C99 back end, the part around the statements: names, signature, header, memory. A planned loop program
  * comes in; the text of a C function that needs nothing but libm is added to a translation unit. Temporaries
  * lie in one array per element type, so that the text breaks no aliasing rule. */
-#include "emit/c99_impl.h"
+#include "emit/c99_vector.h"
 #include "ir/number.h"
 #include "ir/tensor.h"
 
@@ -52,7 +52,7 @@ static bool is_of_dialect(const struct c99_dialect *d, const char *name)
 static bool is_numbered(const char *name)
 {
     static const char *const beginnings[] = {
-        "base", "c", "i", "l", "rest", "room", "s", "sl", "st", "t", "v"
+        "base", "c", "i", "l", "n", "rest", "room", "s", "sl", "st", "t", "v", "w"
     };
     const char *under = strrchr(name, '_');
     if (!under || !under[1]) return false;
@@ -625,8 +625,15 @@ static void put_memory(struct c99 *e)
     for (uint32_t l = 0; l < e->p->locals.len; l++) {
         const struct lp_local *local = &e->p->locals.data[l];
         if (!e->local_read[l]) continue;
-        bool lanes = local->kind == LOCAL_LANES;
+        bool lanes = local->kind == LOCAL_LANES, vectors = e->vectors->locals[l].wide;
+        if (vectors) {
+            text_add(e->out, "#if %s\n", c99_guard(e->vectors->locals[l].strict));
+            c99_put_accumulators(e, l, 1);
+            text_str(e->out, "#else\n");
+        }
         text_add(e->out, "    %s s_%u%s;\n", c99_value[local->dtype], l, lanes ? "[16] = { 0 }" : " = 0");
+        if (vectors) text_str(e->out, "#endif\n");
+        if (e->vectors->own[l]) text_add(e->out, "    (void)s_%u;\n", l);
     }
     for (uint32_t s = e->f->n_outer_symbols; s < e->f->n_symbols && !e->p->level; s++)
         text_add(e->out, "    int64_t %s = 0;\n", e->symbol_name[s]);
@@ -827,6 +834,7 @@ static void put_parts(struct c99 *e)
         part->context = e->context;
         name_buffers(part);
         c99_count(part);
+        c99_plan_vectors(part);
         put_part(part);
     }
 }
@@ -871,6 +879,7 @@ const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_
     e.context = p->sites.len > 0;
     name_buffers(&e);
     c99_count(&e);
+    c99_plan_vectors(&e);
     unit->strict |= p->has_strict;
     unit->adapters |= o->adapter;
     put_prototype(&e);
@@ -895,6 +904,7 @@ void c99_begin(struct c99_unit *unit, struct arena *arena, const struct c99_dial
     *unit = (struct c99_unit){ .arena = arena, .dialect = dialect };
     unit->functions.arena = arena;
     unit->prototypes.arena = arena;
+    unit->lane_text.arena = arena;
 }
 
 static const char shared_types[] =
@@ -990,7 +1000,9 @@ void c99_finish(struct c99_unit *unit, const char *header_name, struct text *sou
         text_str(source,
                  "#ifdef __FAST_MATH__\n#error \"strict numbers: compile without -ffast-math\"\n#endif\n");
     text_str(source, "#ifndef HOP_C_STORAGE\n#define HOP_C_STORAGE static\n#endif\n\n");
+    if (unit->has_vectors) text_str(&functions, c99_vector_head());
     c99_helpers_text(unit, &functions);
+    if (unit->has_vectors) c99_vector_text(unit, &functions);
     text_bytes(&functions, unit->functions.data, unit->functions.len);
     c99_render(unit->dialect, functions.data, source);
     if (!header) return;

@@ -74,8 +74,10 @@ struct c99_dialect {
      * loop whose iterations may run side by side. */
     const struct c99_word *words;
     const char *preamble; /* before the helpers: includes, pragmas, definitions */
+    bool vectors;         /* loops are also written in the vector types of GCC and clang */
 };
-extern const struct c99_dialect c99_own_dialect; /* C99 itself */
+extern const struct c99_dialect c99_own_dialect;   /* C99, with vector types where compilers have them */
+extern const struct c99_dialect c99_plain_dialect; /* C99 and nothing else */
 
 enum { C99_MOST_HELPERS = 192 };
 struct c99_operator { /* from outside: a function that the unit declares and calls */
@@ -87,6 +89,11 @@ struct c99_unit { /* a translation unit under construction */
     struct text functions, prototypes;
     bool helpers[C99_MOST_HELPERS]; /* that the functions call */
     bool strict, adapters;
+    /* Of loops in vector types: whether there are any, element types and classes in use, functions that work
+     * lane by lane. */
+    bool has_vectors, has_far, vectors[DT_COUNT][2];
+    vec(const char *) lane_functions;
+    struct text lane_text;
     vec(const char *) names; /* of its functions */
     vec(struct c99_operator) operators;
 };

@@ -40,7 +40,7 @@ struct helper {
  * numbers that are not strict. */
 #define FUSED(T, C, fused, fast) \
     { "fma_" #T, NULL, \
-      "static inline " C " hop_fma_" #T "(" C " a, " C " b, " C " c)\n{\n#ifdef " fast "\n    return " fused \
+      "static inline " C " hop_fma_" #T "(" C " a, " C " b, " C " c)\n{\n#if defined(" fast ") || defined(__FMA__)\n    return " fused \
       "(a, b, c);\n#else\n    return a * b + c;\n#endif\n}\n" }
 #define FOLD(F, T, C, needs, combined) \
     { "fold_" #F "_" #T, needs, \

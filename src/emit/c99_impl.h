@@ -37,6 +37,7 @@ struct c99 {
     bool context, growing,
         workspace;     /* it takes a context; it owns memory that must be given back; it takes a workspace */
     bool left;         /* a goto was written */
+    struct c99_vectors *vectors; /* loops in vector types: c99_vector.h */
     struct c99 *parts; /* the program's procedures: functions of their own */
     uint32_t n_parts;
 };
@@ -86,6 +87,7 @@ void c99_put_bits(struct c99 *e, enum dtype t, uint64_t bits,
 
 /* c99_stmt.c */
 void c99_put_block(struct c99 *e, const struct lp_block *block, uint32_t indent);
+void c99_put_stmt(struct c99 *e, const struct lp_stmt *s, uint32_t indent);
 void c99_put_leave(struct c99 *e, const char *status);
 void c99_put_told(struct c99 *e, const struct lp_call *c,
                   uint32_t indent); /* context->place and context->message */

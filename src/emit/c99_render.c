@@ -3,14 +3,14 @@
  * `$vector`) is marked in the text, and vanishes where a dialect does not name it. */
 #include "emit/c99_impl.h"
 
-const struct c99_dialect c99_own_dialect = {
-    .preamble = "#include <math.h>\n"
-                "#include <string.h>\n"
-                "\n"
-                "#if !defined(__GNUC__) || defined(__clang__)\n"
-                "#pragma STDC FP_CONTRACT OFF\n"
-                "#endif\n",
-};
+static const char preamble[] = "#include <math.h>\n"
+                               "#include <string.h>\n"
+                               "\n"
+                               "#if !defined(__GNUC__) || defined(__clang__)\n"
+                               "#pragma STDC FP_CONTRACT OFF\n"
+                               "#endif\n";
+const struct c99_dialect c99_own_dialect = { .preamble = preamble, .vectors = true };
+const struct c99_dialect c99_plain_dialect = { .preamble = preamble };
 
 const char *c99_word_of(const struct c99_dialect *d, const char *word, size_t length)
 {

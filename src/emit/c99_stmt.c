@@ -1,7 +1,7 @@
 /* Statements of a loop program as C99: plain loops that compilers vectorise, checks that leave with a status,
  * calls of the small runtime that the unit carries. A vector loop that keeps lanes runs in blocks of sixteen,
  * so that each lane is an element of an array. */
-#include "emit/c99_impl.h"
+#include "emit/c99_vector.h"
 #include "ir/finite.h"
 
 enum {
@@ -359,6 +359,18 @@ static void close_brace(struct c99 *e, uint32_t indent)
     text_str(e->out, "}\n");
 }
 
+/* Directives stand at the beginning of a line; the indentation of a statement has been written already. */
+static void open_guard(struct c99 *e, bool strict, uint32_t indent)
+{
+    text_add(e->out, "\n#if %s\n", c99_guard(strict));
+    put_indent(e, indent);
+}
+static void other_guard(struct c99 *e, uint32_t indent)
+{
+    text_str(e->out, "#else\n");
+    put_indent(e, indent);
+}
+
 static void put_lane_body(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
 {
     if (e->var_used[s->target]) {
@@ -447,7 +459,7 @@ static void put_plain_loop(struct c99 *e, const struct lp_stmt *s, uint32_t inde
     if (lanes) close_brace(e, indent - 1);
 }
 
-static void put_for(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
+static void put_scalar_for(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
 {
     uint32_t outer = e->lane_loop;
     uint32_t n = 0;
@@ -456,6 +468,20 @@ static void put_for(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
     if (lanes && has_unit_step(e, s) && !s->poll) put_lane_loop(e, s, indent, lane_form(e, s, n));
     else put_plain_loop(e, s, indent, lanes);
     e->lane_loop = outer;
+}
+
+/* In vector types where there are some, and plainly. */
+static void put_for(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
+{
+    if (!e->vectors->loops[s->target].wide) {
+        put_scalar_for(e, s, indent);
+        return;
+    }
+    open_guard(e, e->vectors->loops[s->target].strict, indent);
+    c99_put_wide_loop(e, s, indent);
+    other_guard(e, indent);
+    put_scalar_for(e, s, indent);
+    text_str(e->out, "#endif\n");
 }
 
 static void put_while(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
@@ -487,9 +513,43 @@ static void put_if(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
 
 /* ---- assignments ---- */
 
+static void put_lanes_set(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
+{
+    bool vectors = e->vectors->locals[s->target].wide;
+    if (vectors) {
+        open_guard(e, e->vectors->locals[s->target].strict, indent);
+        c99_put_accumulators_set(e, s->target, s->value);
+        other_guard(e, indent);
+    }
+    text_add(e->out, "for (int j = 0; j < 16; j++) s_%u[j] = ", s->target);
+    c99_put(e, s->value);
+    text_str(e->out, vectors ? ";\n#endif\n" : ";\n");
+}
+
+/* The lanes of a local, combined. */
+static void put_lanes_fold(struct c99 *e, lpv v, uint32_t indent)
+{
+    const struct lp_instr *i = &e->p->instrs.data[v];
+    uint32_t local = (uint32_t)i->imm;
+    if (e->vectors->locals[local].wide) {
+        open_guard(e, e->vectors->locals[local].strict, indent);
+        text_add(e->out, "const %s v_%u = ", c99_value[i->dtype], v);
+        c99_put_accumulators_fold(e, local, (enum lp_fold)i->b);
+        text_str(e->out, ";\n");
+        other_guard(e, indent);
+    }
+    text_add(e->out, "const %s v_%u = ", c99_value[i->dtype], v);
+    c99_put_definition(e, v);
+    text_str(e->out, e->vectors->locals[local].wide ? ";\n#endif\n" : ";\n");
+}
+
 static void put_assignment(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
 {
     const struct lp_local *l = s->kind == LP_STORE ? NULL : &e->p->locals.data[s->target];
+    if (s->kind == LP_SET && l->kind == LOCAL_LANES) {
+        put_lanes_set(e, s, indent);
+        return;
+    }
     if (s->kind == LP_STORE) {
         put_room(e, s->target, s->index, LPV_NONE, indent);
         c99_put_element(e, s->target, s->index);
@@ -502,8 +562,7 @@ static void put_assignment(struct c99 *e, const struct lp_stmt *s, uint32_t inde
         text_str(e->out, " = ");
         c99_put_fold(e, (enum lp_fold)s->mode, (enum dtype)l->dtype, c99_put_lane, s->target, s->value);
     } else {
-        if (l->kind == LOCAL_LANES) text_add(e->out, "for (int j = 0; j < 16; j++) s_%u[j] = ", s->target);
-        else text_add(e->out, "s_%u = ", s->target);
+        text_add(e->out, "s_%u = ", s->target);
         c99_put(e, s->value);
     }
     text_str(e->out, ";\n");
@@ -517,27 +576,35 @@ static void put_note(struct c99 *e, const char *note, uint32_t indent)
     text_str(e->out, " */\n");
 }
 
+void c99_put_stmt(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
+{
+    if (s->note) put_note(e, s->note, indent);
+    put_indent(e, indent);
+    switch ((enum lp_stmt_kind)s->kind) {
+    case LP_FOR: put_for(e, s, indent); break;
+    case LP_WHILE: put_while(e, s, indent); break;
+    case LP_IF: put_if(e, s, indent); break;
+    case LP_CALL: put_call(e, s->call, indent); break;
+    case LP_LET:
+        if (e->p->instrs.data[s->value].op == LP_FOLD) {
+            put_lanes_fold(e, s->value, indent);
+            break;
+        }
+        text_add(e->out, "const %s v_%u = ", c99_value[lp_dtype(e->p, s->value)], s->value);
+        c99_put_definition(e, s->value);
+        text_str(e->out, ";\n");
+        break;
+    case LP_STORE:
+    case LP_SET:
+    case LP_ACCUM: put_assignment(e, s, indent); break;
+    }
+}
+
 void c99_put_block(struct c99 *e, const struct lp_block *block, uint32_t indent)
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
         if (s->kind == LP_LET && (e->in_place[s->value] || !e->uses[s->value])) continue;
-        if (c99_is_dead(e, s)) continue;
-        if (s->note) put_note(e, s->note, indent);
-        put_indent(e, indent);
-        switch ((enum lp_stmt_kind)s->kind) {
-        case LP_FOR: put_for(e, s, indent); break;
-        case LP_WHILE: put_while(e, s, indent); break;
-        case LP_IF: put_if(e, s, indent); break;
-        case LP_CALL: put_call(e, s->call, indent); break;
-        case LP_LET:
-            text_add(e->out, "const %s v_%u = ", c99_value[lp_dtype(e->p, s->value)], s->value);
-            c99_put_definition(e, s->value);
-            text_str(e->out, ";\n");
-            break;
-        case LP_STORE:
-        case LP_SET:
-        case LP_ACCUM: put_assignment(e, s, indent); break;
-        }
+        if (!c99_is_dead(e, s)) c99_put_stmt(e, s, indent);
     }
 }

@@ -1,0 +1,363 @@
+/* The vector types and helpers of emitted C, as text: what holds for all of them, then macros that make the
+ * functions of one element type, and a line for each type in use. Names end with the element and the class:
+ * `f32a` has as many lanes as there are words of 4 bytes in a vector, `f32b` as many as of 8. */
+#include "emit/c99_vector.h"
+
+static const char detection[] =
+    "/* Loops are written twice: with the vector types of GCC and clang, and as plain C99 for other compilers "
+    "and\n * machines, or where HOP_PLAIN_C is defined. */\n"
+    "#if defined(__GNUC__) && (defined(__clang__) || __GNUC__ >= 9) && !defined(HOP_PLAIN_C)\n"
+    "#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)\n"
+    "#define HOP_VECTOR_BYTES 64\n"
+    "#define HOP_VECTOR_STRICT 1 /* sixteen lanes are one vector or two */\n"
+    "#elif defined(__AVX2__)\n"
+    "#define HOP_VECTOR_BYTES 32\n"
+    "#elif defined(__SSE2__) || defined(__aarch64__)\n"
+    "#define HOP_VECTOR_BYTES 16\n"
+    "#endif\n"
+    "#endif\n"
+    "#ifdef __clang__\n"
+    "#pragma clang diagnostic ignored \"-Wunused-function\" /* one form or the other calls each */\n"
+    "#endif\n\n";
+
+static const char types[] =
+    "#if HOP_VECTOR_BYTES\n"
+    "#define HOP_LANES_A (HOP_VECTOR_BYTES / 4)\n"
+    "#define HOP_LANES_B (HOP_VECTOR_BYTES / 8)\n"
+    "#define HOP_VECTOR_FN static inline __attribute__((always_inline, unused))\n"
+    "HOP_VECTOR_FN int64_t hop_rest(int64_t left, int64_t most) { return left < 0 ? 0 : left < most ? left : "
+    "most; }\n"
+    "/* The same to numbers below 2^20. */\n"
+    "HOP_VECTOR_FN int32_t hop_near(int64_t x) { return (int32_t)(x < -1048576 ? -1048576 : x > 1048576 ? "
+    "1048576 : x); }\n"
+    "#define HOP_VECTOR_TYPE(D, T, N) \\\n"
+    "    typedef T hop_##D __attribute__((vector_size(sizeof(T) * (N)))); \\\n"
+    "    typedef T hop_at_##D __attribute__((vector_size(sizeof(T) * (N)), aligned(sizeof(T)), "
+    "may_alias));\n";
+
+static const char class_types[] =
+    "HOP_VECTOR_TYPE(i8%1$s, int8_t, HOP_LANES_%2$s)\n"
+    "HOP_VECTOR_TYPE(i16%1$s, int16_t, HOP_LANES_%2$s)\n"
+    "HOP_VECTOR_TYPE(i32%1$s, int32_t, HOP_LANES_%2$s)\n"
+    "HOP_VECTOR_TYPE(u8%1$s, uint8_t, HOP_LANES_%2$s)\n"
+    "HOP_VECTOR_TYPE(u16%1$s, uint16_t, HOP_LANES_%2$s)\n"
+    "HOP_VECTOR_TYPE(u32%1$s, uint32_t, HOP_LANES_%2$s)\n"
+    "HOP_VECTOR_TYPE(f16%1$s, uint16_t, HOP_LANES_%2$s)\n"
+    "HOP_VECTOR_TYPE(bf16%1$s, uint16_t, HOP_LANES_%2$s)\n"
+    "HOP_VECTOR_TYPE(f32%1$s, float, HOP_LANES_%2$s)\n";
+static const char wide_types[] = "HOP_VECTOR_TYPE(i64b, int64_t, HOP_LANES_B)\n"
+                                 "HOP_VECTOR_TYPE(u64b, uint64_t, HOP_LANES_B)\n"
+                                 "HOP_VECTOR_TYPE(f64b, double, HOP_LANES_B)\n";
+
+/* D: the vector, T: its element, S: integers of its size, M: masks of its class, N: lanes */
+static const char base_macro[] =
+    "#define HOP_VECTOR_BASE(D, T, S, M, N) \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_set_##D(T x) { return x - (hop_##D){ 0 }; } \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_load_##D(const T *p) { return *(const hop_at_##D *)p; } \\\n"
+    "    HOP_VECTOR_FN void hop_store_##D(T *p, hop_##D x) { *(hop_at_##D *)p = x; } \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_step_##D(const T *p, int64_t step, int64_t n) \\\n"
+    "    { \\\n"
+    "        hop_##D r = { 0 }; \\\n"
+    "        for (int l = 0; l < N; l++) \\\n"
+    "            if (l < n) r[l] = p[l * step]; \\\n"
+    "        return r; \\\n"
+    "    } \\\n"
+    "    HOP_VECTOR_FN void hop_store_step_##D(T *p, int64_t step, hop_##D x, int64_t n) \\\n"
+    "    { \\\n"
+    "        for (int l = 0; l < N; l++) \\\n"
+    "            if (l < n) p[l * step] = x[l]; \\\n"
+    "    } \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_gather_##D(const T *p, hop_##M at, int64_t n) \\\n"
+    "    { \\\n"
+    "        hop_##D r = { 0 }; \\\n"
+    "        for (int l = 0; l < N; l++) \\\n"
+    "            if (l < n) r[l] = p[at[l]]; \\\n"
+    "        return r; \\\n"
+    "    } \\\n"
+    "    HOP_VECTOR_FN void hop_scatter_##D(T *p, hop_##M at, hop_##D x, int64_t n) \\\n"
+    "    { \\\n"
+    "        for (int l = 0; l < N; l++) \\\n"
+    "            if (l < n) p[at[l]] = x[l]; \\\n"
+    "    } \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_select_##D(hop_##M m, hop_##D a, hop_##D b) \\\n"
+    "    { \\\n"
+    "        const hop_##S k = __builtin_convertvector(m, hop_##S); \\\n"
+    "        return (hop_##D)(((hop_##S)a & k) | ((hop_##S)b & ~k)); \\\n"
+    "    } \\\n"
+    "    HOP_VECTOR_EACH(sum, D, T, N, x + y) HOP_VECTOR_EACH(prod, D, T, N, x * y)\n"
+    "/* Lanes onto lanes in halves. */\n"
+    "#define HOP_VECTOR_EACH(F, D, T, N, combined) \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_both_##F##_##D(hop_##D x, hop_##D y) { return combined; } \\\n"
+    "    HOP_VECTOR_FN T hop_fold_##F##_##D(hop_##D x) \\\n"
+    "    { \\\n"
+    "        for (int w = N / 2; w; w /= 2) { \\\n"
+    "            hop_##D y = x; \\\n"
+    "            for (int l = 0; l < w; l++) y[l] = x[l + w]; \\\n"
+    "            x = hop_both_##F##_##D(x, y); \\\n"
+    "        } \\\n"
+    "        return x[0]; \\\n"
+    "    }\n";
+
+/* Of integers: D's unsigned form U wraps. */
+static const char whole_macro[] =
+    "#define HOP_VECTOR_WHOLE(D, T, N, S, M) \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_range_##D(T first, T step) \\\n"
+    "    { \\\n"
+    "        hop_##D r = { 0 }; \\\n"
+    "        for (int l = 0; l < N; l++) r[l] = (T)l; \\\n"
+    "        return hop_set_##D(first) + r * hop_set_##D(step); \\\n"
+    "    } \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_min_##D(hop_##D a, hop_##D b) { const hop_##S k = (hop_##S)(a < b); return "
+    "(hop_##D)(((hop_##S)a & k) | ((hop_##S)b & ~k)); } \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_max_##D(hop_##D a, hop_##D b) { const hop_##S k = (hop_##S)(a > b); return "
+    "(hop_##D)(((hop_##S)a & k) | ((hop_##S)b & ~k)); } \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_abs_##D(hop_##D a) { const hop_##D k = (hop_##D)(a < (hop_##D){ 0 }); return "
+    "(a ^ k) - k; } \\\n"
+    "    HOP_VECTOR_EACH(min, D, T, N, hop_min_##D(x, y)) HOP_VECTOR_EACH(max, D, T, N, hop_max_##D(x, y)) \\\n"
+    "    HOP_VECTOR_EACH(and, D, T, N, x & y) HOP_VECTOR_EACH(or, D, T, N, x | y)\n"
+    "#define HOP_VECTOR_MASK(D, N) \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_first_##D(int64_t n) { return (hop_##D)(hop_range_##D(0, 1) < hop_set_##D(n)); "
+    "}\n";
+
+/* Of floats. HOP_FMA_D, HOP_SQRT_D and HOP_ROUND_D are instructions where the machine has them. */
+static const char real_macro[] =
+    "#define HOP_VECTOR_REAL(D, T, N, S, M, bits) \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_min_##D(hop_##D a, hop_##D b) { const hop_##S k = (hop_##S)(a < b) | "
+    "(hop_##S)(a != a); return (hop_##D)(((hop_##S)a & k) | ((hop_##S)b & ~k)); } \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_max_##D(hop_##D a, hop_##D b) { const hop_##S k = (hop_##S)(a > b) | "
+    "(hop_##S)(a != a); return (hop_##D)(((hop_##S)a & k) | ((hop_##S)b & ~k)); } \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_abs_##D(hop_##D a) { return (hop_##D)((hop_##S)a & hop_set_##S(bits)); } \\\n"
+    "    HOP_VECTOR_EACH(min, D, T, N, hop_min_##D(x, y)) HOP_VECTOR_EACH(max, D, T, N, hop_max_##D(x, y))\n"
+    "#define HOP_VECTOR_LANES(name, D, N, lane) \\\n"
+    "    HOP_VECTOR_FN hop_##D name##_##D(hop_##D x) \\\n"
+    "    { \\\n"
+    "        for (int l = 0; l < N; l++) x[l] = lane(x[l]); \\\n"
+    "        return x; \\\n"
+    "    }\n"
+    "#define HOP_VECTOR_FAR(D, T, N, M) \\\n"
+    "    static __attribute__((noinline, cold, unused)) void hop_far_lanes_##D(const hop_##M *m, int which, const "
+    "hop_##D *x, hop_##D *r) \\\n"
+    "    { \\\n"
+    "        for (int l = 0; l < N; l++) \\\n"
+    "            if ((*m)[l]) (*r)[l] = (T)hop_far(which, (*x)[l]); \\\n"
+    "    } \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_far_##D(hop_##M m, int which, hop_##D x, hop_##D near) \\\n"
+    "    { \\\n"
+    "        if (hop_any_##M(m)) { \\\n"
+    "            const hop_##M held = m; \\\n"
+    "            const hop_##D of = x; \\\n"
+    "            hop_##D r = near; \\\n"
+    "            hop_far_lanes_##D(&held, which, &of, &r); \\\n"
+    "            return r; \\\n"
+    "        } \\\n"
+    "        return near; \\\n"
+    "    }\n";
+
+/* What processors have and the vector types of compilers have no word for. */
+static const char machine[] =
+    "typedef long long hop_words __attribute__((vector_size(HOP_VECTOR_BYTES)));\n"
+    "#if defined(__AVX512F__) && HOP_VECTOR_BYTES == 64\n"
+    "#define HOP_FMA_f32a(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4)\n"
+    "#define HOP_FMA_f64b(a, b, c) __builtin_ia32_vfmaddpd512_mask(a, b, c, (unsigned char)-1, 4)\n"
+    "#define HOP_FMA_f32b(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)\n"
+    "#define HOP_ROUND_f32a(x, how) __builtin_ia32_rndscaleps_mask(x, how, x, (unsigned short)-1, 4)\n"
+    "#define HOP_ROUND_f64b(x, how) __builtin_ia32_rndscalepd_mask(x, how, x, (unsigned char)-1, 4)\n"
+    "#define HOP_ROUND_f32b(x, how) __builtin_ia32_roundps256(x, how)\n"
+    "#ifndef __clang__\n"
+    "#define HOP_SQRT_f32a(x) __builtin_ia32_sqrtps512_mask(x, x, (unsigned short)-1, 4)\n"
+    "#define HOP_SQRT_f64b(x) __builtin_ia32_sqrtpd512_mask(x, x, (unsigned char)-1, 4)\n"
+    "#define HOP_SQRT_f32b(x) __builtin_ia32_sqrtps256(x)\n"
+    "#endif\n"
+    "#define HOP_PART_4(p, n) __builtin_ia32_loaddqusi512_mask((const int *)(const void *)(p), (hop_i32a){ 0 }, (unsigned short)((1u << (n)) - 1))\n"
+    "#define HOP_PART_8(p, n) __builtin_ia32_loaddqudi512_mask((const long long *)(const void *)(p), (hop_words){ 0 }, (unsigned char)((1u << (n)) - 1))\n"
+    "#define HOP_STORE_PART_4(p, x, n) __builtin_ia32_storedqusi512_mask((int *)(void *)(p), (hop_i32a)(x), (unsigned short)((1u << (n)) - 1))\n"
+    "#define HOP_STORE_PART_8(p, x, n) __builtin_ia32_storedqudi512_mask((long long *)(void *)(p), (hop_words)(x), (unsigned char)((1u << (n)) - 1))\n"
+    "#define HOP_PART_f32a(p, n) HOP_PART_4(p, n)\n"
+    "#define HOP_STORE_PART_f32a(p, x, n) HOP_STORE_PART_4(p, x, n)\n"
+    "#define HOP_PART_i32a(p, n) HOP_PART_4(p, n)\n"
+    "#define HOP_STORE_PART_i32a(p, x, n) HOP_STORE_PART_4(p, x, n)\n"
+    "#define HOP_PART_u32a(p, n) HOP_PART_4(p, n)\n"
+    "#define HOP_STORE_PART_u32a(p, x, n) HOP_STORE_PART_4(p, x, n)\n"
+    "#define HOP_PART_f64b(p, n) HOP_PART_8(p, n)\n"
+    "#define HOP_STORE_PART_f64b(p, x, n) HOP_STORE_PART_8(p, x, n)\n"
+    "#define HOP_PART_i64b(p, n) HOP_PART_8(p, n)\n"
+    "#define HOP_STORE_PART_i64b(p, x, n) HOP_STORE_PART_8(p, x, n)\n"
+    "#define HOP_PART_u64b(p, n) HOP_PART_8(p, n)\n"
+    "#define HOP_STORE_PART_u64b(p, x, n) HOP_STORE_PART_8(p, x, n)\n"
+    "#define HOP_ANY_i32a(m) __builtin_ia32_cvtd2mask512(m)\n"
+    "#define HOP_ANY_i64b(m) __builtin_ia32_cvtq2mask512((hop_words)(m))\n"
+    "#elif defined(__AVX2__) && HOP_VECTOR_BYTES == 32\n"
+    "#ifdef __FMA__\n"
+    "#define HOP_FMA_f32a(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)\n"
+    "#define HOP_FMA_f64b(a, b, c) __builtin_ia32_vfmaddpd256(a, b, c)\n"
+    "#define HOP_FMA_f32b(a, b, c) __builtin_ia32_vfmaddps(a, b, c)\n"
+    "#endif\n"
+    "#define HOP_ROUND_f32a(x, how) __builtin_ia32_roundps256(x, how)\n"
+    "#define HOP_ROUND_f64b(x, how) __builtin_ia32_roundpd256(x, how)\n"
+    "#define HOP_ROUND_f32b(x, how) __builtin_ia32_roundps(x, how)\n"
+    "#ifndef __clang__\n"
+    "#define HOP_SQRT_f32a(x) __builtin_ia32_sqrtps256(x)\n"
+    "#define HOP_SQRT_f64b(x) __builtin_ia32_sqrtpd256(x)\n"
+    "#define HOP_SQRT_f32b(x) __builtin_ia32_sqrtps(x)\n"
+    "#endif\n"
+    "#define HOP_ANY_i32a(m) __builtin_ia32_movmskps256((hop_f32a)(m))\n"
+    "#define HOP_ANY_i64b(m) __builtin_ia32_movmskpd256((hop_f64b)(m))\n"
+    "#elif defined(__SSE2__)\n"
+    "#ifdef __FMA__\n"
+    "#define HOP_FMA_f32a(a, b, c) __builtin_ia32_vfmaddps(a, b, c)\n"
+    "#define HOP_FMA_f64b(a, b, c) __builtin_ia32_vfmaddpd(a, b, c)\n"
+    "#endif\n"
+    "#ifdef __SSE4_1__\n"
+    "#define HOP_ROUND_f32a(x, how) __builtin_ia32_roundps(x, how)\n"
+    "#define HOP_ROUND_f64b(x, how) __builtin_ia32_roundpd(x, how)\n"
+    "#endif\n"
+    "#ifndef __clang__\n"
+    "#define HOP_SQRT_f32a(x) __builtin_ia32_sqrtps(x)\n"
+    "#define HOP_SQRT_f64b(x) __builtin_ia32_sqrtpd(x)\n"
+    "#endif\n"
+    "#define HOP_ANY_i32a(m) __builtin_ia32_movmskps((hop_f32a)(m))\n"
+    "#define HOP_ANY_i64b(m) __builtin_ia32_movmskpd((hop_f64b)(m))\n"
+    "#endif\n"
+    "#ifdef __clang__\n"
+    "#if __has_builtin(__builtin_elementwise_sqrt)\n"
+    "#define HOP_SQRT_f32a(x) __builtin_elementwise_sqrt(x)\n"
+    "#define HOP_SQRT_f64b(x) __builtin_elementwise_sqrt(x)\n"
+    "#define HOP_SQRT_f32b(x) __builtin_elementwise_sqrt(x)\n"
+    "#endif\n"
+    "#if __has_builtin(__builtin_elementwise_fma) && defined(__ARM_FEATURE_FMA)\n"
+    "#define HOP_FMA_f32a(a, b, c) __builtin_elementwise_fma(a, b, c)\n"
+    "#define HOP_FMA_f64b(a, b, c) __builtin_elementwise_fma(a, b, c)\n"
+    "#define HOP_FMA_f32b(a, b, c) __builtin_elementwise_fma(a, b, c)\n"
+    "#endif\n"
+    "#endif\n";
+
+/* The first n elements: D, T, N. */
+static const char part_functions[] =
+    "HOP_VECTOR_FN hop_%1$s hop_part_%1$s(const %2$s *p, int64_t n)\n"
+    "{\n"
+    "#ifdef HOP_PART_%1$s\n"
+    "    return (hop_%1$s)HOP_PART_%1$s(p, n);\n"
+    "#else\n"
+    "    return n >= %3$s ? hop_load_%1$s(p) : hop_step_%1$s(p, 1, n);\n"
+    "#endif\n"
+    "}\n"
+    "HOP_VECTOR_FN void hop_store_part_%1$s(%2$s *p, hop_%1$s x, int64_t n)\n"
+    "{\n"
+    "#ifdef HOP_PART_%1$s\n"
+    "    HOP_STORE_PART_%1$s(p, x, n);\n"
+    "#else\n"
+    "    if (n >= %3$s) hop_store_%1$s(p, x);\n"
+    "    else hop_store_step_%1$s(p, 1, x, n);\n"
+    "#endif\n"
+    "}\n";
+
+/* D, T, N, the class and the functions of libm. */
+static const char real_functions[] =
+    "#ifdef HOP_FMA_%1$s\n"
+    "HOP_VECTOR_FN hop_%1$s hop_fused_%1$s(hop_%1$s a, hop_%1$s b, hop_%1$s c) { return (hop_%1$s)HOP_FMA_%1$s(a, b, "
+    "c); }\n"
+    "HOP_VECTOR_FN hop_%1$s hop_fma_%1$s(hop_%1$s a, hop_%1$s b, hop_%1$s c) { return (hop_%1$s)HOP_FMA_%1$s(a, b, c); "
+    "}\n"
+    "#else\n"
+    "HOP_VECTOR_FN hop_%1$s hop_fused_%1$s(hop_%1$s a, hop_%1$s b, hop_%1$s c)\n"
+    "{\n"
+    "    for (int l = 0; l < %2$s; l++) a[l] = fma%3$s(a[l], b[l], c[l]);\n"
+    "    return a;\n"
+    "}\n"
+    "#if defined(FP_FAST_FMA%4$s) || defined(__FMA__)\n"
+    "HOP_VECTOR_FN hop_%1$s hop_fma_%1$s(hop_%1$s a, hop_%1$s b, hop_%1$s c) { return hop_fused_%1$s(a, b, c); }\n"
+    "#else\n"
+    "HOP_VECTOR_FN hop_%1$s hop_fma_%1$s(hop_%1$s a, hop_%1$s b, hop_%1$s c) { return a * b + c; }\n"
+    "#endif\n"
+    "#endif\n"
+    "#ifdef HOP_SQRT_%1$s\n"
+    "HOP_VECTOR_FN hop_%1$s hop_sqrt_%1$s(hop_%1$s x) { return (hop_%1$s)HOP_SQRT_%1$s(x); }\n"
+    "#else\n"
+    "HOP_VECTOR_LANES(hop_sqrt, %1$s, %2$s, sqrt%3$s)\n"
+    "#endif\n"
+    "#ifdef HOP_ROUND_%1$s\n"
+    "HOP_VECTOR_FN hop_%1$s hop_rint_%1$s(hop_%1$s x) { return (hop_%1$s)HOP_ROUND_%1$s(x, 8); }\n"
+    "HOP_VECTOR_FN hop_%1$s hop_floor_%1$s(hop_%1$s x) { return (hop_%1$s)HOP_ROUND_%1$s(x, 9); }\n"
+    "HOP_VECTOR_FN hop_%1$s hop_ceil_%1$s(hop_%1$s x) { return (hop_%1$s)HOP_ROUND_%1$s(x, 10); }\n"
+    "HOP_VECTOR_FN hop_%1$s hop_trunc_%1$s(hop_%1$s x) { return (hop_%1$s)HOP_ROUND_%1$s(x, 11); }\n"
+    "#else\n"
+    "HOP_VECTOR_LANES(hop_rint, %1$s, %2$s, rint%3$s)\n"
+    "HOP_VECTOR_LANES(hop_floor, %1$s, %2$s, floor%3$s)\n"
+    "HOP_VECTOR_LANES(hop_ceil, %1$s, %2$s, ceil%3$s)\n"
+    "HOP_VECTOR_LANES(hop_trunc, %1$s, %2$s, trunc%3$s)\n"
+    "#endif\n";
+
+static const char any_function[] = "HOP_VECTOR_MASK(%1$s, %2$s)\n"
+                                   "HOP_VECTOR_FN int hop_any_%1$s(hop_%1$s m)\n"
+                                   "{\n"
+                                   "#ifdef HOP_ANY_%1$s\n"
+                                   "    return HOP_ANY_%1$s(m) != 0;\n"
+                                   "#else\n"
+                                   "    return hop_fold_or_%1$s(m) != 0;\n"
+                                   "#endif\n"
+                                   "}\n";
+
+/* What an i64 is stored as by a loop whose vectors have lanes of 4 bytes. */
+static const char stored_i64[] =
+    "HOP_VECTOR_FN void hop_store_step_i64a(int64_t *p, int64_t step, hop_i32a x, int64_t n)\n"
+    "{\n"
+    "    for (int l = 0; l < HOP_LANES_A; l++)\n"
+    "        if (l < n) p[l * step] = x[l];\n"
+    "}\n"
+    "HOP_VECTOR_FN void hop_store_i64a(int64_t *p, hop_i32a x) { hop_store_step_i64a(p, 1, x, HOP_LANES_A); }\n"
+    "HOP_VECTOR_FN void hop_store_part_i64a(int64_t *p, hop_i32a x, int64_t n) { hop_store_step_i64a(p, 1, x, n); "
+    "}\n"
+    "HOP_VECTOR_FN void hop_scatter_i64a(int64_t *p, hop_i32a at, hop_i32a x, int64_t n)\n"
+    "{\n"
+    "    for (int l = 0; l < HOP_LANES_A; l++)\n"
+    "        if (l < n) p[at[l]] = x[l];\n"
+    "}\n";
+
+void c99_use_vector(struct c99_unit *unit, enum dtype t, enum c99_wide_class class)
+{
+    static const uint8_t by_size[] = { [1] = DT_I8, [2] = DT_I16, [4] = DT_I32, [8] = DT_I64 };
+    unit->vectors[t][class] = true;
+    unit->vectors[class == WIDE_A ? DT_I32 : DT_I64][class] = true;
+    if (dtype_info[t].size < 8 || class == WIDE_B) unit->vectors[by_size[dtype_info[t].size]][class] = true;
+}
+
+static void put_functions(const struct c99_unit *unit, struct text *out, enum dtype t, bool wide)
+{
+    static const char *const mask[] = { "i32a", "i64b" }, *const lanes[] = { "HOP_LANES_A", "HOP_LANES_B" };
+    const char *letter = wide ? "b" : "a", *type = c99_type[t];
+    const char *name = arena_printf(unit->arena, "%s%s", dtype_info[t].name, letter);
+    const char *size = arena_printf(unit->arena, "i%d%s", 8 * dtype_info[t].size, letter);
+    if (t == DT_I64 && !wide) {
+        text_str(out, stored_i64);
+        return;
+    }
+    text_add(out, "HOP_VECTOR_BASE(%s, %s, %s, %s, %s)\n", name, type, size, mask[wide], lanes[wide]);
+    text_add(out, part_functions, name, type, lanes[wide]);
+    if (!dtype_is_float(t)) {
+        text_add(out, "HOP_VECTOR_WHOLE(%s, %s, %s, %s, %s)\n", name, type, lanes[wide], size, mask[wide]);
+        if (!strcmp(name, mask[wide])) text_add(out, any_function, name, lanes[wide]);
+    } else if (!dtype_is_narrow(t)) {
+        bool single = t == DT_F32;
+        text_add(out, "HOP_VECTOR_REAL(%s, %s, %s, %s, %s, %s)\n", name, type, lanes[wide], size, mask[wide],
+                 single ? "0x7fffffff" : "0x7fffffffffffffff");
+        text_add(out, real_functions, name, lanes[wide], single ? "f" : "", single ? "F" : "");
+        if (unit->has_far) text_add(out, "HOP_VECTOR_FAR(%s, %s, %s, %s)\n", name, type, lanes[wide], mask[wide]);
+    }
+}
+
+const char *c99_vector_head(void) { return detection; }
+
+void c99_vector_text(const struct c99_unit *unit, struct text *out)
+{
+    static const uint8_t order[] = { DT_I8, DT_I16, DT_I32, DT_I64, DT_U8,  DT_U16,
+                                     DT_U32, DT_U64, DT_F16, DT_BF16, DT_F32, DT_F64 };
+    text_str(out, types);
+    text_add(out, class_types, "a", "A");
+    text_add(out, class_types, "b", "B");
+    text_add(out, "%s%s%s%s%s", wide_types, base_macro, whole_macro, real_macro, machine);
+    for (int wide = 0; wide < WIDE_CLASSES; wide++)
+        for (size_t i = 0; i < HOP_COUNT(order); i++)
+            if (unit->vectors[order[i]][wide]) put_functions(unit, out, (enum dtype)order[i], wide);
+    text_bytes(out, unit->lane_text.data ? unit->lane_text.data : "", unit->lane_text.len);
+    text_str(out, "#endif\n\n");
+}
