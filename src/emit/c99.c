@@ -1003,6 +1003,7 @@ void c99_finish(struct c99_unit *unit, const char *header_name, struct text *sou
     if (unit->has_vectors) text_str(&functions, c99_vector_head());
     c99_helpers_text(unit, &functions);
     if (unit->has_vectors) c99_vector_text(unit, &functions);
+    c99_product_text(unit, &functions);
     text_bytes(&functions, unit->functions.data, unit->functions.len);
     c99_render(unit->dialect, functions.data, source);
     if (!header) return;

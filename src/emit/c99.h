@@ -89,6 +89,7 @@ struct c99_unit { /* a translation unit under construction */
     struct text functions, prototypes;
     bool helpers[C99_MOST_HELPERS]; /* that the functions call */
     bool strict, adapters;
+    bool products[2]; /* of f32, of f64 */
     /* Of loops in vector types: whether there are any, element types and classes in use, functions that work
      * lane by lane. */
     bool has_vectors, has_far, vectors[DT_COUNT][2];

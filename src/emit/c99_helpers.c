@@ -48,50 +48,6 @@ struct helper {
       " x[16];\n    for (int j = 0; j < 16; j++) x[j] = lanes[j];\n" \
       "    for (int w = 8; w; w /= 2)\n        for (int j = 0; j < w; j++) x[j] = " combined \
       ";\n    return x[0];\n}\n" }
-/* Four rows of C at a time over a tile of B; the tile is packed, so that a transposed B is read along its
- * rows only once. Each element of C takes its products in ascending order. */
-#define GEMM(T, C) \
-    { "gemm_" #T, NULL, \
-      "static void hop_gemm_" #T "(int ta, int tb, int64_t m, int64_t n, int64_t k, $buffer const " C \
-      " *a, int64_t lda, $buffer const " C " *b, int64_t ldb, $buffer " C \
-      " *c, int64_t ldc, int accumulate)\n" \
-      "{\n" \
-      "    enum { TILE = 64 };\n" \
-      "    " C " tile[TILE * TILE];\n" \
-      "    const int64_t down = ta ? 1 : lda, along = ta ? lda : 1;\n" \
-      "    for (int64_t i = 0; !accumulate && i < m; i++)\n" \
-      "        for (int64_t j = 0; j < n; j++) c[i * ldc + j] = 0;\n" \
-      "    for (int64_t p0 = 0; p0 < k; p0 += TILE)\n" \
-      "        for (int64_t j0 = 0; j0 < n; j0 += TILE) {\n" \
-      "            const int64_t np = k - p0 < TILE ? k - p0 : TILE, nj = n - j0 < TILE ? n - j0 : TILE;\n" \
-      "            for (int64_t p = 0; p < np; p++)\n" \
-      "                for (int64_t j = 0; j < nj; j++) tile[p * TILE + j] = tb ? b[(j0 + j) * ldb + p0 + " \
-      "p] : b[(p0 + p) * ldb + j0 + j];\n" \
-      "            for (int64_t i = 0; i < m; i += 4) {\n" \
-      "                const int64_t last = m - 1 - i, r1 = last < 1 ? last : 1, r2 = last < 2 ? last : 2, " \
-      "r3 = last < 3 ? last : 3;\n" \
-      "                " C " row[4][TILE];\n" \
-      "                $buffer const " C " *at = a + i * down + p0 * along;\n" \
-      "                for (int64_t r = 0; r < 4; r++)\n" \
-      "                    for (int64_t j = 0; j < nj; j++) row[r][j] = r <= last ? c[(i + r) * ldc + j0 + " \
-      "j] : 0;\n" \
-      "                for (int64_t p = 0; p < np; p++) {\n" \
-      "                    const " C " *from = tile + p * TILE;\n" \
-      "                    const " C " x0 = at[p * along], x1 = at[r1 * down + p * along], x2 = at[r2 * " \
-      "down + p * along], x3 = at[r3 * down + p * along];\n" \
-      "                    for (int64_t j = 0; j < nj; j++) {\n" \
-      "                        row[0][j] += x0 * from[j];\n" \
-      "                        row[1][j] += x1 * from[j];\n" \
-      "                        row[2][j] += x2 * from[j];\n" \
-      "                        row[3][j] += x3 * from[j];\n" \
-      "                    }\n" \
-      "                }\n" \
-      "                for (int64_t r = 0; r < 4 && r <= last; r++)\n" \
-      "                    for (int64_t j = 0; j < nj; j++) c[(i + r) * ldc + j0 + j] = row[r][j];\n" \
-      "            }\n" \
-      "        }\n" \
-      "}\n" }
-
 #define SATURATED(T, C, above, below, most, least) \
     { "to_" #T, NULL, \
       "static inline " C " hop_to_" #T "(double x) { return x != x ? 0 : x >= " above " ? " most \
@@ -314,8 +270,6 @@ static const struct helper helpers[] = {
       "    }\n"
       "    return 0;\n"
       "}\n" },
-    GEMM(f32, "float"),
-    GEMM(f64, "double"),
 };
 _Static_assert(HOP_COUNT(helpers) <= C99_MOST_HELPERS, "a unit has a flag for every helper");
 

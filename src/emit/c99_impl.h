@@ -66,6 +66,10 @@ const char *c99_helper(struct c99_unit *unit,
                        const char *name); /* "max_f32" -> "hop_max_f32", and the unit will have it */
 void c99_helpers_text(const struct c99_unit *unit, struct text *out);
 
+/* c99_product.c */
+const char *c99_product(struct c99_unit *unit, enum dtype t); /* the function that multiplies */
+void c99_product_text(const struct c99_unit *unit, struct text *out);
+
 /* c99_expr.c */
 void c99_count(struct c99 *e); /* uses, what is written in place, what is an address */
 bool c99_is_dead(const struct c99 *e,

@@ -55,8 +55,7 @@ static void put_gemm(struct c99 *e, const struct lp_call *c)
         c99_put(e, c->gemm.batch);
         text_str(e->out, "; hop_batch++) ");
     }
-    text_add(e->out, "%s(%d, %d", c99_helper(e->unit, single ? "gemm_f32" : "gemm_f64"), c->gemm.ta,
-             c->gemm.tb);
+    text_add(e->out, "%s(%d, %d", c99_product(e->unit, single ? DT_F32 : DT_F64), c->gemm.ta, c->gemm.tb);
     for (uint32_t k = 0; k < 3; k++) {
         text_str(e->out, ", ");
         c99_put(e, sizes[k]);
