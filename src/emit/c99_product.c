@@ -25,7 +25,7 @@
     "        HOP_UNROLL for (int v = 0; v < V; v++)\n" \
     "            sum[r][v] = first ? hop_set_" D "(0) : hop_part_" D "(c + r * ldc + v * " W \
     ", hop_rest(nj - v * " W ", " W "));\n" \
-    "    for (int64_t p = 0; p < np; p++) {\n" \
+    "    HOP_ROLLED for (int64_t p = 0; p < np; p++) {\n" \
     "        HOP_UNROLL for (int v = 0; v < V; v++) y[v] = hop_load_" D "(b + p * ldb + v * " W ");\n" \
     "        HOP_UNROLL for (int r = 0; r < R; r++) {\n" \
     "            const hop_" D " x = hop_set_" D "(a[r * down + p * along]);\n" \
@@ -69,8 +69,8 @@
     "static void hop_gemm_" S "(int ta, int tb, int64_t m, int64_t n, int64_t k, const " T \
     " *a, int64_t lda, const " T " *b, int64_t ldb, " T " *c, int64_t ldc, int accumulate)\n" \
     "{\n" \
-    "    enum { DEEP = 128, WIDE = " columns ", STRIP = 2 * " W " };\n" \
-    "    " T " panels[DEEP * WIDE], rows_of_a[HOP_TILE_ROWS * DEEP];\n" \
+    "    enum { DEEP = 128, WIDE = " columns ", STRIP = 2 * " W ", APART = DEEP + 2 * " W " };\n" \
+    "    " T " panels[DEEP * WIDE], rows_of_a[HOP_TILE_ROWS * APART];\n" \
     "    const int64_t down = ta ? 1 : lda, along = ta ? lda : 1;\n" \
     "    /* Few rows read B once or twice: it is not worth packing, but where its columns are not whole. */\n" \
     "    const int64_t beside = !tb && m <= 2 * HOP_TILE_ROWS ? n / STRIP * STRIP : 0;\n" \
@@ -98,12 +98,12 @@
     "            for (int64_t i = 0; i < m;) {\n" \
     "                const int rows = hop_tile_rows(m - i);\n" \
     "                const " T " *of = a + i * down + p0 * along;\n" \
-    "                const int packs = nj > STRIP;\n" \
-    "                for (int64_t r = 0; packs && r < rows; r++)\n" \
-    "                    for (int64_t p = 0; p < np; p++) rows_of_a[p * rows + r] = of[r * down + p * along];\n" \
-    "                if (packs) of = rows_of_a;\n" \
+    "                const int copies = !ta && nj > STRIP; /* rows that are far apart meet in the cache */\n" \
+    "                for (int64_t r = 0; copies && r < rows; r++) memcpy(rows_of_a + r * APART, of + r * lda, " \
+    "(size_t)np * sizeof *of);\n" \
+    "                if (copies) of = rows_of_a;\n" \
     "                for (int64_t j = 0; j < nj; j += STRIP)\n" \
-    "                    hop_rows_" S "(rows, np, of, packs ? 1 : down, packs ? rows : along, panels + j * DEEP, " \
+    "                    hop_rows_" S "(rows, np, of, copies ? APART : down, along, panels + j * DEEP, " \
     "STRIP, c + i * ldc + j0 + j, ldc, nj - j, first);\n" \
     "                i += rows;\n" \
     "            }\n" \
@@ -159,8 +159,10 @@ static const char shared[] =
     "#elif HOP_VECTOR_BYTES\n"
     "#ifdef __clang__\n"
     "#define HOP_UNROLL _Pragma(\"clang loop unroll(full)\")\n"
+    "#define HOP_ROLLED _Pragma(\"clang loop unroll(disable)\") /* all registers are taken */\n"
     "#else\n"
     "#define HOP_UNROLL _Pragma(\"GCC unroll 16\")\n"
+    "#define HOP_ROLLED\n"
     "#endif\n"
     "#if HOP_VECTOR_BYTES == 64\n"
     "#define HOP_TILE_ROWS 12\n"
