@@ -283,7 +283,7 @@ static void walk_row(struct walk *w)
                                   row->vjp || gradient,
                                   row->jvp || gradient,
                                   row->batch || composite,
-                                  row->lower || composite };
+                                  row->lower || row->stands_for || composite };
     claim(w, "rules",
           composite && (row->eval || row->vjp || row->vjp_forward || row->jvp || row->batch || row->lower ||
                         row->rewrite || row->effect)

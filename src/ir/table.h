@@ -342,6 +342,9 @@ struct op_row {
     const struct loop_row *loop;  /* a loop: where its parts are in the node (ir/loop.h) */
     /* a composite row: it has infer and this, every other rule is that of its expansion */
     void (*expand)(struct expand *e);
+    /* A higher-order row that is compiled as other operators: emits these in place of the node once nobody
+     * transforms it any more; it has no `lower` then. */
+    void (*stands_for)(struct copier *c, const struct node *n, val *results);
     /* higher-order rows: rewrites beyond the generic ones, given a node; see transform/simplify.h */
     bool (*rewrite)(struct copier *c, const struct node *n, val *results, const void *options);
     /* What passes ask of a node; whatever is missing, nothing is known of. */

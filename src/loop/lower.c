@@ -1053,7 +1053,7 @@ static struct lp_buffer result_buffer(struct lower *L, uint32_t r)
 struct lp *lower_function(struct module *m, uint32_t fn, const struct pass_options *passes,
                           const uint32_t *over)
 {
-    fn = without_aliases(m, fn);
+    fn = without_aliases(m, with_stand_ins(m, fn));
     const struct fn *f = module_fn(m, fn);
     struct lp *p = lp_new(m, f, passes->strict);
     hop_cleanup_push(lp_free, p);

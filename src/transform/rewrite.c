@@ -4,7 +4,7 @@
 #include "ops/dot.h"
 #include "transform/pass.h"
 
-static const uint64_t MEMO_PLAIN = 0x706c61696e, MEMO_KEPT = 0x6b657074;
+static const uint64_t MEMO_PLAIN = 0x706c61696e, MEMO_KEPT = 0x6b657074, MEMO_STAND_INS = 0x7374616e64;
 
 /* ---- rewriting ---- */
 
@@ -68,6 +68,33 @@ const bool *kept_values(const struct module *m, uint32_t fn)
     const uint64_t key[4] = { MEMO_KEPT, fn };
     union memo_value known;
     return memo_get(m, key, &known) ? known.record : NULL;
+}
+
+static bool put_in_place(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
+{
+    const struct op_row *row = node_row(n);
+    HOP_UNUSED(ctx);
+    if (row->stands_for) {
+        row->stands_for(c, n, results);
+        return true;
+    }
+    uint32_t *fns = ARENA_NEW(&c->b->arena, uint32_t, n->n_regions);
+    for (uint32_t r = 0; r < n->n_regions; r++)
+        fns[r] = with_stand_ins(s->m, node_region(c->f, n, r)->fn);
+    return replace_regions(c, n, fns, results);
+}
+
+uint32_t with_stand_ins(struct module *m, uint32_t fn)
+{
+    static const struct pass_options everything;
+    const uint64_t key[4] = { MEMO_STAND_INS, fn };
+    union memo_value known;
+    if (memo_get(m, key, &known)) return known.fn;
+    hop_check_stack();
+    struct simplifier s = { .m = m, .o = &everything, .root = fn };
+    uint32_t out = rewrite_nodes(&s, fn, wants_higher, put_in_place, NULL);
+    memo_put(m, key, (union memo_value){ .fn = out });
+    return out;
 }
 
 void copy_requires(struct copier *c)

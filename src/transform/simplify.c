@@ -227,13 +227,14 @@ uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o)
     union memo_value known;
     if (memo_get(m, key, &known) && !s.o->report) return known.fn;
     hop_cleanup_push(arena_free, &s.arena);
+    uint32_t start = s.o->differentiable ? fn : with_stand_ins(m, fn);
     grow_tables(&s);
-    count_uses(&s, fn);
-    const bool *needed = mentioned(&s, fn);
+    count_uses(&s, start);
+    const bool *needed = mentioned(&s, start);
     /* from the innermost, so that no chain of functions is followed by recursion */
-    for (uint32_t i = 0; i < fn; i++)
+    for (uint32_t i = 0; i < start; i++)
         if (needed[i]) simplify_fn(&s, i);
-    uint32_t out = simplify_fn(&s, fn);
+    uint32_t out = simplify_fn(&s, start);
     if (s.o->report)
         for (enum pass p = 0; p < PASS_COUNT; p++)
             if (s.runs[p]) s.o->report(s.o->report_ctx, switch_names[p], s.ms[p], s.nodes[p]);

@@ -55,4 +55,8 @@ uint32_t without_aliases(struct module *m, uint32_t fn);
 /* Per value of what without_aliases gave: does the program ask for it to be kept (a tag)? NULL: none. */
 const bool *kept_values(const struct module *m, uint32_t fn);
 
+/* The function with other operators in place of nodes that are compiled as such (op_row.stands_for), in the
+ * bodies that it reaches too. simplify does it itself where nobody differentiates what it gives. */
+uint32_t with_stand_ins(struct module *m, uint32_t fn);
+
 #endif

@@ -1,0 +1,134 @@
+/* Attention with the user's score and mask functions, as loops of other operators: what a node of
+ * flex_attention stands for (flex_forward.c) and its pullback (flex_backward.c). Both go over tiles, so many
+ * queries by so many keys, and never hold more scores than those of one tile. */
+#ifndef HOP_FLEX_H
+#define HOP_FLEX_H
+
+#include "hops/hops.h"
+
+#include <math.h>
+
+/* Operand groups; within the first and the second one the operands. */
+enum { FLEX_ARRAYS, FLEX_FROM, FLEX_BLOCKS };
+enum { FLEX_QUERY, FLEX_KEY, FLEX_VALUE, FLEX_N_ARRAYS };
+enum { FLEX_SCALE = FLEX_N_ARRAYS, FLEX_BATCH, FLEX_HEAD, FLEX_ROW, FLEX_COLUMN, FLEX_FIRST_BLOCK };
+enum { FLEX_N_FROM = FLEX_FIRST_BLOCK - FLEX_SCALE };
+/* counts [b, h, rows] and columns [b, h, rows, columns] of the blocks in which the mask is asked, then of
+ * those in which it is not, because it holds everywhere. */
+enum { FLEX_COUNTS, FLEX_COLUMNS, FLEX_LIST };
+enum { FLEX_SCORE, FLEX_MASK };
+enum { FLEX_BLOCK, FLEX_ATTRS };
+enum { FLEX_OUT, FLEX_LSE, FLEX_MAX, FLEX_RESULTS };
+/* Queries and keys of a tile where no block is given; keys where queries are few. */
+enum { FLEX_TILE = 128, FLEX_FEW = 16, FLEX_LONG_TILE = 512 };
+
+/* A node as its loops see it. Every function of them has the outer symbols of `shape`, whose parameters are
+ * the node's operands. */
+struct flex {
+    struct module *m;
+    const struct fn *shape;
+    const dim *symbols; /* what its symbols are where the node stands */
+    const dim *same;    /* what they are in each of the functions: themselves */
+    uint32_t n, n_lists;
+    enum dtype given, computed; /* of queries; of scores, sums and logarithms */
+    dim batches, kv_batches, heads, kv_heads, queries, keys, width, value_width;
+    dim list_batches, list_heads;
+    dim block[2]; /* as the blocks are counted: the last one may reach beyond the end */
+    dim tile[2];  /* as they are computed: the last one begins earlier */
+    dim rows, columns;
+    uint32_t n_score, n_mask; /* own operands */
+    uint32_t score, mask;     /* on a tile: (scores [q, k], batch, head, rows [q], columns [k], own…) */
+    const dim *score_dims, *mask_dims;
+    bool masked; /* the mask may be false somewhere */
+};
+/* symbols: of the function in which the types are; groups, attrs, regions: of the node in its terms. */
+struct flex_in {
+    struct module *m;
+    const struct symbol *symbols;
+    const type_id *operands;
+    uint32_t n_operands;
+    const uint32_t *groups;
+    const struct attr *attrs;
+    const struct region_in *regions;
+    const uint32_t *n_dims; /* of each region */
+};
+void flex_begin(struct flex *x, struct arena *arena, const struct flex_in *in);
+
+dim flex_blocks(struct module *m, dim length, dim block); /* how many */
+dim flex_block(struct module *m, const struct attr *attrs, dim queries, uint32_t axis);
+
+/* Is there surely no query or no key? (Dim 0 is the number.) */
+static inline bool flex_is_nothing(const struct flex *x)
+{
+    return !x->batches || !x->heads || !x->queries || !x->kv_batches || !x->keys;
+}
+/* (operands…) -> (out, lse, max) */
+uint32_t flex_forward(const struct flex *x);
+/* (operands…, out, lse, cotangent of out, of lse) -> (cotangent of each operand that wants one…) */
+uint32_t flex_backward(const struct flex *x, const bool *wanted);
+
+/* ---- between the two ---- */
+
+enum flex_list { FLEX_EVERY, FLEX_PARTIAL, FLEX_WHOLE }; /* which tiles a loop goes over */
+
+/* A function of the loops while it is made. */
+struct flex_body {
+    const struct flex *x;
+    struct builder b;
+    const val *operands; /* its parameters that are the node's operands */
+};
+/* One that has `first` parameters, then the operands, then `last` ones. */
+void flex_body_begin(struct flex_body *body, const struct flex *x, const type_id *first, uint32_t n_first,
+                     const type_id *last, uint32_t n_last, val *params);
+struct region_in flex_body_finish(struct flex_body *body, const val *results, uint32_t n, const val *with,
+                                  uint32_t n_with);
+/* The operands of the node and `last`, as own operands of a body. */
+const val *flex_with(struct builder *b, const struct flex *x, const val *operands, const val *last,
+                     uint32_t n_last);
+
+static inline val flex_i64(struct builder *b, int64_t v) { return emit_full(b, DT_I64, (double)v, 0, NULL); }
+static inline type_id flex_index(const struct flex *x) { return type_scalar(x->m, DT_I64); }
+static inline type_id flex_type(const struct flex *x, dim first, dim second)
+{
+    return type_intern(x->m, x->computed, 2, (dim[]){ first, second });
+}
+val flex_window(struct builder *b, val x, val batch, val head, val from, dim rows, dim columns);
+/* The first row or column of a tile, by its number: that of a block, or an earlier one for the last. */
+val flex_start(const struct flex *x, struct builder *b, val number, uint32_t axis);
+/* Which row of the lists belongs to a batch and a head. */
+struct flex_row {
+    val batch, head, row; /* row: of blocks */
+};
+val flex_list_length(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
+                     enum flex_list list);
+val flex_list_entry(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
+                    enum flex_list list, val i);
+val flex_kv_batch(const struct flex *x, struct builder *b, val batch);
+val flex_kv_head(const struct flex *x, struct builder *b, val head);
+
+/* Where a tile lies, and what the bodies are told about it. */
+struct flex_tile {
+    val batch, head, row, column; /* row, column: numbers of blocks */
+    val start[2];
+    val indices[2]; /* i64[q], i64[k], as the bodies see them */
+};
+struct flex_tile flex_tile_at(const struct flex *x, struct builder *b, const val *operands,
+                              struct flex_row at, val column);
+val flex_dot_keys(const struct flex *x, struct builder *b, val queries, val keys); /* [q, e] · [k, e] */
+/* Scores as the mask and the score function see them. */
+val flex_scaled(const struct flex *x, struct builder *b, const val *operands, val raw);
+val flex_scores(const struct flex *x, struct builder *b, const val *operands, const struct flex_tile *t,
+                val scaled);
+/* bool[q, k]: whose keys take part; VAL_NONE: all. rows: rows that the tile before has, too, do not. */
+val flex_allowed(const struct flex *x, struct builder *b, const val *operands, const struct flex_tile *t,
+                 val scaled, enum flex_list list, bool rows);
+/* Tiles of all heads, [n, q, columns…] one behind the other, as an array [batches, heads, queries, …]. */
+val flex_assemble(const struct flex *x, struct builder *b, val tiles);
+val flex_spread(struct builder *b, val v, dim first, dim second, uint32_t at); /* v[q] or v[k] over a tile */
+static inline bool flex_ragged(const struct flex *x, uint32_t axis)
+{
+    dim length = axis ? x->keys : x->queries;
+    return length && dim_mod(x->m, length, x->tile[axis]) != 0;
+}
+
+#endif

@@ -1,0 +1,421 @@
+/* The pullback of flex_attention: tiles of probabilities are computed again from the logarithms that the
+ * forward run gives, one after the other. A map goes over the heads of keys; in it a scan over the tiles of
+ * queries that read them carries the cotangents of keys, values and what the score function reads, and stacks
+ * those of the queries. */
+#include "hops/flex.h"
+#include "transform/pass.h"
+
+/* Elements of captured arrays up to which each head of keys has cotangents of its own, added up behind the
+ * map; with more of them the heads come one after the other. */
+enum { SMALL_CAPTURES = 1 << 16 };
+
+/* What goes along with the operands. */
+enum { GIVEN_LSE, GIVEN_CT, GIVEN_DELTA, GIVEN };
+
+struct back {
+    const struct flex *x;
+    uint32_t pull;          /* (raw scores, scale, batch, head, rows, columns, own…, ct) -> (scores, ct…) */
+    uint32_t n_own;         /* operands that get cotangents by the score function: */
+    const uint32_t *own;    /* numbers of operands, the scale among them */
+    const type_id *carried; /* cotangents of keys and values, then of these */
+};
+enum { CARRY_KEYS, CARRY_VALUES, CARRY_OWN };
+static uint32_t n_carried(const struct back *w) { return CARRY_OWN + w->n_own; }
+
+static uint32_t first_own(const struct flex *x) { return x->n - x->n_mask - x->n_score; }
+
+/* ---- the score function and its pullback ---- */
+
+enum { SCORE_RAW, SCORE_SCALE, SCORE_BATCH, SCORE_HEAD, SCORE_ROWS, SCORE_COLUMNS, SCORE_OWN };
+
+/* The number of the parameter that an operand is. */
+static uint32_t score_param(const struct flex *x, uint32_t operand)
+{
+    return operand == FLEX_SCALE ? SCORE_SCALE : SCORE_OWN + operand - first_own(x);
+}
+
+static void make_pull(struct back *w, struct arena *arena)
+{
+    const struct flex *x = w->x;
+    uint32_t n = SCORE_OWN + x->n_score;
+    val *p = ARENA_NEW(arena, val, n), *operands = ARENA_NEW(arena, val, x->n), out;
+    struct builder b;
+    builder_begin(&b, x->m, x->shape);
+    type_id index = flex_index(x);
+    p[SCORE_RAW] = builder_param(&b, flex_type(x, x->tile[0], x->tile[1]), 0);
+    p[SCORE_SCALE] = builder_param(&b, value_type(x->shape, FLEX_SCALE), 0);
+    p[SCORE_BATCH] = builder_param(&b, index, 0);
+    p[SCORE_HEAD] = builder_param(&b, index, 0);
+    p[SCORE_ROWS] = builder_param(&b, type_intern(x->m, DT_I64, 1, &x->tile[0]), 0);
+    p[SCORE_COLUMNS] = builder_param(&b, type_intern(x->m, DT_I64, 1, &x->tile[1]), 0);
+    for (uint32_t k = 0; k < x->n_score; k++) {
+        operands[first_own(x) + k] = builder_param(&b, value_type(x->shape, first_own(x) + k), 0);
+        p[SCORE_OWN + k] = operands[first_own(x) + k];
+    }
+    operands[FLEX_SCALE] = p[SCORE_SCALE];
+    struct flex_tile t = { .batch = p[SCORE_BATCH],
+                           .head = p[SCORE_HEAD],
+                           .indices = { p[SCORE_ROWS], p[SCORE_COLUMNS] } };
+    out = flex_scores(x, &b, operands, &t, flex_scaled(x, &b, operands, p[SCORE_RAW]));
+    uint32_t fn = builder_finish(&b, &out, 1);
+    bool *wrt = ARENA_ZNEW(arena, bool, n);
+    wrt[SCORE_RAW] = true;
+    for (uint32_t k = 0; k < w->n_own; k++) wrt[score_param(x, w->own[k])] = true;
+    w->pull = vjp_function(x->m, fn, wrt);
+}
+
+/* The sum of an accumulated cotangent and one more: what a scatter adds to zeros is added where it
+ * belongs. */
+static val accumulated(struct builder *b, val sum, val ct)
+{
+    struct attr value;
+    const struct node *n = built_node(b, ct);
+    if (full_value(b, ct, &value) && (value.kind == ATTR_REAL ? value.r == 0 : value.i == 0)) return sum;
+    if (n && n->op == OP_add) {
+        val x = built_operand(b, n, 0), y = built_operand(b, n, 1);
+        return accumulated(b, accumulated(b, sum, x), y);
+    }
+    bool adds = n && n->op == OP_scatter && built_attr(b, n, SCATTER_MODE)->kind == ATTR_ABSENT;
+    adds |= n && n->op == OP_scatter && built_attr(b, n, SCATTER_MODE)->i == 0;
+    if (adds && full_value(b, built_operand(b, n, 0), &value) && value.r == 0) {
+        uint32_t count = n->n_operands;
+        struct attr attrs[2] = { *built_attr(b, n, SCATTER_DIMS), *built_attr(b, n, SCATTER_MODE) };
+        val *operands = ARENA_NEW(&b->arena, val, count);
+        for (uint32_t k = 1; k < count; k++) operands[k] = built_operand(b, n, k);
+        operands[0] = sum;
+        return emit(b, OP_scatter, operands, count, attrs);
+    }
+    return emit2(b, OP_add, sum, ct);
+}
+
+/* ---- one tile ---- */
+
+enum { STEP_BATCH, STEP_HEAD, STEP_ROW, STEP_QUERIES, STEP_CT, STEP_LSE, STEP_DELTA, STEP_EXTRAS };
+
+static val add_at(const struct flex *x, struct builder *b, val whole, val part, val start)
+{
+    struct type t = emit_type(b, whole);
+    dim sizes[2] = { x->tile[1], t.dims[1] };
+    struct attr a = A_DIMS(sizes, 2);
+    val zero = flex_i64(b, 0);
+    val old = emit(b, OP_dynamic_slice, (val[]){ whole, start, zero }, 3, &a);
+    return emit(b, OP_dynamic_update, (val[]){ whole, emit2(b, OP_add, old, part), start, zero }, 4, NULL);
+}
+
+/* carry: cotangent of the tile's queries, then what is carried; next: after the tile of keys `column`. */
+static void pull_tile(const struct back *w, struct builder *b, const val *carry, const val *operands,
+                      const val *extra, val column, enum flex_list list, val *next)
+{
+    const struct flex *x = w->x;
+    uint32_t rows = 0, along = 1;
+    struct flex_row at = { extra[STEP_BATCH], extra[STEP_HEAD], extra[STEP_ROW] };
+    struct flex_tile t = flex_tile_at(x, b, operands, at, column);
+    val kv_batch = flex_kv_batch(x, b, at.batch), kv_head = flex_kv_head(x, b, at.head);
+    val keys = flex_window(b, operands[FLEX_KEY], kv_batch, kv_head, t.start[1], x->tile[1], x->width);
+    val values = flex_window(b, operands[FLEX_VALUE], kv_batch, kv_head, t.start[1], x->tile[1],
+                             x->value_width);
+    keys = emit_cast(b, keys, x->computed);
+    values = emit_cast(b, values, x->computed);
+    val raw = flex_dot_keys(x, b, extra[STEP_QUERIES], keys), scaled = flex_scaled(x, b, operands, raw);
+    val allowed = flex_allowed(x, b, operands, &t, scaled, list, true);
+    val safe = allowed == VAL_NONE ? raw : emit_select(b, allowed, raw, emit_full_like(b, raw, 1));
+    val u = flex_scores(x, b, operands, &t, flex_scaled(x, b, operands, safe));
+    if (allowed != VAL_NONE) u = emit_select(b, allowed, u, emit_full_like(b, u, -INFINITY));
+    val p = emit1(b, OP_exp,
+                  emit2(b, OP_sub, u, flex_spread(b, extra[STEP_LSE], x->tile[0], x->tile[1], 0)));
+    val of_values = emit_dot(b, p, extra[STEP_CT], NULL, NULL, 0, &rows, &rows, 1);
+    val dp = emit_dot(b, extra[STEP_CT], values, NULL, NULL, 0, &along, &along, 1);
+    val ct = emit2(b, OP_mul, p,
+                   emit2(b, OP_sub, dp, flex_spread(b, extra[STEP_DELTA], x->tile[0], x->tile[1], 0)));
+
+    const struct fn *pull = module_fn(x->m, w->pull);
+    val *args = ARENA_NEW(&b->arena, val, pull->n_params), *out = ARENA_NEW(&b->arena, val, pull->n_results);
+    args[SCORE_RAW] = safe;
+    args[SCORE_SCALE] = operands[FLEX_SCALE];
+    args[SCORE_BATCH] = t.batch;
+    args[SCORE_HEAD] = t.head;
+    args[SCORE_ROWS] = t.indices[0];
+    args[SCORE_COLUMNS] = t.indices[1];
+    for (uint32_t k = 0; k < x->n_score; k++) args[SCORE_OWN + k] = operands[first_own(x) + k];
+    args[pull->n_params - 1] = ct;
+    inline_function(b, w->pull, x->same, args, out);
+    val of_raw = out[1];
+    if (allowed != VAL_NONE) of_raw = emit_select(b, allowed, of_raw, emit_full_like(b, of_raw, 0));
+    val of_queries = emit_dot(b, of_raw, keys, NULL, NULL, 0, &along, &rows, 1);
+    val of_keys = emit_dot(b, of_raw, emit_cast(b, extra[STEP_QUERIES], x->computed), NULL, NULL, 0, &rows,
+                           &rows, 1);
+    next[0] = emit2(b, OP_add, carry[0], of_queries);
+    next[1 + CARRY_KEYS] = add_at(x, b, carry[1 + CARRY_KEYS], of_keys, t.start[1]);
+    next[1 + CARRY_VALUES] = add_at(x, b, carry[1 + CARRY_VALUES], of_values, t.start[1]);
+    for (uint32_t k = 0; k < w->n_own; k++) { /* cotangents come in the order of the parameters */
+        uint32_t place = 0;
+        for (uint32_t i = 0; i < w->n_own; i++)
+            place += score_param(x, w->own[i]) < score_param(x, w->own[k]);
+        next[1 + CARRY_OWN + k] = accumulated(b, carry[1 + CARRY_OWN + k], out[2 + place]);
+    }
+}
+
+static void step_types(const struct back *w, type_id *first, type_id *last)
+{
+    const struct flex *x = w->x;
+    first[0] = flex_type(x, x->tile[0], x->width);
+    memcpy(first + 1, w->carried, n_carried(w) * sizeof *first);
+    first[1 + n_carried(w)] = flex_index(x);
+    last[STEP_BATCH] = last[STEP_HEAD] = last[STEP_ROW] = flex_index(x);
+    last[STEP_QUERIES] = type_intern(x->m, x->given, 2, (dim[]){ x->tile[0], x->width });
+    last[STEP_CT] = flex_type(x, x->tile[0], x->value_width);
+    last[STEP_LSE] = last[STEP_DELTA] = type_intern(x->m, x->computed, 1, &x->tile[0]);
+}
+
+/* The loop over the tiles of keys of a list. */
+static void pull_over(const struct back *w, struct builder *b, val *carry, const val *operands,
+                      const val *extra, enum flex_list list)
+{
+    const struct flex *x = w->x;
+    uint32_t n = 1 + n_carried(w);
+    struct flex_row at = { extra[STEP_BATCH], extra[STEP_HEAD], extra[STEP_ROW] };
+    struct flex_body body;
+    type_id *first = ARENA_NEW(&b->arena, type_id, n + 1), last[STEP_EXTRAS];
+    val *params = ARENA_NEW(&b->arena, val, n + 1 + STEP_EXTRAS), *next = ARENA_NEW(&b->arena, val, n);
+    step_types(w, first, last);
+    struct loop l = loop_new(LOOP_COUNTED);
+    l.carry = arena_copy(&b->arena, carry, n * sizeof *carry);
+    l.n_carry = n;
+    l.from = flex_i64(b, 0);
+    l.to = flex_list_length(x, b, operands, at, list);
+    flex_body_begin(&body, x, first, n + 1, last, STEP_EXTRAS, params);
+    const val *inner = params + n + 1;
+    struct flex_row there = { inner[STEP_BATCH], inner[STEP_HEAD], inner[STEP_ROW] };
+    val column = flex_list_entry(x, &body.b, body.operands, there, list, params[n]);
+    pull_tile(w, &body.b, params, body.operands, inner, column, list, next);
+    const val *with = flex_with(b, x, operands, extra, STEP_EXTRAS);
+    loop_set_body(&l, x->m, flex_body_finish(&body, next, n, with, x->n + STEP_EXTRAS));
+    val made = loop_build(b, &l).last;
+    for (uint32_t k = 0; k < n; k++) carry[k] = made + k;
+}
+
+/* ---- all tiles of queries that read one head of keys ---- */
+
+enum { ROW_BATCH = GIVEN, ROW_HEAD, ROW_EXTRAS };
+
+static void given_types(const struct flex *x, type_id types[GIVEN])
+{
+    dim rows[3] = { x->batches, x->heads, x->queries };
+    dim ct[4] = { x->batches, x->heads, x->queries, x->value_width };
+    types[GIVEN_LSE] = types[GIVEN_DELTA] = type_intern(x->m, x->computed, 3, rows);
+    types[GIVEN_CT] = type_intern(x->m, x->given, 4, ct);
+}
+
+static dim group_size(const struct flex *x) { return dim_floordiv(x->m, x->heads, x->kv_heads); }
+static dim shared_batches(const struct flex *x) { return x->kv_batches == x->batches ? 1 : x->batches; }
+
+/* (carried…, number, operands…, given…, batch and head of keys) -> (carried…, cotangent of the queries) */
+static struct region_in row_body(const struct back *w, struct builder *around, const val *with)
+{
+    const struct flex *x = w->x;
+    uint32_t n = n_carried(w);
+    struct flex_body body;
+    type_id *first = ARENA_NEW(&around->arena, type_id, n + 1), last[ROW_EXTRAS];
+    val *params = ARENA_NEW(&around->arena, val, n + 1 + ROW_EXTRAS);
+    val *carry = ARENA_NEW(&around->arena, val, n + 1), extra[STEP_EXTRAS];
+    memcpy(first, w->carried, n * sizeof *first);
+    first[n] = flex_index(x);
+    given_types(x, last);
+    last[ROW_BATCH] = last[ROW_HEAD] = flex_index(x);
+    flex_body_begin(&body, x, first, n + 1, last, ROW_EXTRAS, params);
+    struct builder *b = &body.b;
+    const val *given = params + n + 1;
+    val number = params[n], rows = emit_dim_value(b, x->rows), group = emit_dim_value(b, group_size(x));
+    val of_head = emit2(b, OP_div, number, rows);
+    val head = emit2(b, OP_mul, given[ROW_HEAD], group);
+    extra[STEP_ROW] = emit2(b, OP_rem, number, rows);
+    extra[STEP_HEAD] = emit2(b, OP_add, head, emit2(b, OP_rem, of_head, group));
+    extra[STEP_BATCH] = emit2(b, OP_add, given[ROW_BATCH], emit2(b, OP_div, of_head, group));
+    val start = flex_start(x, b, extra[STEP_ROW], 0);
+    extra[STEP_QUERIES] = flex_window(b, body.operands[FLEX_QUERY], extra[STEP_BATCH], extra[STEP_HEAD],
+                                      start, x->tile[0], x->width);
+    val ct = flex_window(b, given[GIVEN_CT], extra[STEP_BATCH], extra[STEP_HEAD], start, x->tile[0],
+                         x->value_width);
+    extra[STEP_CT] = emit_cast(b, ct, x->computed);
+    extra[STEP_LSE] = flex_window(b, given[GIVEN_LSE], extra[STEP_BATCH], extra[STEP_HEAD], start, x->tile[0],
+                                  0);
+    extra[STEP_DELTA] = flex_window(b, given[GIVEN_DELTA], extra[STEP_BATCH], extra[STEP_HEAD], start,
+                                    x->tile[0], 0);
+    carry[0] = emit_full(b, x->computed, 0, 2, (dim[]){ x->tile[0], x->width });
+    memcpy(carry + 1, params, n * sizeof *carry);
+    if (!x->n_lists) pull_over(w, b, carry, body.operands, extra, FLEX_EVERY);
+    if (x->n_lists > 1) pull_over(w, b, carry, body.operands, extra, FLEX_WHOLE);
+    if (x->n_lists) pull_over(w, b, carry, body.operands, extra, FLEX_PARTIAL);
+    val *results = ARENA_NEW(&b->arena, val, n + 1);
+    memcpy(results, carry + 1, n * sizeof *results);
+    results[n] = emit_cast(b, carry[0], x->given);
+    return flex_body_finish(&body, results, n + 1, with, x->n + ROW_EXTRAS);
+}
+
+/* The scan over these tiles. carried: what it begins with and what comes out of it; returns the stack of
+ * cotangents of queries. */
+static val scan_rows(const struct back *w, struct builder *b, val number, val *carried, const val *operands,
+                     const val *given)
+{
+    const struct flex *x = w->x;
+    struct module *m = x->m;
+    val extra[ROW_EXTRAS], heads = emit_dim_value(b, x->kv_heads);
+    memcpy(extra, given, GIVEN * sizeof *extra);
+    extra[ROW_BATCH] = emit2(b, OP_div, number, heads);
+    extra[ROW_HEAD] = emit2(b, OP_rem, number, heads);
+    dim steps = dim_mul(m, dim_mul(m, shared_batches(x), group_size(x)), x->rows);
+    struct attr count[3] = { A_DIMS(&steps, 1), A_NONE, A_NONE };
+    val numbers = emit(b, OP_iota, NULL, 0, count);
+    struct loop l = loop_new(LOOP_SCAN);
+    l.carry = arena_copy(&b->arena, carried, n_carried(w) * sizeof *carried);
+    l.n_carry = n_carried(w);
+    l.over = &numbers;
+    l.n_over = 1;
+    l.length = steps;
+    loop_set_body(&l, m, row_body(w, b, flex_with(b, x, operands, extra, ROW_EXTRAS)));
+    struct loop_results r = loop_build(b, &l);
+    for (uint32_t k = 0; k < n_carried(w); k++) carried[k] = r.last + k;
+    return r.stacks;
+}
+
+static val zeros(struct builder *b, type_id type)
+{
+    struct type t = type_get(b->m, type);
+    return emit_full(b, (enum dtype)t.dtype, 0, t.rank, t.dims);
+}
+
+/* ---- all heads of keys ---- */
+
+struct pulled {
+    val queries, keys, values; /* a row for each head of keys */
+    val *own;                  /* summed */
+};
+
+static bool captures_are_small(const struct back *w)
+{
+    int64_t all = 0;
+    for (uint32_t k = 0; k < w->n_own; k++) {
+        int64_t n = static_elements(w->x->m, w->carried[CARRY_OWN + k]);
+        if (n < 0) return false;
+        all += n;
+    }
+    return all <= SMALL_CAPTURES;
+}
+
+/* One step for each head of keys: a map, or where captured arrays are large a scan that carries their
+ * cotangents. */
+static struct pulled over_heads(const struct back *w, struct builder *b, const val *operands,
+                                const val *given)
+{
+    const struct flex *x = w->x;
+    bool map = captures_are_small(w);
+    uint32_t n = n_carried(w), n_carry = map ? 0 : w->n_own;
+    dim steps = dim_mul(x->m, x->kv_batches, x->kv_heads);
+    struct attr count[3] = { A_DIMS(&steps, 1), A_NONE, A_NONE };
+    val numbers = emit(b, OP_iota, NULL, 0, count);
+    struct flex_body body;
+    type_id *first = ARENA_NEW(&b->arena, type_id, n_carry + 1), last[GIVEN];
+    val *params = ARENA_NEW(&b->arena, val, n_carry + 1 + GIVEN), *carried = ARENA_NEW(&b->arena, val, n);
+    val *results = ARENA_NEW(&b->arena, val, n + 1), *carry = ARENA_NEW(&b->arena, val, n_carry);
+    if (n_carry) memcpy(first, w->carried + CARRY_OWN, n_carry * sizeof *first);
+    for (uint32_t k = 0; k < n_carry; k++) carry[k] = zeros(b, first[k]);
+    first[n_carry] = flex_index(x);
+    given_types(x, last);
+    flex_body_begin(&body, x, first, n_carry + 1, last, GIVEN, params);
+    for (uint32_t k = 0; k < n; k++)
+        carried[k] = !map && k >= CARRY_OWN ? params[k - CARRY_OWN] : zeros(&body.b, w->carried[k]);
+    val queries = scan_rows(w, &body.b, params[n_carry], carried, body.operands, params + n_carry + 1);
+    for (uint32_t k = 0; k < n_carry; k++) results[k] = carried[CARRY_OWN + k];
+    results[n_carry] = queries;
+    for (uint32_t k = 0; k < n - n_carry; k++) results[n_carry + 1 + k] = carried[k];
+    struct loop l = loop_new(map ? LOOP_MAP : LOOP_SCAN);
+    l.carry = carry;
+    l.n_carry = n_carry;
+    l.over = &numbers;
+    l.n_over = 1;
+    l.length = steps;
+    l.apart = map;
+    const val *with = flex_with(b, x, operands, given, GIVEN);
+    loop_set_body(&l, x->m, flex_body_finish(&body, results, n + 1, with, x->n + GIVEN));
+    struct loop_results r = loop_build(b, &l);
+    val *own = ARENA_NEW(&b->arena, val, w->n_own);
+    uint32_t heads = 0;
+    for (uint32_t k = 0; k < w->n_own; k++)
+        own[k] = map ? emit_reduce(b, OP_sum, r.stacks + 1 + CARRY_OWN + k, &heads, 1) : r.last + k;
+    return (struct pulled){ r.stacks, r.stacks + 1 + CARRY_KEYS, r.stacks + 1 + CARRY_VALUES, own };
+}
+
+/* [heads of keys, tiles, q, e] in the order of the queries. */
+static val of_queries(const struct flex *x, struct builder *b, val v)
+{
+    struct module *m = x->m;
+    dim tiles = dim_mul(m, dim_mul(m, x->batches, x->heads), x->rows);
+    if (x->kv_batches != x->batches) {
+        dim rows = dim_mul(m, group_size(x), x->rows);
+        dim dims[5] = { x->kv_heads, x->batches, rows, x->tile[0], x->width };
+        v = emit_permute(b, emit_reshape(b, v, 5, dims), (uint32_t[]){ 1, 0, 2, 3, 4 });
+    }
+    return flex_assemble(x, b, emit_reshape(b, v, 3, (dim[]){ tiles, x->tile[0], x->width }));
+}
+
+static val as_operand(const struct flex *x, struct builder *b, val v, uint32_t operand)
+{
+    struct type t = type_get(x->m, value_type(x->shape, operand));
+    return emit_cast(b, emit_reshape(b, v, t.rank, t.dims), (enum dtype)t.dtype);
+}
+
+/* The sum over the columns of out · ct, less the cotangent of lse; and lse, finite. */
+static void prepare(const struct flex *x, struct builder *b, val out, val ct, val ct_lse, val *given)
+{
+    uint32_t along = 3;
+    val product = emit2(b, OP_mul, emit_cast(b, out, x->computed), emit_cast(b, ct, x->computed));
+    val lse = given[GIVEN_LSE];
+    val dead = emit2(b, OP_eq, lse, emit_full_like(b, lse, -INFINITY));
+    given[GIVEN_LSE] = emit_select(b, dead, emit_full_like(b, lse, 0), lse);
+    given[GIVEN_CT] = ct;
+    given[GIVEN_DELTA] = emit2(b, OP_sub, emit_reduce(b, OP_sum, product, &along, 1), ct_lse);
+}
+
+uint32_t flex_backward(const struct flex *x, const bool *wanted)
+{
+    enum { OUT, LSE, CT, CT_LSE, PARAMS };
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    struct back w = { .x = x };
+    uint32_t *own = ARENA_NEW(&arena, uint32_t, x->n_score + 1);
+    if (wanted[FLEX_SCALE]) own[w.n_own++] = FLEX_SCALE;
+    for (uint32_t k = first_own(x); k < x->n - x->n_mask; k++)
+        if (wanted[k]) own[w.n_own++] = k;
+    w.own = own;
+    type_id *carried = ARENA_NEW(&arena, type_id, CARRY_OWN + w.n_own), last[PARAMS];
+    carried[CARRY_KEYS] = flex_type(x, x->keys, x->width);
+    carried[CARRY_VALUES] = flex_type(x, x->keys, x->value_width);
+    for (uint32_t k = 0; k < w.n_own; k++) carried[CARRY_OWN + k] = value_type(x->shape, own[k]);
+    w.carried = carried;
+    make_pull(&w, &arena);
+
+    type_id types[GIVEN];
+    given_types(x, types);
+    last[OUT] = last[CT] = types[GIVEN_CT];
+    last[LSE] = last[CT_LSE] = types[GIVEN_LSE];
+    struct flex_body body;
+    val params[PARAMS], given[GIVEN];
+    flex_body_begin(&body, x, NULL, 0, last, PARAMS, params);
+    struct builder *b = &body.b;
+    given[GIVEN_LSE] = params[LSE];
+    prepare(x, b, params[OUT], params[CT], params[CT_LSE], given);
+    struct pulled r = over_heads(&w, b, body.operands, given);
+    val *results = ARENA_NEW(&b->arena, val, x->n);
+    uint32_t n = 0, next_own = 0;
+    for (uint32_t k = 0; k < x->n; k++) {
+        if (!wanted[k]) continue;
+        if (k == FLEX_QUERY) results[n++] = of_queries(x, b, r.queries);
+        else if (k == FLEX_KEY) results[n++] = as_operand(x, b, r.keys, k);
+        else if (k == FLEX_VALUE) results[n++] = as_operand(x, b, r.values, k);
+        else results[n++] = r.own[next_own++];
+    }
+    uint32_t fn = builder_finish(b, results, n);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    return fn;
+}

@@ -1,0 +1,518 @@
+/* A node of flex_attention as loops: a map over tiles of queries, in it a loop over the tiles of keys that
+ * take part, which carries the largest score so far, the sum of the exponentials below it and the sum of the
+ * values that they weigh. The score functions come in as scalar bodies and are put over tiles here. */
+#include "hops/flex.h"
+#include "transform/pass.h"
+
+/* ---- sizes ---- */
+
+dim flex_blocks(struct module *m, dim length, dim block)
+{
+    return dim_floordiv(m, dim_add(m, length, dim_sub(m, block, 1)), block);
+}
+
+dim flex_block(struct module *m, const struct attr *attrs, dim queries, uint32_t axis)
+{
+    if (attrs[FLEX_BLOCK].kind != ATTR_ABSENT) return dim_const(m, attrs[FLEX_BLOCK].list[axis]);
+    bool few = dim_is_const(m, queries) && dim_const_value(m, queries) <= FLEX_FEW;
+    return dim_const(m, axis && few ? FLEX_LONG_TILE : FLEX_TILE);
+}
+
+/* Symbols that the node mentions, in the order in which they appear. */
+struct symbols_seen {
+    struct arena *arena;
+    vec(uint32_t) list;
+};
+static void see(void *ctx, uint32_t symbol)
+{
+    struct symbols_seen *s = ctx;
+    for (uint32_t i = 0; i < s->list.len; i++)
+        if (s->list.data[i] == symbol) return;
+    vec_push(s->arena, &s->list, symbol);
+}
+
+/* The function whose parameters are the operands, and whose symbols all others have. */
+static void make_shape(struct flex *x, struct arena *arena, const struct flex_in *in)
+{
+    struct module *m = x->m;
+    struct symbols_seen seen = { .arena = arena };
+    struct symbol_walk walk = { see, &seen };
+    for (uint32_t k = 0; k < in->n_operands; k++) type_symbols(m, in->operands[k], &walk);
+    for (uint32_t r = 0; r <= FLEX_MASK; r++)
+        for (uint32_t k = 0; k < in->n_dims[r]; k++) dim_symbols(m, in->regions[r].dims[k], &walk);
+    uint32_t n = seen.list.len, most = 0;
+    for (uint32_t i = 0; i < n; i++) most = HOP_MAX(most, seen.list.data[i] + 1);
+    dim *outer = ARENA_NEW(arena, dim, n), *same = ARENA_NEW(arena, dim, n);
+    dim *to = ARENA_ZNEW(arena, dim, most);
+    struct builder b;
+    builder_begin(&b, m, NULL);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct symbol *s = &in->symbols[seen.list.data[i]];
+        builder_symbol(&b, s->name, s->lo, s->hi);
+        outer[i] = dim_symbol(m, seen.list.data[i]);
+        same[i] = dim_symbol(m, i);
+        to[seen.list.data[i]] = same[i];
+    }
+    for (uint32_t k = 0; k < in->n_operands; k++)
+        builder_param(&b, type_substitute(m, in->operands[k], to), 0);
+    x->shape = module_fn(m, builder_finish(&b, NULL, 0));
+    x->symbols = outer;
+    x->same = same;
+    dim *dims[2];
+    for (uint32_t r = 0; r <= FLEX_MASK; r++) {
+        dims[r] = ARENA_NEW(arena, dim, in->n_dims[r] + 2);
+        for (uint32_t k = 0; k < in->n_dims[r]; k++)
+            dims[r][k] = dim_substitute(m, in->regions[r].dims[k], to);
+    }
+    x->score_dims = dims[FLEX_SCORE];
+    x->mask_dims = dims[FLEX_MASK];
+}
+
+/* A scalar body over the columns, then over the rows of a tile; its symbols are given by *dims. */
+static uint32_t over_tile(const struct flex *x, uint32_t fn, uint32_t n_own, const dim **dims,
+                          struct arena *arena)
+{
+    static const bool of_columns[FLEX_N_FROM] = { true, false, false, false, true };
+    static const bool of_rows[FLEX_N_FROM] = { true, false, false, true, false };
+    static const bool force = true;
+    for (uint32_t axis = 2; axis-- > 0;) {
+        bool *batched = ARENA_ZNEW(arena, bool, FLEX_N_FROM + n_own), found;
+        memcpy(batched, axis ? of_columns : of_rows, FLEX_N_FROM * sizeof *batched);
+        uint32_t n = module_fn(x->m, fn)->n_outer_symbols;
+        dim size = dim_is_const(x->m, x->tile[axis]) ? x->tile[axis] : HOP_NONE;
+        fn = batch_function(x->m, fn, batched, size, &force, false, &found);
+        if (module_fn(x->m, fn)->n_outer_symbols == n) continue;
+        dim *more = ARENA_NEW(arena, dim, n + 1);
+        if (n) memcpy(more, *dims, n * sizeof *more);
+        more[n] = x->tile[axis];
+        *dims = more;
+    }
+    return fn;
+}
+
+/* Does a body give `true` whatever it is given? */
+static bool always_true(const struct module *m, uint32_t fn)
+{
+    const struct fn *f = module_fn(m, fn);
+    uint32_t made = f->values[f->results[0]].node;
+    if (made == NODE_NONE) return false;
+    const struct node *n = fn_node(f, made);
+    return n->op == OP_full && node_attr(f, n, FULL_VALUE)->i != 0;
+}
+
+void flex_begin(struct flex *x, struct arena *arena, const struct flex_in *in)
+{
+    struct module *m = in->m;
+    *x = (struct flex){ .m = m, .n = in->n_operands };
+    make_shape(x, arena, in);
+    struct type q = type_get(m, value_type(x->shape, FLEX_QUERY));
+    struct type k = type_get(m, value_type(x->shape, FLEX_KEY));
+    struct type v = type_get(m, value_type(x->shape, FLEX_VALUE));
+    x->given = (enum dtype)q.dtype;
+    x->computed = (enum dtype)type_get(m, value_type(x->shape, FLEX_SCALE)).dtype;
+    x->batches = q.dims[0];
+    x->kv_batches = k.dims[0];
+    x->heads = q.dims[1];
+    x->kv_heads = k.dims[1];
+    x->queries = q.dims[2];
+    x->keys = k.dims[2];
+    x->width = q.dims[3];
+    x->value_width = v.dims[3];
+    x->n_lists = in->groups[FLEX_BLOCKS] / FLEX_LIST;
+    if (x->n_lists) {
+        struct type list = type_get(m, value_type(x->shape, FLEX_FIRST_BLOCK));
+        x->list_batches = list.dims[0];
+        x->list_heads = list.dims[1];
+    }
+    for (uint32_t axis = 0; axis < 2; axis++) {
+        x->block[axis] = flex_block(m, in->attrs, x->queries, axis);
+        x->tile[axis] = dim_min(m, x->block[axis], axis ? x->keys : x->queries);
+    }
+    x->rows = flex_blocks(m, x->queries, x->block[0]);
+    x->columns = flex_blocks(m, x->keys, x->block[1]);
+    x->n_score = in->regions[FLEX_SCORE].n_operands;
+    x->n_mask = in->regions[FLEX_MASK].n_operands;
+    x->masked = !always_true(m, in->regions[FLEX_MASK].fn);
+    x->score = over_tile(x, in->regions[FLEX_SCORE].fn, x->n_score, &x->score_dims, arena);
+    x->mask = over_tile(x, in->regions[FLEX_MASK].fn, x->n_mask, &x->mask_dims, arena);
+}
+
+/* ---- bodies ---- */
+
+void flex_body_begin(struct flex_body *body, const struct flex *x, const type_id *first, uint32_t n_first,
+                     const type_id *last, uint32_t n_last, val *params)
+{
+    builder_begin(&body->b, x->m, x->shape);
+    body->x = x;
+    for (uint32_t k = 0; k < n_first; k++) params[k] = builder_param(&body->b, first[k], 0);
+    val *operands = ARENA_NEW(&body->b.arena, val, x->n);
+    for (uint32_t k = 0; k < x->n; k++) operands[k] = builder_param(&body->b, value_type(x->shape, k), 0);
+    body->operands = operands;
+    for (uint32_t k = 0; k < n_last; k++) params[n_first + k] = builder_param(&body->b, last[k], 0);
+}
+
+struct region_in flex_body_finish(struct flex_body *body, const val *results, uint32_t n, const val *with,
+                                  uint32_t n_with)
+{
+    const struct flex *x = body->x;
+    uint32_t fn = builder_finish(&body->b, results, n);
+    return (struct region_in){ fn, with, n_with, x->same };
+}
+
+const val *flex_with(struct builder *b, const struct flex *x, const val *operands, const val *last,
+                     uint32_t n_last)
+{
+    val *all = ARENA_NEW(&b->arena, val, x->n + n_last);
+    memcpy(all, operands, x->n * sizeof *all);
+    if (n_last) memcpy(all + x->n, last, n_last * sizeof *all);
+    return all;
+}
+
+/* ---- places ---- */
+
+val flex_window(struct builder *b, val x, val batch, val head, val from, dim rows, dim columns)
+{
+    struct type t = emit_type(b, x);
+    dim sizes[4] = { 1, 1, rows, columns };
+    struct attr a = A_DIMS(sizes, t.rank);
+    val operands[5] = { x, batch, head, from, flex_i64(b, 0) };
+    return emit_reshape(b, emit(b, OP_dynamic_slice, operands, t.rank + 1u, &a), t.rank - 2u, sizes + 2);
+}
+
+val flex_start(const struct flex *x, struct builder *b, val number, uint32_t axis)
+{
+    val start = emit2(b, OP_mul, number, emit_dim_value(b, x->block[axis]));
+    if (!flex_ragged(x, axis)) return start;
+    dim last = dim_sub(x->m, axis ? x->keys : x->queries, x->tile[axis]);
+    return emit2(b, OP_min, start, emit_dim_value(b, last));
+}
+
+val flex_kv_batch(const struct flex *x, struct builder *b, val batch)
+{
+    return x->kv_batches == x->batches ? batch : flex_i64(b, 0);
+}
+
+val flex_kv_head(const struct flex *x, struct builder *b, val head)
+{
+    if (x->kv_heads == x->heads) return head;
+    dim group = dim_floordiv(x->m, x->heads, x->kv_heads);
+    return emit2(b, OP_div, head, emit_dim_value(b, group));
+}
+
+static uint32_t list_operand(enum flex_list list)
+{
+    return FLEX_FIRST_BLOCK + (list == FLEX_WHOLE ? FLEX_LIST : 0);
+}
+
+static val list_element(const struct flex *x, struct builder *b, val list, struct flex_row at, val i)
+{
+    val zero = flex_i64(b, 0);
+    val operands[5] = { list, x->list_batches == x->batches ? at.batch : zero,
+                        x->list_heads == x->heads ? at.head : zero, at.row, i };
+    uint32_t dims[4] = { 0, 1, 2, 3 }, n = i == VAL_NONE ? 3 : 4;
+    struct attr a = A_INTS(dims, n);
+    return emit_cast(b, emit(b, OP_gather, operands, n + 1, &a), DT_I64);
+}
+
+val flex_list_length(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
+                     enum flex_list list)
+{
+    val all = emit_dim_value(b, x->columns);
+    if (list == FLEX_EVERY) return all;
+    val count = list_element(x, b, operands[list_operand(list) + FLEX_COUNTS], at, VAL_NONE);
+    return emit2(b, OP_min, count, all);
+}
+
+val flex_list_entry(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
+                    enum flex_list list, val i)
+{
+    if (list == FLEX_EVERY) return i;
+    val column = list_element(x, b, operands[list_operand(list) + FLEX_COLUMNS], at, i);
+    val last = emit_dim_value(b, dim_sub(x->m, x->columns, 1));
+    return emit2(b, OP_max, emit2(b, OP_min, column, last), flex_i64(b, 0));
+}
+
+static val counted(struct builder *b, dim n)
+{
+    struct attr a[3] = { A_DIMS(&n, 1), A_NONE, A_NONE };
+    return emit(b, OP_iota, NULL, 0, a);
+}
+
+struct flex_tile flex_tile_at(const struct flex *x, struct builder *b, const val *operands,
+                              struct flex_row at, val column)
+{
+    struct flex_tile t = { .batch = at.batch, .head = at.head, .row = at.row, .column = column };
+    const val numbers[2] = { at.row, column };
+    for (uint32_t axis = 0; axis < 2; axis++) {
+        t.start[axis] = flex_start(x, b, numbers[axis], axis);
+        val first = emit2(b, OP_add, t.start[axis], operands[FLEX_ROW + axis]);
+        val spread = emit_broadcast(b, first, 1, &x->tile[axis], NULL);
+        t.indices[axis] = emit2(b, OP_add, counted(b, x->tile[axis]), spread);
+    }
+    t.batch = emit2(b, OP_add, at.batch, operands[FLEX_BATCH]);
+    t.head = emit2(b, OP_add, at.head, operands[FLEX_HEAD]);
+    return t;
+}
+
+/* ---- scores ---- */
+
+val flex_spread(struct builder *b, val v, dim first, dim second, uint32_t at)
+{
+    return emit_broadcast(b, v, 2, (dim[]){ first, second }, &at);
+}
+
+val flex_dot_keys(const struct flex *x, struct builder *b, val queries, val keys)
+{
+    uint32_t along = 1;
+    return emit_dot(b, emit_cast(b, queries, x->computed), emit_cast(b, keys, x->computed), NULL, NULL, 0,
+                    &along, &along, 1);
+}
+
+val flex_scaled(const struct flex *x, struct builder *b, const val *operands, val raw)
+{
+    return emit2(b, OP_mul, raw, emit_broadcast(b, operands[FLEX_SCALE], 2, x->tile, NULL));
+}
+
+static val call_on_tile(struct builder *b, uint32_t fn, const dim *dims, const struct flex_tile *t,
+                        val scaled, const val *own, uint32_t n_own)
+{
+    val *args = ARENA_NEW(&b->arena, val, FLEX_N_FROM + n_own), out;
+    args[0] = scaled;
+    args[1] = t->batch;
+    args[2] = t->head;
+    args[3] = t->indices[0];
+    args[4] = t->indices[1];
+    if (n_own) memcpy(args + FLEX_N_FROM, own, n_own * sizeof *own);
+    inline_function(b, fn, dims, args, &out);
+    return out;
+}
+
+static const val *score_own(const struct flex *x, const val *operands)
+{
+    return operands + x->n - x->n_mask - x->n_score;
+}
+
+val flex_scores(const struct flex *x, struct builder *b, const val *operands, const struct flex_tile *t,
+                val scaled)
+{
+    return call_on_tile(b, x->score, x->score_dims, t, scaled, score_own(x, operands), x->n_score);
+}
+
+static val also(struct builder *b, val x, val y) { return x == VAL_NONE ? y : emit2(b, OP_and, x, y); }
+
+val flex_allowed(const struct flex *x, struct builder *b, const val *operands, const struct flex_tile *t,
+                 val scaled, enum flex_list list, bool rows)
+{
+    val out = VAL_NONE;
+    const val *own = operands + x->n - x->n_mask;
+    if (x->masked && list != FLEX_WHOLE)
+        out = call_on_tile(b, x->mask, x->mask_dims, t, scaled, own, x->n_mask);
+    for (uint32_t axis = rows ? 0 : 1; axis < 2; axis++) {
+        if (!flex_ragged(x, axis)) continue;
+        /* the last tile begins in the block before */
+        val number = axis ? t->column : t->row;
+        val first = emit2(b, OP_mul, number, emit_dim_value(b, x->block[axis]));
+        val skipped = emit2(b, OP_sub, first, t->start[axis]);
+        val fresh = emit2(b, OP_ge, counted(b, x->tile[axis]),
+                          emit_broadcast(b, skipped, 1, &x->tile[axis], NULL));
+        out = also(b, out, flex_spread(b, fresh, x->tile[0], x->tile[1], axis));
+    }
+    return out;
+}
+
+/* ---- tiles together ---- */
+
+/* Rows of an array [batches, heads, rows · q, …] of tiles as they are queries: all of them but the first ones
+ * of the last tile. */
+static val without_repeated(const struct flex *x, struct builder *b, val v)
+{
+    struct module *m = x->m;
+    struct type t = emit_type(b, v);
+    dim zero[4] = { 0 }, start[4] = { 0 }, most[4], limit[4];
+    dim whole = dim_mul(m, dim_sub(m, x->rows, 1), x->tile[0]), all = t.dims[2];
+    for (uint32_t i = 0; i < t.rank; i++) most[i] = limit[i] = t.dims[i];
+    if (dim_is_const(m, x->queries)) {
+        most[2] = whole;
+        start[2] = dim_sub(m, all, dim_sub(m, x->queries, whole));
+        struct attr along = A_INT(2);
+        val parts[2] = { emit_slice(b, v, zero, most), emit_slice(b, v, start, limit) };
+        return emit(b, OP_concat, parts, 2, &along);
+    }
+    val index = counted(b, x->queries);
+    val size = emit_broadcast(b, emit_dim_value(b, x->block[0]), 1, &x->queries, NULL);
+    val number = emit2(b, OP_div, index, size), first = emit2(b, OP_mul, number, size);
+    val last = emit_broadcast(b, emit_dim_value(b, dim_sub(m, x->queries, x->tile[0])), 1, &x->queries, NULL);
+    val within = emit2(b, OP_sub, index, emit2(b, OP_min, first, last));
+    val rows = emit_broadcast(b, emit_dim_value(b, x->tile[0]), 1, &x->queries, NULL);
+    struct attr along = A_INT(2);
+    val at = emit2(b, OP_add, emit2(b, OP_mul, number, rows), within);
+    return emit(b, OP_take, (val[]){ v, at }, 2, &along);
+}
+
+val flex_assemble(const struct flex *x, struct builder *b, val tiles)
+{
+    struct type t = emit_type(b, tiles);
+    uint32_t rank = t.rank + 1u;
+    dim rows = flex_ragged(x, 0) ? dim_mul(x->m, x->rows, x->tile[0]) : x->queries;
+    dim dims[4] = { x->batches, x->heads, rows, rank == 4 ? t.dims[2] : 0 };
+    val v = emit_reshape(b, tiles, rank, dims);
+    return flex_ragged(x, 0) ? without_repeated(x, b, v) : v;
+}
+
+/* ---- forward ---- */
+
+enum { CARRY_MAX, CARRY_SUM, CARRY_OUT, CARRIES };
+enum { EXTRA_QUERIES, EXTRA_BATCH, EXTRA_HEAD, EXTRA_ROW, EXTRAS };
+
+static void carry_types(const struct flex *x, type_id types[CARRIES])
+{
+    types[CARRY_MAX] = type_intern(x->m, x->computed, 1, &x->tile[0]);
+    types[CARRY_SUM] = types[CARRY_MAX];
+    types[CARRY_OUT] = flex_type(x, x->tile[0], x->value_width);
+}
+
+/* Where v is -inf, 0. */
+static val finite_or_zero(struct builder *b, val v)
+{
+    val dead = emit2(b, OP_eq, v, emit_full_like(b, v, -INFINITY));
+    return emit_select(b, dead, emit_full_like(b, v, 0), v);
+}
+
+static val unchanging(struct builder *b, val v)
+{
+    struct attr unread = A_NONE;
+    return emit(b, OP_stop_gradient, &v, 1, &unread);
+}
+
+/* The carries after one more tile of scores u, -inf where a key takes no part. */
+static void next_carries(const struct flex *x, struct builder *b, const val *carry, val u, val values,
+                         val *next)
+{
+    uint32_t along = 1, zero = 0;
+    val largest = emit_reduce(b, OP_reduce_max, u, &along, 1);
+    next[CARRY_MAX] = emit2(b, OP_max, carry[CARRY_MAX], unchanging(b, largest));
+    val base = finite_or_zero(b, next[CARRY_MAX]);
+    val shrink = emit1(b, OP_exp, emit2(b, OP_sub, carry[CARRY_MAX], base));
+    val spread = flex_spread(b, base, x->tile[0], x->tile[1], 0);
+    val p = emit1(b, OP_exp, emit2(b, OP_sub, u, spread));
+    val sum = emit_reduce(b, OP_sum, p, &along, 1);
+    next[CARRY_SUM] = emit2(b, OP_add, emit2(b, OP_mul, carry[CARRY_SUM], shrink), sum);
+    val more = emit_dot_to(b, x->computed, emit_cast(b, p, x->given), values, NULL, NULL, 0, &along, &zero,
+                           1);
+    val rest = emit2(b, OP_mul, carry[CARRY_OUT],
+                     flex_spread(b, shrink, x->tile[0], x->value_width, 0));
+    next[CARRY_OUT] = emit2(b, OP_add, rest, more);
+}
+
+/* One tile: (carries…, operands…, queries, batch, head, row, column) -> (carries…). */
+static void tile_step(const struct flex *x, struct builder *b, const val *carry, const val *operands,
+                      const val *extra, val column, enum flex_list list, val *next)
+{
+    struct flex_row at = { extra[EXTRA_BATCH], extra[EXTRA_HEAD], extra[EXTRA_ROW] };
+    struct flex_tile t = flex_tile_at(x, b, operands, at, column);
+    val kv_batch = flex_kv_batch(x, b, at.batch), kv_head = flex_kv_head(x, b, at.head);
+    val keys = flex_window(b, operands[FLEX_KEY], kv_batch, kv_head, t.start[1], x->tile[1], x->width);
+    val values = flex_window(b, operands[FLEX_VALUE], kv_batch, kv_head, t.start[1], x->tile[1],
+                             x->value_width);
+    val scaled = flex_scaled(x, b, operands, flex_dot_keys(x, b, extra[EXTRA_QUERIES], keys));
+    val u = flex_scores(x, b, operands, &t, scaled);
+    val allowed = flex_allowed(x, b, operands, &t, scaled, list, false);
+    if (allowed != VAL_NONE) u = emit_select(b, allowed, u, emit_full_like(b, u, -INFINITY));
+    next_carries(x, b, carry, u, values, next);
+}
+
+static struct region_in step_body(const struct flex *x, struct builder *around, const val *with,
+                                  enum flex_list list)
+{
+    type_id first[CARRIES + 1], last[EXTRAS];
+    val params[CARRIES + 1 + EXTRAS], next[CARRIES];
+    struct flex_body body;
+    (void)around;
+    carry_types(x, first);
+    first[CARRIES] = flex_index(x);
+    for (uint32_t k = 0; k < EXTRAS; k++) last[k] = flex_index(x);
+    last[EXTRA_QUERIES] = type_intern(x->m, x->given, 2, (dim[]){ x->tile[0], x->width });
+    flex_body_begin(&body, x, first, CARRIES + 1, last, EXTRAS, params);
+    const val *extra = params + CARRIES + 1;
+    struct flex_row at = { extra[EXTRA_BATCH], extra[EXTRA_HEAD], extra[EXTRA_ROW] };
+    val column = flex_list_entry(x, &body.b, body.operands, at, list, params[CARRIES]);
+    tile_step(x, &body.b, params, body.operands, extra, column, list, next);
+    return flex_body_finish(&body, next, CARRIES, with, x->n + EXTRAS);
+}
+
+/* The loop over the tiles of a list; carry: what it begins with and what comes out of it. */
+static void loop_over(const struct flex *x, struct builder *b, val *carry, const val *operands,
+                      const val *extra, enum flex_list list)
+{
+    struct flex_row at = { extra[EXTRA_BATCH], extra[EXTRA_HEAD], extra[EXTRA_ROW] };
+    struct loop l = loop_new(LOOP_COUNTED);
+    l.carry = arena_copy(&b->arena, carry, CARRIES * sizeof *carry);
+    l.n_carry = CARRIES;
+    l.from = flex_i64(b, 0);
+    l.to = flex_list_length(x, b, operands, at, list);
+    loop_set_body(&l, x->m, step_body(x, b, flex_with(b, x, operands, extra, EXTRAS), list));
+    val first = loop_build(b, &l).last;
+    for (uint32_t k = 0; k < CARRIES; k++) carry[k] = first + k;
+}
+
+/* The body of the map: (number of the tile of queries, operands…) -> (out, lse, max). */
+static struct region_in tile_body(const struct flex *x, const val *with)
+{
+    type_id index = flex_index(x);
+    val number, extra[EXTRAS], carry[CARRIES], results[FLEX_RESULTS];
+    struct flex_body body;
+    flex_body_begin(&body, x, &index, 1, NULL, 0, &number);
+    struct builder *b = &body.b;
+    val rows = emit_dim_value(b, x->rows), heads = emit_dim_value(b, x->heads);
+    val of_head = emit2(b, OP_div, number, rows);
+    extra[EXTRA_ROW] = emit2(b, OP_rem, number, rows);
+    extra[EXTRA_HEAD] = emit2(b, OP_rem, of_head, heads);
+    extra[EXTRA_BATCH] = emit2(b, OP_div, of_head, heads);
+    val start = flex_start(x, b, extra[EXTRA_ROW], 0);
+    extra[EXTRA_QUERIES] = flex_window(b, body.operands[FLEX_QUERY], extra[EXTRA_BATCH], extra[EXTRA_HEAD],
+                                       start, x->tile[0], x->width);
+    dim out_dims[2] = { x->tile[0], x->value_width };
+    carry[CARRY_MAX] = emit_full(b, x->computed, -INFINITY, 1, x->tile);
+    carry[CARRY_SUM] = emit_full(b, x->computed, 0, 1, x->tile);
+    carry[CARRY_OUT] = emit_full(b, x->computed, 0, 2, out_dims);
+    if (!x->n_lists) loop_over(x, b, carry, body.operands, extra, FLEX_EVERY);
+    if (x->n_lists > 1) loop_over(x, b, carry, body.operands, extra, FLEX_WHOLE);
+    if (x->n_lists) loop_over(x, b, carry, body.operands, extra, FLEX_PARTIAL);
+    val none = emit2(b, OP_eq, carry[CARRY_SUM], emit_full_like(b, carry[CARRY_SUM], 0));
+    val sum = emit_select(b, none, emit_full_like(b, carry[CARRY_SUM], 1), carry[CARRY_SUM]);
+    val out = emit2(b, OP_div, carry[CARRY_OUT], flex_spread(b, sum, x->tile[0], x->value_width, 0));
+    results[FLEX_OUT] = emit_cast(b, out, x->given);
+    results[FLEX_LSE] = emit2(b, OP_add, carry[CARRY_MAX], emit1(b, OP_log, sum));
+    results[FLEX_MAX] = carry[CARRY_MAX];
+    return flex_body_finish(&body, results, FLEX_RESULTS, with, x->n);
+}
+
+/* Without any query, or without any key. */
+static uint32_t forward_of_nothing(const struct flex *x, struct builder *b)
+{
+    dim dims[4] = { x->batches, x->heads, x->queries, x->value_width };
+    val results[FLEX_RESULTS] = { emit_full(b, x->given, 0, 4, dims),
+                                  emit_full(b, x->computed, -INFINITY, 3, dims),
+                                  emit_full(b, x->computed, -INFINITY, 3, dims) };
+    return builder_finish(b, results, FLEX_RESULTS);
+}
+
+uint32_t flex_forward(const struct flex *x)
+{
+    struct flex_body body;
+    val results[FLEX_RESULTS];
+    flex_body_begin(&body, x, NULL, 0, NULL, 0, NULL);
+    struct builder *b = &body.b;
+    if (flex_is_nothing(x)) return forward_of_nothing(x, b);
+    dim tiles = dim_mul(x->m, dim_mul(x->m, x->batches, x->heads), x->rows);
+    val numbers = counted(b, tiles);
+    struct loop l = loop_new(LOOP_MAP);
+    l.over = &numbers;
+    l.n_over = 1;
+    l.length = tiles;
+    l.apart = true;
+    loop_set_body(&l, x->m, tile_body(x, body.operands));
+    val first = loop_build(b, &l).stacks;
+    for (uint32_t k = 0; k < FLEX_RESULTS; k++) results[k] = flex_assemble(x, b, first + k);
+    return builder_finish(b, results, FLEX_RESULTS);
+}
