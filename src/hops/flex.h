@@ -40,6 +40,10 @@ struct flex {
     uint32_t score, mask;     /* on a tile: (scores [q, k], batch, head, rows [q], columns [k], own…) */
     const dim *score_dims, *mask_dims;
     bool masked; /* the mask may be false somewhere */
+    /* as given, in terms of the shape's symbols */
+    struct region_in bodies[2];
+    uint32_t n_dims[2];
+    const struct attr *attrs;
 };
 /* symbols: of the function in which the types are; groups, attrs, regions: of the node in its terms. */
 struct flex_in {
@@ -99,10 +103,6 @@ val flex_start(const struct flex *x, struct builder *b, val number, uint32_t axi
 struct flex_row {
     val batch, head, row; /* row: of blocks */
 };
-val flex_list_length(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
-                     enum flex_list list);
-val flex_list_entry(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
-                    enum flex_list list, val i);
 val flex_kv_batch(const struct flex *x, struct builder *b, val batch);
 val flex_kv_head(const struct flex *x, struct builder *b, val head);
 
@@ -122,6 +122,25 @@ val flex_scores(const struct flex *x, struct builder *b, const val *operands, co
 /* bool[q, k]: whose keys take part; VAL_NONE: all. rows: rows that the tile before has, too, do not. */
 val flex_allowed(const struct flex *x, struct builder *b, const val *operands, const struct flex_tile *t,
                  val scaled, enum flex_list list, bool rows);
+/* A loop over the tiles of keys that a tile of queries meets. Its carries and what else a step needs:
+ * `extra`, which begins with the batch, the head and the row of blocks. */
+enum { FLEX_AT_BATCH, FLEX_AT_HEAD, FLEX_AT_ROW, FLEX_AT };
+struct flex_step {
+    const struct flex *x;
+    const type_id *carry, *extra;
+    uint32_t n_carry, n_extra;
+    const void *ctx;
+    void (*emit)(const struct flex_step *s, struct builder *b, const val *carry, const val *operands,
+                 const val *extra, val column, enum flex_list list, val *next);
+};
+/* All of them, list by list. carry: what the loops begin with, and what comes out of them. */
+void flex_loops(const struct flex_step *s, struct builder *b, val *carry, const val *operands,
+                const val *extra);
+/* A mask without lists of blocks, and one that can be asked before there are scores: then it is asked for all
+ * tiles first, so that those without any key are left out and those with all of them are not asked again. */
+bool flex_wants_lists(const struct flex *x);
+void flex_with_lists(struct flex *out, const struct flex *x, struct builder *b, const val *operands,
+                     const val **with);
 /* Tiles of all heads, [n, q, columns…] one behind the other, as an array [batches, heads, queries, …]. */
 val flex_assemble(const struct flex *x, struct builder *b, val tiles);
 val flex_spread(struct builder *b, val v, dim first, dim second, uint32_t at); /* v[q] or v[k] over a tile */

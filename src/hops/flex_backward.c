@@ -90,7 +90,7 @@ static val accumulated(struct builder *b, val sum, val ct)
 
 /* ---- one tile ---- */
 
-enum { STEP_BATCH, STEP_HEAD, STEP_ROW, STEP_QUERIES, STEP_CT, STEP_LSE, STEP_DELTA, STEP_EXTRAS };
+enum { STEP_QUERIES = FLEX_AT, STEP_CT, STEP_LSE, STEP_DELTA, STEP_EXTRAS };
 
 static val add_at(const struct flex *x, struct builder *b, val whole, val part, val start)
 {
@@ -103,12 +103,13 @@ static val add_at(const struct flex *x, struct builder *b, val whole, val part, 
 }
 
 /* carry: cotangent of the tile's queries, then what is carried; next: after the tile of keys `column`. */
-static void pull_tile(const struct back *w, struct builder *b, const val *carry, const val *operands,
+static void pull_tile(const struct flex_step *s, struct builder *b, const val *carry, const val *operands,
                       const val *extra, val column, enum flex_list list, val *next)
 {
+    const struct back *w = s->ctx;
     const struct flex *x = w->x;
     uint32_t rows = 0, along = 1;
-    struct flex_row at = { extra[STEP_BATCH], extra[STEP_HEAD], extra[STEP_ROW] };
+    struct flex_row at = { extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD], extra[FLEX_AT_ROW] };
     struct flex_tile t = flex_tile_at(x, b, operands, at, column);
     val kv_batch = flex_kv_batch(x, b, at.batch), kv_head = flex_kv_head(x, b, at.head);
     val keys = flex_window(b, operands[FLEX_KEY], kv_batch, kv_head, t.start[1], x->tile[1], x->width);
@@ -155,43 +156,27 @@ static void pull_tile(const struct back *w, struct builder *b, const val *carry,
     }
 }
 
-static void step_types(const struct back *w, type_id *first, type_id *last)
-{
-    const struct flex *x = w->x;
-    first[0] = flex_type(x, x->tile[0], x->width);
-    memcpy(first + 1, w->carried, n_carried(w) * sizeof *first);
-    first[1 + n_carried(w)] = flex_index(x);
-    last[STEP_BATCH] = last[STEP_HEAD] = last[STEP_ROW] = flex_index(x);
-    last[STEP_QUERIES] = type_intern(x->m, x->given, 2, (dim[]){ x->tile[0], x->width });
-    last[STEP_CT] = flex_type(x, x->tile[0], x->value_width);
-    last[STEP_LSE] = last[STEP_DELTA] = type_intern(x->m, x->computed, 1, &x->tile[0]);
-}
-
-/* The loop over the tiles of keys of a list. */
-static void pull_over(const struct back *w, struct builder *b, val *carry, const val *operands,
-                      const val *extra, enum flex_list list)
+/* The loops over the tiles of keys; carry: cotangent of the tile's queries, then what is carried. */
+static void pull_row(const struct back *w, struct builder *b, val *carry, const val *operands,
+                     const val *extra)
 {
     const struct flex *x = w->x;
     uint32_t n = 1 + n_carried(w);
-    struct flex_row at = { extra[STEP_BATCH], extra[STEP_HEAD], extra[STEP_ROW] };
-    struct flex_body body;
-    type_id *first = ARENA_NEW(&b->arena, type_id, n + 1), last[STEP_EXTRAS];
-    val *params = ARENA_NEW(&b->arena, val, n + 1 + STEP_EXTRAS), *next = ARENA_NEW(&b->arena, val, n);
-    step_types(w, first, last);
-    struct loop l = loop_new(LOOP_COUNTED);
-    l.carry = arena_copy(&b->arena, carry, n * sizeof *carry);
-    l.n_carry = n;
-    l.from = flex_i64(b, 0);
-    l.to = flex_list_length(x, b, operands, at, list);
-    flex_body_begin(&body, x, first, n + 1, last, STEP_EXTRAS, params);
-    const val *inner = params + n + 1;
-    struct flex_row there = { inner[STEP_BATCH], inner[STEP_HEAD], inner[STEP_ROW] };
-    val column = flex_list_entry(x, &body.b, body.operands, there, list, params[n]);
-    pull_tile(w, &body.b, params, body.operands, inner, column, list, next);
-    const val *with = flex_with(b, x, operands, extra, STEP_EXTRAS);
-    loop_set_body(&l, x->m, flex_body_finish(&body, next, n, with, x->n + STEP_EXTRAS));
-    val made = loop_build(b, &l).last;
-    for (uint32_t k = 0; k < n; k++) carry[k] = made + k;
+    type_id *types = ARENA_NEW(&b->arena, type_id, n), last[STEP_EXTRAS];
+    types[0] = flex_type(x, x->tile[0], x->width);
+    memcpy(types + 1, w->carried, n_carried(w) * sizeof *types);
+    for (uint32_t k = 0; k < FLEX_AT; k++) last[k] = flex_index(x);
+    last[STEP_QUERIES] = type_intern(x->m, x->given, 2, (dim[]){ x->tile[0], x->width });
+    last[STEP_CT] = flex_type(x, x->tile[0], x->value_width);
+    last[STEP_LSE] = last[STEP_DELTA] = type_intern(x->m, x->computed, 1, &x->tile[0]);
+    struct flex_step step = { .x = x,
+                              .carry = types,
+                              .extra = last,
+                              .n_carry = n,
+                              .n_extra = STEP_EXTRAS,
+                              .ctx = w,
+                              .emit = pull_tile };
+    flex_loops(&step, b, carry, operands, extra);
 }
 
 /* ---- all tiles of queries that read one head of keys ---- */
@@ -228,24 +213,22 @@ static struct region_in row_body(const struct back *w, struct builder *around, c
     val number = params[n], rows = emit_dim_value(b, x->rows), group = emit_dim_value(b, group_size(x));
     val of_head = emit2(b, OP_div, number, rows);
     val head = emit2(b, OP_mul, given[ROW_HEAD], group);
-    extra[STEP_ROW] = emit2(b, OP_rem, number, rows);
-    extra[STEP_HEAD] = emit2(b, OP_add, head, emit2(b, OP_rem, of_head, group));
-    extra[STEP_BATCH] = emit2(b, OP_add, given[ROW_BATCH], emit2(b, OP_div, of_head, group));
-    val start = flex_start(x, b, extra[STEP_ROW], 0);
-    extra[STEP_QUERIES] = flex_window(b, body.operands[FLEX_QUERY], extra[STEP_BATCH], extra[STEP_HEAD],
+    extra[FLEX_AT_ROW] = emit2(b, OP_rem, number, rows);
+    extra[FLEX_AT_HEAD] = emit2(b, OP_add, head, emit2(b, OP_rem, of_head, group));
+    extra[FLEX_AT_BATCH] = emit2(b, OP_add, given[ROW_BATCH], emit2(b, OP_div, of_head, group));
+    val start = flex_start(x, b, extra[FLEX_AT_ROW], 0);
+    extra[STEP_QUERIES] = flex_window(b, body.operands[FLEX_QUERY], extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD],
                                       start, x->tile[0], x->width);
-    val ct = flex_window(b, given[GIVEN_CT], extra[STEP_BATCH], extra[STEP_HEAD], start, x->tile[0],
+    val ct = flex_window(b, given[GIVEN_CT], extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD], start, x->tile[0],
                          x->value_width);
     extra[STEP_CT] = emit_cast(b, ct, x->computed);
-    extra[STEP_LSE] = flex_window(b, given[GIVEN_LSE], extra[STEP_BATCH], extra[STEP_HEAD], start, x->tile[0],
+    extra[STEP_LSE] = flex_window(b, given[GIVEN_LSE], extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD], start, x->tile[0],
                                   0);
-    extra[STEP_DELTA] = flex_window(b, given[GIVEN_DELTA], extra[STEP_BATCH], extra[STEP_HEAD], start,
+    extra[STEP_DELTA] = flex_window(b, given[GIVEN_DELTA], extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD], start,
                                     x->tile[0], 0);
     carry[0] = emit_full(b, x->computed, 0, 2, (dim[]){ x->tile[0], x->width });
     memcpy(carry + 1, params, n * sizeof *carry);
-    if (!x->n_lists) pull_over(w, b, carry, body.operands, extra, FLEX_EVERY);
-    if (x->n_lists > 1) pull_over(w, b, carry, body.operands, extra, FLEX_WHOLE);
-    if (x->n_lists) pull_over(w, b, carry, body.operands, extra, FLEX_PARTIAL);
+    pull_row(w, b, carry, body.operands, extra);
     val *results = ARENA_NEW(&b->arena, val, n + 1);
     memcpy(results, carry + 1, n * sizeof *results);
     results[n] = emit_cast(b, carry[0], x->given);
@@ -376,9 +359,42 @@ static void prepare(const struct flex *x, struct builder *b, val out, val ct, va
     given[GIVEN_DELTA] = emit2(b, OP_sub, emit_reduce(b, OP_sum, product, &along, 1), ct_lse);
 }
 
+enum { OUT, LSE, CT, CT_LSE, PARAMS };
+
+static void param_types(const struct flex *x, type_id types[PARAMS])
+{
+    type_id given[GIVEN];
+    given_types(x, given);
+    types[OUT] = types[CT] = given[GIVEN_CT];
+    types[LSE] = types[CT_LSE] = given[GIVEN_LSE];
+}
+
+/* The pullback of the same with lists of blocks, which are made in front of it. */
+static uint32_t backward_with_lists(const struct flex *x, const bool *wanted)
+{
+    struct flex_body body;
+    struct flex listed;
+    type_id last[PARAMS];
+    val params[PARAMS];
+    const val *with;
+    param_types(x, last);
+    flex_body_begin(&body, x, NULL, 0, last, PARAMS, params);
+    struct builder *b = &body.b;
+    flex_with_lists(&listed, x, b, body.operands, &with);
+    bool *more = ARENA_ZNEW(&b->arena, bool, listed.n);
+    for (uint32_t k = 0; k < x->n; k++)
+        more[k < FLEX_FIRST_BLOCK ? k : k + listed.n - x->n] = wanted[k];
+    val *results = ARENA_NEW(&b->arena, val, x->n);
+    uint32_t n = 0, fn = flex_backward(&listed, more);
+    for (uint32_t k = 0; k < x->n; k++) n += wanted[k];
+    const val *args = flex_with(b, &listed, with, params, PARAMS);
+    inline_function(b, fn, listed.symbols, args, results);
+    return builder_finish(b, results, n);
+}
+
 uint32_t flex_backward(const struct flex *x, const bool *wanted)
 {
-    enum { OUT, LSE, CT, CT_LSE, PARAMS };
+    if (flex_wants_lists(x)) return backward_with_lists(x, wanted);
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     struct back w = { .x = x };
@@ -394,10 +410,7 @@ uint32_t flex_backward(const struct flex *x, const bool *wanted)
     w.carried = carried;
     make_pull(&w, &arena);
 
-    type_id types[GIVEN];
-    given_types(x, types);
-    last[OUT] = last[CT] = types[GIVEN_CT];
-    last[LSE] = last[CT_LSE] = types[GIVEN_LSE];
+    param_types(x, last);
     struct flex_body body;
     val params[PARAMS], given[GIVEN];
     flex_body_begin(&body, x, NULL, 0, last, PARAMS, params);

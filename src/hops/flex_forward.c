@@ -100,6 +100,15 @@ static bool always_true(const struct module *m, uint32_t fn)
     return n->op == OP_full && node_attr(f, n, FULL_VALUE)->i != 0;
 }
 
+static bool reads_param(const struct module *m, uint32_t fn, uint32_t p)
+{
+    const struct fn *f = module_fn(m, fn);
+    for (uint32_t i = 0; i < f->n_nodes; i++)
+        for (uint32_t k = 0; k < fn_node(f, i)->n_operands; k++)
+            if (node_operands(f, fn_node(f, i))[k] == p) return true;
+    return f->results[0] == p;
+}
+
 void flex_begin(struct flex *x, struct arena *arena, const struct flex_in *in)
 {
     struct module *m = in->m;
@@ -130,6 +139,13 @@ void flex_begin(struct flex *x, struct arena *arena, const struct flex_in *in)
     }
     x->rows = flex_blocks(m, x->queries, x->block[0]);
     x->columns = flex_blocks(m, x->keys, x->block[1]);
+    x->attrs = in->attrs;
+    for (uint32_t r = 0; r <= FLEX_MASK; r++) {
+        x->bodies[r] = in->regions[r];
+        x->n_dims[r] = in->n_dims[r];
+    }
+    x->bodies[FLEX_SCORE].dims = x->score_dims;
+    x->bodies[FLEX_MASK].dims = x->mask_dims;
     x->n_score = in->regions[FLEX_SCORE].n_operands;
     x->n_mask = in->regions[FLEX_MASK].n_operands;
     x->masked = !always_true(m, in->regions[FLEX_MASK].fn);
@@ -214,8 +230,8 @@ static val list_element(const struct flex *x, struct builder *b, val list, struc
     return emit_cast(b, emit(b, OP_gather, operands, n + 1, &a), DT_I64);
 }
 
-val flex_list_length(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
-                     enum flex_list list)
+static val list_length(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
+                       enum flex_list list)
 {
     val all = emit_dim_value(b, x->columns);
     if (list == FLEX_EVERY) return all;
@@ -223,8 +239,8 @@ val flex_list_length(const struct flex *x, struct builder *b, const val *operand
     return emit2(b, OP_min, count, all);
 }
 
-val flex_list_entry(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
-                    enum flex_list list, val i)
+static val list_entry(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
+                      enum flex_list list, val i)
 {
     if (list == FLEX_EVERY) return i;
     val column = list_element(x, b, operands[list_operand(list) + FLEX_COLUMNS], at, i);
@@ -320,6 +336,166 @@ val flex_allowed(const struct flex *x, struct builder *b, const val *operands, c
     return out;
 }
 
+/* ---- loops over tiles of keys ---- */
+
+static struct flex_row row_of(const val *extra)
+{
+    return (struct flex_row){ extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD], extra[FLEX_AT_ROW] };
+}
+
+static void build_counted(const struct flex_step *s, struct builder *b, val *carry, val to,
+                          struct region_in body)
+{
+    struct loop l = loop_new(LOOP_COUNTED);
+    l.carry = arena_copy(&b->arena, carry, s->n_carry * sizeof *carry);
+    l.n_carry = s->n_carry;
+    l.from = flex_i64(b, 0);
+    l.to = to;
+    loop_set_body(&l, s->x->m, body);
+    val first = loop_build(b, &l).last;
+    for (uint32_t k = 0; k < s->n_carry; k++) carry[k] = first + k;
+}
+
+/* The body of a loop: (carries…, index in the list, operands…, extra…) -> (carries…). */
+struct step_body {
+    struct flex_body body;
+    val *carry, *extra, index;
+};
+static void step_begin(struct step_body *w, const struct flex_step *s, struct arena *arena)
+{
+    uint32_t n = s->n_carry;
+    type_id *first = ARENA_NEW(arena, type_id, n + 1);
+    memcpy(first, s->carry, n * sizeof *first);
+    first[n] = flex_index(s->x);
+    w->carry = ARENA_NEW(arena, val, n + 1 + s->n_extra);
+    w->extra = w->carry + n + 1;
+    flex_body_begin(&w->body, s->x, first, n + 1, s->extra, s->n_extra, w->carry);
+    w->index = w->carry[n];
+}
+
+static void loop_over(const struct flex_step *s, struct builder *b, val *carry, const val *operands,
+                      const val *extra, enum flex_list list)
+{
+    const struct flex *x = s->x;
+    struct step_body w;
+    val *next = ARENA_NEW(&b->arena, val, s->n_carry);
+    step_begin(&w, s, &b->arena);
+    val column = list_entry(x, &w.body.b, w.body.operands, row_of(w.extra), list, w.index);
+    s->emit(s, &w.body.b, w.carry, w.body.operands, w.extra, column, list, next);
+    const val *with = flex_with(b, x, operands, extra, s->n_extra);
+    struct region_in body = flex_body_finish(&w.body, next, s->n_carry, with, x->n + s->n_extra);
+    build_counted(s, b, carry, list_length(x, b, operands, row_of(extra), list), body);
+}
+
+void flex_loops(const struct flex_step *s, struct builder *b, val *carry, const val *operands,
+                const val *extra)
+{
+    if (!s->x->n_lists) loop_over(s, b, carry, operands, extra, FLEX_EVERY);
+    if (s->x->n_lists > 1) loop_over(s, b, carry, operands, extra, FLEX_WHOLE);
+    if (s->x->n_lists) loop_over(s, b, carry, operands, extra, FLEX_PARTIAL);
+}
+
+/* ---- lists where there are none ---- */
+
+bool flex_wants_lists(const struct flex *x)
+{
+    bool one_tile = x->rows == 1 && x->columns == 1;
+    return x->masked && !x->n_lists && !one_tile && !reads_param(x->m, x->bodies[FLEX_MASK].fn, 0);
+}
+
+/* (column, operands…, batch, head, row) -> how many keys of the tile the mask lets take part. */
+static struct region_in count_body(const struct flex *x, const val *with)
+{
+    type_id index = flex_index(x), last[FLEX_AT] = { index, index, index };
+    val params[1 + FLEX_AT];
+    uint32_t both[2] = { 0, 1 };
+    struct flex_body body;
+    flex_body_begin(&body, x, &index, 1, last, FLEX_AT, params);
+    struct builder *b = &body.b;
+    struct flex_tile t = flex_tile_at(x, b, body.operands, row_of(params + 1), params[0]);
+    val nothing = emit_full(b, x->computed, 0, 2, x->tile);
+    val allowed = call_on_tile(b, x->mask, x->mask_dims, &t, nothing, body.operands + x->n - x->n_mask,
+                               x->n_mask);
+    val count = emit_reduce(b, OP_sum, emit_cast(b, allowed, DT_I32), both, 2);
+    return flex_body_finish(&body, &count, 1, with, x->n + FLEX_AT);
+}
+
+static val map_over(const struct flex *x, struct builder *b, dim length, bool apart, struct region_in body)
+{
+    val numbers = counted(b, length);
+    struct loop l = loop_new(LOOP_MAP);
+    l.over = &numbers;
+    l.n_over = 1;
+    l.length = length;
+    l.apart = apart;
+    l.sequential = !apart;
+    loop_set_body(&l, x->m, body);
+    return loop_build(b, &l).stacks;
+}
+
+/* (number of a row of blocks, operands…) -> the counts of all its columns. */
+static struct region_in count_row(const struct flex *x, dim heads, const val *with)
+{
+    type_id index = flex_index(x);
+    val number, at[FLEX_AT];
+    struct flex_body body;
+    flex_body_begin(&body, x, &index, 1, NULL, 0, &number);
+    struct builder *b = &body.b;
+    val rows = emit_dim_value(b, x->rows), n_heads = emit_dim_value(b, heads);
+    val of_head = emit2(b, OP_div, number, rows);
+    at[FLEX_AT_ROW] = emit2(b, OP_rem, number, rows);
+    at[FLEX_AT_HEAD] = emit2(b, OP_rem, of_head, n_heads);
+    at[FLEX_AT_BATCH] = emit2(b, OP_div, of_head, n_heads);
+    const val *all = flex_with(b, x, body.operands, at, FLEX_AT);
+    val counts = map_over(x, b, x->columns, false, count_body(x, all));
+    return flex_body_finish(&body, &counts, 1, with, x->n);
+}
+
+/* How many columns of `present`, and these first, in order. */
+static void list_of(struct builder *b, val present, val *counts, val *columns)
+{
+    struct type t = emit_type(b, present);
+    uint32_t along = 3;
+    struct attr numbers[3] = { A_DIMS(t.dims, 4), A_INT(3), A_NONE }, sorted[2] = { A_INT(3), A_NONE };
+    val column = emit(b, OP_iota, NULL, 0, numbers);
+    val behind = emit2(b, OP_add, column, emit_broadcast(b, emit_dim_value(b, t.dims[3]), 4, t.dims, NULL));
+    *counts = emit_reduce(b, OP_sum, emit_cast(b, present, DT_I64), &along, 1);
+    *columns = emit(b, OP_sort, (val[]){ emit_select(b, present, column, behind) }, 1, sorted);
+}
+
+/* The node with lists of blocks, in b, whose parameters are x's: *with are its operands. */
+void flex_with_lists(struct flex *out, const struct flex *x, struct builder *b, const val *operands,
+                     const val **with)
+{
+    struct module *m = x->m;
+    uint32_t mask = x->bodies[FLEX_MASK].fn, n = x->n + 2 * FLEX_LIST, at = FLEX_FIRST_BLOCK;
+    dim batches = reads_param(m, mask, 1) ? x->batches : 1, heads = reads_param(m, mask, 2) ? x->heads : 1;
+    dim dims[4] = { batches, heads, x->rows, x->columns };
+    dim length = dim_mul(m, dim_mul(m, batches, heads), x->rows);
+    val counts = emit_reshape(b, map_over(x, b, length, true, count_row(x, heads, operands)), 4, dims);
+    val area = emit_dim_value(b, dim_mul(m, x->tile[0], x->tile[1]));
+    val all = emit2(b, OP_eq, emit_cast(b, counts, DT_I64), emit_broadcast(b, area, 4, dims, NULL));
+    val any = emit2(b, OP_gt, counts, emit_full_like(b, counts, 0));
+    val *given = ARENA_NEW(&b->arena, val, n);
+    type_id *types = ARENA_NEW(&b->arena, type_id, n);
+    memcpy(given, operands, at * sizeof *given);
+    list_of(b, emit2(b, OP_and, any, emit1(b, OP_not, all)), &given[at], &given[at + 1]);
+    list_of(b, all, &given[at + FLEX_LIST], &given[at + FLEX_LIST + 1]);
+    memcpy(given + at + 2 * FLEX_LIST, operands + at, (x->n - at) * sizeof *given);
+    for (uint32_t k = 0; k < n; k++) types[k] = builder_type(b, given[k]);
+    *with = given;
+    uint32_t groups[3] = { FLEX_N_ARRAYS, FLEX_N_FROM, 2 * FLEX_LIST };
+    flex_begin(out, &b->arena,
+               &(struct flex_in){ .m = m,
+                                  .symbols = b->symbols.data,
+                                  .operands = types,
+                                  .n_operands = n,
+                                  .groups = groups,
+                                  .attrs = x->attrs,
+                                  .regions = x->bodies,
+                                  .n_dims = x->n_dims });
+}
+
 /* ---- tiles together ---- */
 
 /* Rows of an array [batches, heads, rows · q, …] of tiles as they are queries: all of them but the first ones
@@ -362,7 +538,7 @@ val flex_assemble(const struct flex *x, struct builder *b, val tiles)
 /* ---- forward ---- */
 
 enum { CARRY_MAX, CARRY_SUM, CARRY_OUT, CARRIES };
-enum { EXTRA_QUERIES, EXTRA_BATCH, EXTRA_HEAD, EXTRA_ROW, EXTRAS };
+enum { EXTRA_QUERIES = FLEX_AT, EXTRAS };
 
 static void carry_types(const struct flex *x, type_id types[CARRIES])
 {
@@ -404,11 +580,11 @@ static void next_carries(const struct flex *x, struct builder *b, const val *car
     next[CARRY_OUT] = emit2(b, OP_add, rest, more);
 }
 
-/* One tile: (carries…, operands…, queries, batch, head, row, column) -> (carries…). */
-static void tile_step(const struct flex *x, struct builder *b, const val *carry, const val *operands,
+static void tile_step(const struct flex_step *s, struct builder *b, const val *carry, const val *operands,
                       const val *extra, val column, enum flex_list list, val *next)
 {
-    struct flex_row at = { extra[EXTRA_BATCH], extra[EXTRA_HEAD], extra[EXTRA_ROW] };
+    const struct flex *x = s->x;
+    struct flex_row at = row_of(extra);
     struct flex_tile t = flex_tile_at(x, b, operands, at, column);
     val kv_batch = flex_kv_batch(x, b, at.batch), kv_head = flex_kv_head(x, b, at.head);
     val keys = flex_window(b, operands[FLEX_KEY], kv_batch, kv_head, t.start[1], x->tile[1], x->width);
@@ -421,40 +597,6 @@ static void tile_step(const struct flex *x, struct builder *b, const val *carry,
     next_carries(x, b, carry, u, values, next);
 }
 
-static struct region_in step_body(const struct flex *x, struct builder *around, const val *with,
-                                  enum flex_list list)
-{
-    type_id first[CARRIES + 1], last[EXTRAS];
-    val params[CARRIES + 1 + EXTRAS], next[CARRIES];
-    struct flex_body body;
-    (void)around;
-    carry_types(x, first);
-    first[CARRIES] = flex_index(x);
-    for (uint32_t k = 0; k < EXTRAS; k++) last[k] = flex_index(x);
-    last[EXTRA_QUERIES] = type_intern(x->m, x->given, 2, (dim[]){ x->tile[0], x->width });
-    flex_body_begin(&body, x, first, CARRIES + 1, last, EXTRAS, params);
-    const val *extra = params + CARRIES + 1;
-    struct flex_row at = { extra[EXTRA_BATCH], extra[EXTRA_HEAD], extra[EXTRA_ROW] };
-    val column = flex_list_entry(x, &body.b, body.operands, at, list, params[CARRIES]);
-    tile_step(x, &body.b, params, body.operands, extra, column, list, next);
-    return flex_body_finish(&body, next, CARRIES, with, x->n + EXTRAS);
-}
-
-/* The loop over the tiles of a list; carry: what it begins with and what comes out of it. */
-static void loop_over(const struct flex *x, struct builder *b, val *carry, const val *operands,
-                      const val *extra, enum flex_list list)
-{
-    struct flex_row at = { extra[EXTRA_BATCH], extra[EXTRA_HEAD], extra[EXTRA_ROW] };
-    struct loop l = loop_new(LOOP_COUNTED);
-    l.carry = arena_copy(&b->arena, carry, CARRIES * sizeof *carry);
-    l.n_carry = CARRIES;
-    l.from = flex_i64(b, 0);
-    l.to = flex_list_length(x, b, operands, at, list);
-    loop_set_body(&l, x->m, step_body(x, b, flex_with(b, x, operands, extra, EXTRAS), list));
-    val first = loop_build(b, &l).last;
-    for (uint32_t k = 0; k < CARRIES; k++) carry[k] = first + k;
-}
-
 /* The body of the map: (number of the tile of queries, operands…) -> (out, lse, max). */
 static struct region_in tile_body(const struct flex *x, const val *with)
 {
@@ -465,19 +607,27 @@ static struct region_in tile_body(const struct flex *x, const val *with)
     struct builder *b = &body.b;
     val rows = emit_dim_value(b, x->rows), heads = emit_dim_value(b, x->heads);
     val of_head = emit2(b, OP_div, number, rows);
-    extra[EXTRA_ROW] = emit2(b, OP_rem, number, rows);
-    extra[EXTRA_HEAD] = emit2(b, OP_rem, of_head, heads);
-    extra[EXTRA_BATCH] = emit2(b, OP_div, of_head, heads);
-    val start = flex_start(x, b, extra[EXTRA_ROW], 0);
-    extra[EXTRA_QUERIES] = flex_window(b, body.operands[FLEX_QUERY], extra[EXTRA_BATCH], extra[EXTRA_HEAD],
+    extra[FLEX_AT_ROW] = emit2(b, OP_rem, number, rows);
+    extra[FLEX_AT_HEAD] = emit2(b, OP_rem, of_head, heads);
+    extra[FLEX_AT_BATCH] = emit2(b, OP_div, of_head, heads);
+    val start = flex_start(x, b, extra[FLEX_AT_ROW], 0);
+    extra[EXTRA_QUERIES] = flex_window(b, body.operands[FLEX_QUERY], extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD],
                                        start, x->tile[0], x->width);
     dim out_dims[2] = { x->tile[0], x->value_width };
     carry[CARRY_MAX] = emit_full(b, x->computed, -INFINITY, 1, x->tile);
     carry[CARRY_SUM] = emit_full(b, x->computed, 0, 1, x->tile);
     carry[CARRY_OUT] = emit_full(b, x->computed, 0, 2, out_dims);
-    if (!x->n_lists) loop_over(x, b, carry, body.operands, extra, FLEX_EVERY);
-    if (x->n_lists > 1) loop_over(x, b, carry, body.operands, extra, FLEX_WHOLE);
-    if (x->n_lists) loop_over(x, b, carry, body.operands, extra, FLEX_PARTIAL);
+    type_id types[CARRIES], extras[EXTRAS];
+    carry_types(x, types);
+    for (uint32_t k = 0; k < FLEX_AT; k++) extras[k] = flex_index(x);
+    extras[EXTRA_QUERIES] = type_intern(x->m, x->given, 2, (dim[]){ x->tile[0], x->width });
+    struct flex_step step = { .x = x,
+                              .carry = types,
+                              .extra = extras,
+                              .n_carry = CARRIES,
+                              .n_extra = EXTRAS,
+                              .emit = tile_step };
+    flex_loops(&step, b, carry, body.operands, extra);
     val none = emit2(b, OP_eq, carry[CARRY_SUM], emit_full_like(b, carry[CARRY_SUM], 0));
     val sum = emit_select(b, none, emit_full_like(b, carry[CARRY_SUM], 1), carry[CARRY_SUM]);
     val out = emit2(b, OP_div, carry[CARRY_OUT], flex_spread(b, sum, x->tile[0], x->value_width, 0));
@@ -504,15 +654,15 @@ uint32_t flex_forward(const struct flex *x)
     flex_body_begin(&body, x, NULL, 0, NULL, 0, NULL);
     struct builder *b = &body.b;
     if (flex_is_nothing(x)) return forward_of_nothing(x, b);
+    if (flex_wants_lists(x)) {
+        struct flex listed;
+        const val *with;
+        flex_with_lists(&listed, x, b, body.operands, &with);
+        inline_function(b, flex_forward(&listed), listed.symbols, with, results);
+        return builder_finish(b, results, FLEX_RESULTS);
+    }
     dim tiles = dim_mul(x->m, dim_mul(x->m, x->batches, x->heads), x->rows);
-    val numbers = counted(b, tiles);
-    struct loop l = loop_new(LOOP_MAP);
-    l.over = &numbers;
-    l.n_over = 1;
-    l.length = tiles;
-    l.apart = true;
-    loop_set_body(&l, x->m, tile_body(x, body.operands));
-    val first = loop_build(b, &l).stacks;
+    val first = map_over(x, b, tiles, true, tile_body(x, body.operands));
     for (uint32_t k = 0; k < FLEX_RESULTS; k++) results[k] = flex_assemble(x, b, first + k);
     return builder_finish(b, results, FLEX_RESULTS);
 }
