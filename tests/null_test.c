@@ -373,6 +373,9 @@ SPEC(hop_fori_spec, .body = bodies(), .from = values(), .to = values(), .carry =
      .n_carry = counts(), .n_stack = counts(), .schedule = texts())
 SPEC(hop_associative_scan_spec, .combine = bodies(), .xs = value_list(), .n_xs = counts(), .axis = integers(),
      .reverse = integers())
+SPEC(hop_flex_attention_spec, .query = values(), .key = values(), .value = values(), .score = bodies(),
+     .mask = bodies(), .scale = values(), .first_query = values(), .blocks = value_list(),
+     .n_blocks = counts(), .query_block = integers(), .key_block = integers())
 SPEC(hop_while_spec, .cond = CHOOSE((const hop_body[]){ NULL, says_no, says_no, gives_up }), .body = bodies(),
      .carry = value_list(), .n_carry = counts(), .n_stack = counts(), .count = integers(),
      .max_trips = texts(), .schedule = texts())
@@ -450,6 +453,7 @@ SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 #define MAP_SPEC hop_map_spec_choice()
 #define FORI_SPEC hop_fori_spec_choice()
 #define ASSOCIATIVE_SCAN_SPEC hop_associative_scan_spec_choice()
+#define FLEX_ATTENTION_SPEC hop_flex_attention_spec_choice()
 #define WHILE_SPEC hop_while_spec_choice()
 #define COND_SPEC hop_cond_spec_choice()
 #define SWITCH_SPEC hop_switch_spec_choice()
@@ -679,6 +683,7 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_map_at, (AT, RESULTS, COUNT, MAP_SPEC)) \
     CALL(STATUS, hop_fori_at, (AT, RESULTS, COUNT, FORI_SPEC)) \
     CALL(STATUS, hop_associative_scan_at, (AT, RESULTS, COUNT, ASSOCIATIVE_SCAN_SPEC)) \
+    CALL(STATUS, hop_flex_attention_at, (AT, RESULTS, COUNT, FLEX_ATTENTION_SPEC)) \
     CALL(STATUS, hop_while_at, (AT, RESULTS, COUNT, WHILE_SPEC)) \
     CALL(STATUS, hop_cond_at, (AT, RESULTS, COUNT, COND_SPEC)) \
     CALL(STATUS, hop_switch_at, (AT, RESULTS, COUNT, SWITCH_SPEC)) \

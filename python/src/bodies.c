@@ -286,6 +286,59 @@ static PyObject *associative_scan(PyObject *self, PyObject *args)
     return r;
 }
 
+/* The score and the mask function of an attention share an environment; one that is None is not called. */
+struct attention {
+    struct body score, mask;
+};
+static int run_score(void *env, const hop_val *in, hop_val *out)
+{
+    return run_body(&((struct attention *)env)->score, in, out);
+}
+static int run_mask(void *env, const hop_val *in, hop_val *out)
+{
+    return run_body(&((struct attention *)env)->mask, in, out);
+}
+
+/* flex_attention(score, mask, (query, key, value, scale, first query), blocks, query_block, key_block) */
+static PyObject *flex_attention(PyObject *self, PyObject *args)
+{
+    enum { QUERY, KEY, VALUE, SCALE, FIRST, GIVEN };
+    enum { INDICES = 5, RESULTS = 3 };
+    PyObject *given, *blocks;
+    struct attention t = { { .n_in = INDICES, .n_out = 1 }, { .n_in = INDICES, .n_out = 1 } };
+    hop_flex_attention_spec s = { .env = &t };
+    struct values x = { 0 }, lists = { 0 };
+    struct operation o;
+    PyObject *r = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOOii", &t.score.fun, &t.mask.fun, &given, &blocks, &s.query_block,
+                          &s.key_block))
+        return NULL;
+    if (operation_begin(&o)) return NULL;
+    bool read = !read_values(given, o.at, &x) && !read_values(blocks, o.at, &lists);
+    if (read && x.n != GIVEN) {
+        PyErr_Format(PyExc_TypeError, "expected %d values, found %d", (int)GIVEN, x.n);
+        read = false;
+    }
+    if (read && operation_ready(&o, RESULTS)) {
+        s.score = t.score.fun == Py_None ? NULL : run_score;
+        s.mask = t.mask.fun == Py_None ? NULL : run_mask;
+        s.query = x.data[QUERY];
+        s.key = x.data[KEY];
+        s.value = x.data[VALUE];
+        s.scale = x.data[SCALE];
+        s.first_query = x.data[FIRST];
+        s.blocks = lists.data;
+        s.n_blocks = lists.n;
+        s.score_name = s.score ? body_name(t.score.fun) : NULL;
+        s.mask_name = s.mask ? body_name(t.mask.fun) : NULL;
+        r = operation_end(&o, hop_flex_attention_at(o.at, o.results, RESULTS, &s));
+    }
+    PyMem_Free(x.data);
+    PyMem_Free(lists.data);
+    return r;
+}
+
 /* What a switch takes of each branch. */
 struct branch_lists {
     struct body *bodies;
@@ -387,6 +440,8 @@ static PyMethodDef functions[] = {
     { "fori", fori, METH_VARARGS, "fori(body, from, to, carry, schedule)" },
     { "while_loop", while_loop, METH_VARARGS, "while_loop(cond, body, carry, max_trips, schedule, stack)" },
     { "associative_scan", associative_scan, METH_VARARGS, "associative_scan(combine, xs, axis, reverse)" },
+    { "flex_attention", flex_attention, METH_VARARGS,
+      "flex_attention(score, mask, (query, key, value, scale, first), blocks, query_block, key_block)" },
     { "switch", switch_branches, METH_VARARGS, "switch(index, bodies, in)" },
     { "invoke", invoke, METH_VARARGS, "invoke(body, in, recompute, policy=None, keeps=None)" },
     { NULL, NULL, 0, NULL },

@@ -327,6 +327,20 @@ int capture_edge(hop_place at, const char *name, void (*body)(struct capture *c,
 /* Runs body(c, args) for its errors only: what it emits is taken back. */
 void capture_try(struct capture *c, void (*body)(struct capture *c, void *args), void *args);
 
+/* ---- bodies of operators in other files (control.c) ---- */
+
+/* A body of one result that assigns to nothing outside, as a region: its parameters have the types of the
+ * operands. like_first: a number that it gives has the dtype of the first one. */
+struct reading_body {
+    const char *what, *label;
+    hop_body body;
+    void *env;
+    const val *operands;
+    uint32_t n;
+    bool like_first;
+};
+struct region_in capture_reading_body(struct capture *c, const struct reading_body *r);
+
 /* ---- eager mode (eager.c) ---- */
 
 /* Throws when there is none; borrowed reference; weak numbers: NULL. */

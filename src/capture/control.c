@@ -1069,6 +1069,18 @@ int hop_associative_scan_at(hop_place at, hop_val *results, int n_results,
     return control(at, "associative_scan", do_associative_scan, results, n_results, spec);
 }
 
+/* ---- operators that only read ---- */
+
+struct region_in capture_reading_body(struct capture *c, const struct reading_body *r)
+{
+    struct inputs in = { r->operands, r->n, r->n, NULL, 0, 0 };
+    struct called called = { r->what, r->label };
+    struct body body = run_body(c, SCOPE_PREDICATE, called, r->body, r->env, &in, 1, r->like_first, false);
+    val *params = ARENA_NEW(&c->arena, val, r->n);
+    for (uint32_t i = 0; i < r->n; i++) params[i] = i;
+    return finish_body(c, &body, params, r->n, body.results, 1);
+}
+
 /* ---- while ---- */
 
 enum { WHILE_COND, WHILE_BODY, WHILE_REGIONS };

@@ -4,21 +4,11 @@
 #ifndef HOP_FLEX_H
 #define HOP_FLEX_H
 
+#include "hops/flex_parts.h"
 #include "hops/hops.h"
 
 #include <math.h>
 
-/* Operand groups; within the first and the second one the operands. */
-enum { FLEX_ARRAYS, FLEX_FROM, FLEX_BLOCKS };
-enum { FLEX_QUERY, FLEX_KEY, FLEX_VALUE, FLEX_N_ARRAYS };
-enum { FLEX_SCALE = FLEX_N_ARRAYS, FLEX_BATCH, FLEX_HEAD, FLEX_ROW, FLEX_COLUMN, FLEX_FIRST_BLOCK };
-enum { FLEX_N_FROM = FLEX_FIRST_BLOCK - FLEX_SCALE };
-/* counts [b, h, rows] and columns [b, h, rows, columns] of the blocks in which the mask is asked, then of
- * those in which it is not, because it holds everywhere. */
-enum { FLEX_COUNTS, FLEX_COLUMNS, FLEX_LIST };
-enum { FLEX_SCORE, FLEX_MASK };
-enum { FLEX_BLOCK, FLEX_ATTRS };
-enum { FLEX_OUT, FLEX_LSE, FLEX_MAX, FLEX_RESULTS };
 /* Queries and keys of a tile where no block is given; keys where queries are few. */
 enum { FLEX_TILE = 128, FLEX_FEW = 16, FLEX_LONG_TILE = 512 };
 

@@ -1,0 +1,570 @@
+"""Attention: flex_attention, whose scores and mask are functions of the user's, block masks, which say which
+blocks of keys take part at all, and attention for the plain cases. The score matrix is never made."""
+
+__all__ = [
+    "flex_attention", "attention", "create_block_mask", "BlockMask", "and_masks", "or_masks", "noop_mask",
+    "AuxRequest", "AuxOutput",
+]  # fmt: skip
+
+import builtins
+import functools
+from typing import NamedTuple
+
+from . import _arguments, _calls, _core, _dtypes, _shapes, tree
+from ._arguments import place, twins
+from ._control import map as _map
+from ._errors import InvalidError
+from ._ops import (
+    arange, asarray, astype, broadcast_to, concat, expand_dims, full, logical_and, logical_or, minimum,
+    permute_dims, reshape, sort, squeeze, sum as _sum, where,
+)  # fmt: skip
+from ._region import region
+from ._trace import body_of, run_or_record
+from ._transforms import vmap
+
+_BLOCK = 128
+
+
+class AuxRequest(NamedTuple):
+    """What flex_attention gives besides: the logarithms of the sums, the largest scores."""
+
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """What was asked for by an AuxRequest; None where it was not."""
+
+    lse: object = None
+    max_scores: object = None
+
+
+# ---- masks ----
+
+
+def noop_mask(batch, head, q_idx, kv_idx):
+    """Every key takes part.
+
+    >>> hop.noop_mask(0, 0, 1, 2)
+    True
+    """
+    return True
+
+
+def _combined(what, masks, fold, none):
+    masks = tuple(_arguments.function(f"{what}: mask", m) for m in masks)
+
+    def mask(batch, head, q_idx, kv_idx):
+        out = none
+        for m in masks:
+            out = fold(out, m(batch, head, q_idx, kv_idx))
+        return out
+
+    mask._masks = (what, masks)
+    return mask
+
+
+def and_masks(*masks):
+    """The mask that lets a key take part where all of them do.
+
+    >>> causal = lambda b, h, q, k: q >= k
+    >>> near = lambda b, h, q, k: q - k < 2
+    >>> hop.create_block_mask(hop.and_masks(causal, near), None, None, 4, 4, 1).to_dense()[0, 0]
+    Array([[1, 0, 0, 0],
+           [1, 1, 0, 0],
+           [0, 1, 1, 0],
+           [0, 0, 1, 1]], dtype=int32)
+    """
+    return _combined("and_masks", masks, logical_and, True)
+
+
+def or_masks(*masks):
+    """The mask that lets a key take part where any of them does.
+
+    >>> prefix = lambda b, h, q, k: k < 1
+    >>> same = lambda b, h, q, k: q == k
+    >>> hop.create_block_mask(hop.or_masks(prefix, same), None, None, 3, 3, 1).to_dense()[0, 0]
+    Array([[1, 0, 0],
+           [1, 1, 0],
+           [1, 0, 1]], dtype=int32)
+    """
+    return _combined("or_masks", masks, logical_or, False)
+
+
+def _functions_of(fun):
+    """(how it is made, the user's functions) of a function: those that hop combines are looked through."""
+    if fun is None:
+        return None, ()
+    what, masks = getattr(fun, "_masks", (None, ()))
+    if what is None:
+        return "f", (fun,)
+    parts = [_functions_of(m) for m in masks]
+    return (what, *[p[0] for p in parts]), tuple(f for p in parts for f in p[1])
+
+
+def _nothing():
+    """Stands for the functions of a program that has none."""
+
+
+# ---- block masks ----
+
+
+def _sizes(what, block):
+    pair = block if isinstance(block, (tuple, list)) else (block, block)
+    if len(pair) != 2:
+        raise _arguments.wrong(what, "a number or a pair of numbers", block)
+    return tuple(_arguments.integer(what, n, 1, expected="a positive number") for n in pair)
+
+
+def _blocks(length, block):
+    return (length + block - 1) // block
+
+
+def _listed(present):
+    """(counts, columns) of a bool array [..., columns]: those that are present come first."""
+    n = present.shape[-1]
+    column = broadcast_to(arange(n, dtype=_dtypes.int32), present.shape)
+    counts = _sum(astype(present, _dtypes.int32), axis=-1, dtype=_dtypes.int32)
+    return counts, sort(where(present, column, column + n), axis=-1) % builtins.max(n, 1)
+
+
+def _dense(counts, columns):
+    """The bool array that lists were made of."""
+    n = columns.shape[-1]
+    there = arange(n, dtype=_dtypes.int32) < expand_dims(counts, axis=-1)
+    hit = logical_and(expand_dims(columns, axis=-1) == arange(n, dtype=columns.dtype),
+                      expand_dims(there, axis=-1))  # fmt: skip
+    return _sum(astype(hit, _dtypes.int32), axis=-2) > 0
+
+
+class BlockMask:
+    """Which blocks of keys each block of queries meets, and the mask within them. Made by create_block_mask
+    or BlockMask.from_kv_blocks. Blocks that are listed nowhere take no part, whatever the mask says; in full
+    ones it is not asked.
+
+    >>> hop.create_block_mask(lambda b, h, q, k: q >= k, None, None, 4, 4, 2)
+    BlockMask(shape=(1, 1, 4, 4), sparsity=25.00%,
+    ░░  
+    █░░)
+    """
+
+    def __init__(self, lists, lengths, block, mask_mod, sliced=False):
+        self._lists, self.seq_lengths, self.BLOCK_SIZE = tuple(lists), tuple(lengths), tuple(block)
+        self.mask_mod, self._sliced = mask_mod, sliced
+
+    @classmethod
+    def from_kv_blocks(
+        cls, kv_num_blocks, kv_indices, full_kv_num_blocks=None, full_kv_indices=None, BLOCK_SIZE=_BLOCK,
+        mask_mod=None, seq_lengths=None,
+    ):  # fmt: skip
+        """The block mask of these lists: how many blocks of keys each row of blocks meets [b, h, rows], and
+        which [b, h, rows, columns]; the same for blocks in which the mask is not asked.
+
+        >>> counts, columns = hop.asarray([[[1, 2]]]), hop.asarray([[[[0, 0], [0, 1]]]])
+        >>> hop.BlockMask.from_kv_blocks(counts, columns, BLOCK_SIZE=2).to_dense()[0, 0]
+        Array([[1, 0],
+               [1, 1]], dtype=int32)
+        """
+        block = _sizes("from_kv_blocks: BLOCK_SIZE", BLOCK_SIZE)
+        lists = [asarray(kv_num_blocks), asarray(kv_indices)]
+        if (full_kv_num_blocks is None) != (full_kv_indices is None):
+            raise InvalidError(
+                f"{place()}from_kv_blocks: full_kv_num_blocks and full_kv_indices: expected both or neither"
+            )
+        if full_kv_num_blocks is not None:
+            lists += [asarray(full_kv_num_blocks), asarray(full_kv_indices)]
+        for x, rank in zip(lists, (3, 4, 3, 4)):
+            if x.ndim != rank or x.dtype.kind not in "iu":
+                raise _arguments.wrong(
+                    "from_kv_blocks", f"integers with {rank} axes, [batches, heads, rows{', columns'[:9 * (rank - 3)]}]", x
+                )  # fmt: skip
+        lists = [astype(x, _dtypes.int32) for x in lists]
+        if seq_lengths is None:
+            rows, columns = lists[1].shape[2:]
+            seq_lengths = (rows * block[0], columns * block[1])
+        return cls(lists, seq_lengths, block, noop_mask if mask_mod is None else mask_mod)
+
+    kv_num_blocks = property(lambda self: self._lists[0], doc="How many blocks each row has.")
+    kv_indices = property(lambda self: self._lists[1], doc="Their columns, those first.")
+    full_kv_num_blocks = property(lambda self: self._lists[2] if len(self._lists) > 2 else None,
+                                  doc="How many blocks of each row need no mask.")  # fmt: skip
+    full_kv_indices = property(lambda self: self._lists[3] if len(self._lists) > 2 else None,
+                               doc="Their columns, those first.")  # fmt: skip
+    shape = property(lambda self: (*self._lists[0].shape[:2], *self.seq_lengths),
+                     doc="(batches, heads, queries, keys)")  # fmt: skip
+
+    def _classes(self):
+        """(partial, full): bool arrays [b, h, rows, columns]."""
+        partial = _dense(*self._lists[:2])
+        return partial, _dense(*self._lists[2:]) if len(self._lists) > 2 else logical_and(partial, False)
+
+    def to_dense(self):
+        """1 for each block that takes part, 0 for the others: [batches, heads, rows, columns]."""
+        return astype(logical_or(*self._classes()), _dtypes.int32)
+
+    def sparsity(self):
+        """How much of the score matrix is left out, in percent."""
+        dense = self.to_dense()
+        return 100 * (1 - float(_sum(dense)) / builtins.max(dense.size, 1))
+
+    def __getitem__(self, index):
+        """The block mask of some batches, heads and rows of blocks. Its mask function is gone: positions are
+        others now; set mask_mod before it is used.
+
+        >>> whole = hop.create_block_mask(lambda b, h, q, k: q >= k, None, None, 4, 4, 2)
+        >>> last = whole[:, :, 1]
+        >>> last.mask_mod = lambda b, h, q, k: q + 2 >= k
+        >>> last.to_dense()
+        Array([[[[1, 1]]]], dtype=int32)
+        """
+        index = index if isinstance(index, tuple) else (index,)
+        index = tuple(
+            slice(i, i + 1 or None) if isinstance(i, int) and not isinstance(i, bool) else i for i in index
+        )
+        lists = []
+        for x in self._lists:
+            for axis, i in enumerate(index):
+                x = x[(slice(None),) * axis + (i,)]
+            lists.append(x)
+        rows = lists[0].shape[2]
+        whole = rows == self._lists[0].shape[2]
+        length = self.seq_lengths[0] if whole else rows * self.BLOCK_SIZE[0]
+        return BlockMask(lists, (length, self.seq_lengths[1]), self.BLOCK_SIZE, None, sliced=True)
+
+    def adjust(self, q_len, kv_len):
+        """The block mask of the first q_len queries and kv_len keys.
+
+        >>> whole = hop.create_block_mask(lambda b, h, q, k: q >= k, None, None, 4, 4, 1)
+        >>> whole.adjust(2, 3).to_dense()[0, 0]
+        Array([[1, 0, 0],
+               [1, 1, 0]], dtype=int32)
+        """
+        rows, columns = _blocks(q_len, self.BLOCK_SIZE[0]), _blocks(kv_len, self.BLOCK_SIZE[1])
+        partial, full = (x[:, :, :rows, :columns] for x in self._classes())
+        return BlockMask(
+            [*_listed(partial), *_listed(full)], (q_len, kv_len), self.BLOCK_SIZE, self.mask_mod, self._sliced
+        )
+
+    def to_string(self, limit=4):
+        """A picture of the first `limit` heads: █ a full block, ░ one with a mask, space none."""
+        partial, full = (x.tolist() for x in self._classes())
+        pictures = []
+        for b, heads in enumerate(partial):
+            for h, rows in enumerate(heads):
+                if len(pictures) == limit:
+                    return "\n\n".join(pictures) + "\n…"
+                lines = [
+                    "".join("██" if full[b][h][r][c] else "░░" if there else "  " for c, there in enumerate(row))
+                    for r, row in enumerate(rows)
+                ]
+                several = len(partial) * len(heads) > 1
+                pictures.append((f"({b}, {h})\n" if several else "") + "\n".join(lines))
+        return "\n\n".join(pictures)
+
+    def __repr__(self):
+        if any(x._traced for x in self._lists):
+            return f"BlockMask(shape={self.shape}, BLOCK_SIZE={self.BLOCK_SIZE})"
+        return f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%,\n{self.to_string()})"
+
+
+tree.register(
+    BlockMask,
+    lambda m: (m._lists, (m.seq_lengths, m.BLOCK_SIZE, m.mask_mod, m._sliced)),
+    lambda rest, lists: BlockMask(lists, *rest),
+)
+
+
+def _tile(mask, block, lengths, batch, head, row, column):
+    """How many keys of a block take part, and how many there are."""
+    parts, fresh = [], []
+    for number, size, length in zip((row, column), block, lengths):
+        size = builtins.min(size, length)
+        first = minimum(number * size, length - size)
+        index = first + arange(size)
+        parts.append(index)
+        fresh.append(index >= number * size)
+    over = vmap(vmap(mask, in_axes=(None, None, None, 0)), in_axes=(None, None, 0, None))
+    allowed = broadcast_to(asarray(over(batch, head, *parts), dtype=_dtypes.bool), block_shape(parts))
+    real = logical_and(expand_dims(fresh[0], axis=1), expand_dims(fresh[1], axis=0))
+    count = _sum(astype(logical_and(allowed, real), _dtypes.int64))
+    return count, _sum(astype(real, _dtypes.int64))
+
+
+def block_shape(parts):
+    return (parts[0].shape[0], parts[1].shape[0])
+
+
+def _block_lists(mask, batches, heads, block, lengths):
+    rows, columns = (_blocks(n, size) for n, size in zip(lengths, block))
+    if not rows or not columns:
+        present = full((batches, heads, rows, columns), False)
+        return [*_listed(present), *_listed(present)]
+
+    def row(t):
+        b, h, r = t // (rows * heads), t // rows % heads, t % rows
+        return _map(lambda c: _tile(mask, block, lengths, b, h, r, c), arange(columns), sequential=True)
+
+    count, area = _map(row, arange(batches * heads * rows), sequential=True)
+    whole = count == area
+    shape = (batches, heads, rows, columns)
+    partial = reshape(logical_and(count > 0, where(whole, False, True)), shape)
+    return [*_listed(partial), *_listed(reshape(whole, shape))]
+
+
+def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, BLOCK_SIZE=_BLOCK):
+    """The block mask of a mask function (batch, head, query, key) -> bool, asked block by block in compiled
+    code. B, H: how many batches and heads differ, None: the mask is the same for all. Inside of a program one
+    that depends on no argument is made once and kept.
+
+    >>> hop.create_block_mask(lambda b, h, q, k: q >= k, None, None, 6, 6, 2).to_dense()[0, 0]
+    Array([[1, 0, 0],
+           [1, 1, 0],
+           [1, 1, 1]], dtype=int32)
+    """
+    mask_mod = _arguments.function("create_block_mask: mask_mod", mask_mod)
+    batches, heads = (
+        1 if n is None else _arguments.integer(f"create_block_mask: {name}", n, 1, expected="a number or None")
+        for name, n in (("B", B), ("H", H))
+    )
+    lengths = tuple(
+        _arguments.integer(f"create_block_mask: {name}", int(n), 0, expected="a length")
+        for name, n in (("Q_LEN", Q_LEN), ("KV_LEN", KV_LEN))
+    )
+    block = _sizes("create_block_mask: BLOCK_SIZE", BLOCK_SIZE)
+
+    def mask(*at):
+        out = asarray(twins.of(mask_mod)(*at))
+        if out.dtype is not _dtypes.bool or out.ndim:
+            raise _arguments.wrong("create_block_mask: what mask_mod gives", "a bool", out)
+        return out
+
+    record = functools.partial(_block_lists, mask, batches, heads, block, lengths)
+    if _core.tracing():
+        lists = region("once", otherwise="body")(lambda: tuple(record()))()
+    else:
+        how, functions = _functions_of(mask_mod)
+        what = ("create_block_mask", how, batches, heads, block, lengths)
+        lists = _calls.loop(what, functions or (_nothing,), (), record)
+    return BlockMask(lists, lengths, block, mask_mod)
+
+
+# ---- attention ----
+
+
+def _checked_arrays(what, arrays, gqa):
+    q, k, v = (asarray(x) for x in arrays)
+    for name, x in zip(("query", "key", "value"), (q, k, v)):
+        if x.ndim != 4 or x.dtype.kind != "f":
+            raise _arguments.wrong(f"{what}: {name}", "floats with 4 axes, [batch, heads, length, width]", x)
+    heads, kv_heads = q.shape[1], k.shape[1]
+    if not gqa and not _shapes.equal(heads, kv_heads):
+        raise InvalidError(
+            f"{place()}{what}: query has {heads} heads, key has {kv_heads}: expected as many, or enable_gqa=True"
+        )
+    return q, astype(k, q.dtype), astype(v, q.dtype)
+
+
+def _checked_block_mask(mask, q, k):
+    if mask.mask_mod is None:
+        raise InvalidError(
+            f"{place()}flex_attention: block_mask is a part of another one: its mask_mod must be set, with "
+            "positions that count from the part's beginning"
+        )
+    for axis, (name, x) in enumerate((("query", q), ("key", k))):
+        length, given = x.shape[2], mask.seq_lengths[axis]
+        fits = _shapes.equal(length, given)
+        if mask._sliced and not axis:
+            fits = _shapes.equal(_blocks(length, mask.BLOCK_SIZE[0]), mask._lists[0].shape[2])
+        if not fits:
+            smaller = "smaller" if not isinstance(length, _core.Size) and given < length else "larger"
+            raise InvalidError(
+                f"{place()}flex_attention: block_mask is {smaller} than the call: it was made for {given} "
+                f"positions of {name}, which has {length}; block_mask.adjust({q.shape[2]}, {k.shape[2]}) or "
+                "create_block_mask makes one that fits"
+            )
+
+
+def _scalar_bodies(score_mod, mask_mod):
+    """The two functions as the operator calls them; None: it has none."""
+
+    def score(s, b, h, i, j):
+        out = asarray(twins.of(score_mod)(s, b, h, i, j))
+        if out.ndim or out.dtype.kind != "f":
+            raise _arguments.wrong("flex_attention: what score_mod gives", "a float without axes", out)
+        return [astype(out, s.dtype)]
+
+    def mask(s, b, h, i, j):
+        out = asarray(twins.of(mask_mod)(b, h, i, j))
+        if out.ndim or out.dtype is not _dtypes.bool:
+            raise _arguments.wrong("flex_attention: what mask_mod gives", "a bool without axes", out)
+        return [out]
+
+    plain_mask = mask_mod is None or mask_mod is noop_mask
+    return (
+        None if score_mod is None else body_of(score, score_mod),
+        None if plain_mask else body_of(mask, mask_mod),
+    )
+
+
+def _default_scale(q):
+    width = q.shape[3]
+    return float(width) ** -0.5 if isinstance(width, int) and width else 1.0
+
+
+def _record(score_mod, mask_mod, block, q, k, v, scale, first, lists):
+    score, mask = _scalar_bodies(score_mod, mask_mod)
+    computed = _dtypes.float64 if q.dtype is _dtypes.float64 else _dtypes.float32
+    given = [q, k, v, asarray(scale, dtype=computed), asarray(first, dtype=_dtypes.int64)]
+    n = len(given)
+
+    def build(*values):
+        return _core.flex_attention(score, mask, values[:n], values[n:], *block)
+
+    return tuple(run_or_record(build, [*given, *lists], "flex_attention"))
+
+
+def flex_attention(
+    query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False,
+    kernel_options=None, *, mask_mod=None, return_aux=None, first_query=0,
+):  # fmt: skip
+    """softmax(score_mod(scale · query · keyᵀ)) · value over the keys that the mask lets take part, for query
+    [batch, heads, queries, width] and key, value [batch or 1, heads or fewer, keys, …]. score_mod(score,
+    batch, head, query index, key index) gives another score, mask_mod(batch, head, query index, key index)
+    a bool; both are scalar functions that may read arrays from outside. With return_lse also the logarithm
+    of the sum of the exponentials; return_aux: an AuxRequest. first_query: the index of the first query.
+
+    >>> q = hop.ones((1, 1, 2, 4))
+    >>> v = hop.asarray([[[[1.0], [3.0]]]])
+    >>> hop.flex_attention(q, q, v, mask_mod=lambda b, h, i, j: i >= j)
+    Array([[[[1.],
+             [2.]]]], dtype=float32)
+    """
+    if return_lse and return_aux is not None:
+        raise InvalidError(f"{place()}flex_attention: return_lse and return_aux: expected one of them")
+    gqa = _arguments.flag("flex_attention: enable_gqa", enable_gqa)
+    q, k, v = _checked_arrays("flex_attention", (query, key, value), gqa)
+    for name, f in (("score_mod", score_mod), ("mask_mod", mask_mod)):
+        if f is not None:
+            _arguments.function(f"flex_attention: {name}", f)
+    lists, block = (), _tile_options(kernel_options)
+    if block_mask is not None:
+        if mask_mod is not None:
+            raise InvalidError(f"{place()}flex_attention: mask_mod and block_mask: expected one of them")
+        if not isinstance(block_mask, BlockMask):
+            raise _arguments.wrong("flex_attention: block_mask", "a BlockMask", block_mask)
+        _checked_block_mask(block_mask, q, k)
+        mask_mod, lists, block = block_mask.mask_mod, block_mask._lists, block_mask.BLOCK_SIZE
+    scale = _default_scale(q) if scale is None else scale
+    score_how, score_functions = _functions_of(score_mod)
+    mask_how, mask_functions = _functions_of(mask_mod)
+    record = functools.partial(_record, score_mod, mask_mod, block)
+    out, lse, most = _calls.loop(
+        ("flex_attention", block, score_how, mask_how), (*score_functions, *mask_functions) or (_nothing,),
+        (q, k, v, scale, first_query, lists), record,
+    )  # fmt: skip
+    if return_lse:
+        return out, lse
+    if return_aux is not None:
+        return out, AuxOutput(lse if return_aux.lse else None, most if return_aux.max_scores else None)
+    return out
+
+
+def _tile_options(options):
+    """Queries and keys of a tile by kernel_options; (0, 0): hop's choice."""
+    options = dict(options or {})
+    found = [options.pop(name, 0) for name in ("BLOCK_M", "BLOCK_N")]
+    if options:
+        raise InvalidError(
+            f"{place()}flex_attention: kernel_options: {', '.join(map_text(options))}: expected BLOCK_M and BLOCK_N"
+        )
+    return tuple(n or (_BLOCK if any(found) else 0) for n in found)
+
+
+def map_text(options):
+    return sorted(str(name) for name in options)
+
+
+# ---- plain attention ----
+
+
+def _reader(x):
+    """x [batch or 1, heads or 1, queries or 1, keys or 1], as a function of four indices."""
+
+    def at(b, h, i, j):
+        return x[tuple(0 if n == 1 else index for n, index in zip(x.shape, (b, h, i, j)))]
+
+    return at
+
+
+def _four_axes(what, x):
+    x = asarray(x)
+    if x.ndim > 4:
+        raise _arguments.wrong(what, "at most 4 axes, [batch, heads, queries, keys]", x)
+    return reshape(x, (*(1,) * (4 - x.ndim), *x.shape))
+
+
+def attention(
+    query, key, value, *, bias=None, mask=None, is_causal=False, scale=None, query_seq_lengths=None,
+    key_value_seq_lengths=None, local_window_size=None, layout="bhtd",
+):  # fmt: skip
+    """softmax(scale · query · keyᵀ + bias) · value, for the usual masks: arrays of [batch, heads, length,
+    width], or with layout "bthd" of [batch, length, heads, width]; key and value may have fewer heads. bias
+    and mask broadcast against [batch, heads, queries, keys]; a key takes part where mask holds, with is_causal
+    where it is not behind the query, and where its index is below key_value_seq_lengths[batch];
+    local_window_size: how far it may be, a number or (before, behind).
+
+    >>> q = hop.ones((1, 2, 1, 4))
+    >>> v = hop.reshape(hop.asarray([1.0, 3.0]), (1, 2, 1, 1))
+    >>> hop.attention(q, q, v, is_causal=True, layout="bthd")[0, :, 0, 0]
+    Array([1., 2.], dtype=float32)
+    """
+    if layout not in ("bhtd", "bthd"):
+        raise _arguments.wrong("attention: layout", '"bhtd" or "bthd"', layout)
+    causal = _arguments.flag("attention: is_causal", is_causal)
+    window = local_window_size
+    if window is not None:
+        window = window if isinstance(window, (tuple, list)) else (window, window)
+        window = tuple(_arguments.integer("attention: local_window_size", n, 0) for n in window)
+    arrays = [asarray(x) for x in (query, key, value)]
+    single = arrays[0].ndim == 3
+    if single:
+        arrays = [expand_dims(x, axis=0) for x in arrays]
+    if layout == "bthd":
+        arrays = [permute_dims(x, (0, 2, 1, 3)) if x.ndim == 4 else x for x in arrays]
+    q, k, v = _checked_arrays("attention", arrays, True)
+    given = {
+        "bias": None if bias is None else _four_axes("attention: bias", bias),
+        "mask": None if mask is None else _four_axes("attention: mask", mask),
+        "queries": None if query_seq_lengths is None else asarray(query_seq_lengths),
+        "keys": None if key_value_seq_lengths is None else asarray(key_value_seq_lengths),
+    }
+    scale = _default_scale(q) if scale is None else scale
+    record = functools.partial(_record_plain, causal, window)
+    out = _calls.loop(("attention", causal, window), _nothing, (q, k, v, scale, given), record)
+    if layout == "bthd":
+        out = permute_dims(out, (0, 2, 1, 3))
+    return squeeze(out, axis=0) if single else out
+
+
+def _record_plain(causal, window, q, k, v, scale, given):
+    masks, score = [], None
+    if given["bias"] is not None:
+        bias = _reader(given["bias"])
+
+        def score(s, b, h, i, j):
+            return s + bias(b, h, i, j)
+
+    if given["mask"] is not None:
+        if given["mask"].dtype is not _dtypes.bool:
+            raise _arguments.wrong("attention: mask", "bools", given["mask"])
+        masks.append(_reader(given["mask"]))
+    if causal:
+        masks.append(lambda b, h, i, j: i >= j)
+    if window is not None:
+        masks.append(lambda b, h, i, j: logical_and(i - j <= window[0], j - i <= window[1]))
+    if given["keys"] is not None:
+        masks.append(lambda b, h, i, j: j < given["keys"][b])
+    if given["queries"] is not None:
+        masks.append(lambda b, h, i, j: i < given["queries"][b])
+    mask = and_masks(*masks) if masks else None
+    return _record(score, mask, (0, 0), q, k, v, scale, 0, ())[0]
