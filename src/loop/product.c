@@ -6,11 +6,11 @@
 
 enum {
     GEMM_LEAST = 32768,        /* multiplications from which BLAS is called (32 cubed) */
-    GEMM_ROWS = 4,             /* fewer rows or columns than this: vector code instead */
+    GEMM_ROWS = 4,             /* fewer rows or columns than this: vector code instead … */
+    LINE_LEAST = 65536,        /* … but for rows that are multiplied with a matrix of so many elements */
     UNKNOWN_SIZE = 1000,       /* what a dim that is not static counts as */
     READ_IN_PLACE = 256 << 10, /* bytes of a right operand that few rows read where it lies */
-    PACKED_ROWS = 8,           /* what loops have in panels: for so many rows, trips, and bytes */
-    PACKED_TRIPS = 8,
+    PACKED_TRIPS = 8,          /* what loops have in panels: for so many trips and bytes */
     PACKED_LEAST = 32 << 10
 };
 
@@ -41,6 +41,41 @@ static double size_of(struct lower *L, val v, const uint32_t *dims, uint32_t n)
     return size;
 }
 
+/* Is the value an array that lies somewhere whoever reads it, or a transpose of one? */
+static bool is_stored_anyway(struct lower *L, val v)
+{
+    const struct node *n = NULL;
+    for (; v >= L->f->n_params; v = node_operands(L->f, n)[0]) {
+        n = fn_node(L->f, L->f->values[v].node);
+        if (!node_transposes(n)) return node_row(n)->lower && node_row(n)->lower->kind == LOWER_BLOCK;
+    }
+    return true;
+}
+
+/* Sizes of a product, as far as they are known: rows, columns, depth. */
+struct product_sizes {
+    double m, n, k;
+};
+static struct product_sizes sizes_of(struct lower *L, const struct node *n, const struct dot_dims *d)
+{
+    const val *o = node_operands(L->f, n);
+    return (struct product_sizes){ size_of(L, o[0], d->lhs_free, d->n_lhs_free),
+                                   size_of(L, o[1], d->rhs_free, d->n_rhs_free),
+                                   size_of(L, o[0], d->contract_lhs, d->n_contract) };
+}
+
+/* A matrix times one column is that column as a row times its transpose. */
+static bool is_turned(const struct product_sizes *s) { return s->n == 1 && s->m >= GEMM_ROWS; }
+
+/* Few rows, or one column, times a matrix that need not be stored for it. */
+static bool is_line(struct lower *L, const struct node *n, const struct dot_dims *d,
+                    const struct product_sizes *s)
+{
+    double rows = is_turned(s) ? 1 : s->m, columns = is_turned(s) ? s->m : s->n;
+    if (d->n_batch || L->S->passes->plain_products || rows >= GEMM_ROWS) return false;
+    return columns * s->k >= LINE_LEAST && is_stored_anyway(L, node_operands(L->f, n)[!is_turned(s)]);
+}
+
 bool product_is_gemm(struct lower *L, const struct node *n)
 {
     struct dot_dims d;
@@ -51,10 +86,10 @@ bool product_is_gemm(struct lower *L, const struct node *n)
                                         (enum dtype)type_get(L->S->m, value_type(L->f, o[0])).dtype,
                                         (enum dtype)type_get(L->S->m, value_type(L->f, o[1])).dtype);
     if (how == PRODUCT_NONE || (how == PRODUCT_CONVERTED && L->S->passes->plain_products)) return false;
-    double m = size_of(L, o[0], d.lhs_free, d.n_lhs_free);
-    double c = size_of(L, o[1], d.rhs_free, d.n_rhs_free);
-    double k = size_of(L, o[0], d.contract_lhs, d.n_contract);
-    return m * c * k >= GEMM_LEAST && m >= GEMM_ROWS && c >= GEMM_ROWS && k >= 2;
+    struct product_sizes s = sizes_of(L, n, &d);
+    if (s.m * s.n * s.k < GEMM_LEAST || s.k < 2) return false;
+    if (s.m >= GEMM_ROWS && s.n >= GEMM_ROWS) return true;
+    return how == PRODUCT_PLAIN && is_line(L, n, &d, &s);
 }
 
 /* Fold along rows when both operands' contracted dim is innermost while the result's innermost dim is not
@@ -384,6 +419,18 @@ struct lp_call product_call(struct lower *L, const struct node *n)
     lpv k = extent(L, o[0], d.contract_lhs, d.n_contract);
     struct lp_call call = { .kind = CALL_GEMM, .value = LPV_NONE, .mask = LPV_NONE };
     result_strides(L, n, &d, m, cols, &call.gemm.ldc, &call.gemm.c_apart);
+    struct product_sizes sizes = sizes_of(L, n, &d);
+    bool turned = is_turned(&sizes) && !L->info[n->results].strided;
+    if (turned) {
+        struct array column = b;
+        b = a;
+        a = column;
+        tb = !ta;
+        ta = false;
+        cols = m;
+        m = lp_index(p, 1);
+        call.gemm.ldc = cols;
+    }
     call.gemm.a = a.buffer;
     call.gemm.b = b.buffer;
     call.gemm.c = c.buffer;
@@ -401,23 +448,42 @@ struct lp_call product_call(struct lower *L, const struct node *n)
     call.gemm.batch = d.n_batch ? extent(L, o[0], d.batch_lhs, d.n_batch) : LPV_NONE;
     call.gemm.a_apart = lp_bin(p, LP_MUL, m, k);
     call.gemm.b_apart = lp_bin(p, LP_MUL, k, cols);
-    use_panels(L, n, &call);
+    if (turned == is_turned(&sizes)) use_panels(L, n, &call);
     return call;
 }
 
 /* ---- right operands in panels ---- */
 
+/* The operand that is multiplied as the right one: of a product that is turned the left one. */
+struct right_operand {
+    val v;
+    double columns, depth;
+    enum layout layout;
+    struct stored stored;
+    bool transposed; /* that array, as the right operand */
+};
+static struct right_operand right_operand(struct lower *L, const struct node *n, const struct dot_dims *d)
+{
+    struct product_sizes s = sizes_of(L, n, d);
+    bool turned = is_turned(&s);
+    struct right_operand r = { .v = node_operands(L->f, n)[!turned], .columns = turned ? s.m : s.n, .depth = s.k };
+    r.layout = operand_layout(L, n, !turned, d, &r.stored);
+    r.transposed = (r.layout == LAYOUT_TRANSPOSED) != turned;
+    return r;
+}
+
 /* Sizes that are known, and dtypes that are multiplied as they are; emitted C has no panels. */
 static bool can_pack(struct lower *L, const struct node *n, const struct dot_dims *d)
 {
     const val *o = node_operands(L->f, n);
-    struct type b = type_get(L->S->m, value_type(L->f, o[1]));
-    enum dtype t = (enum dtype)b.dtype, lhs = (enum dtype)type_get(L->S->m, value_type(L->f, o[0])).dtype;
     enum dtype to = (enum dtype)type_get(L->S->m, value_type(L->f, n->results)).dtype;
-    if (d->n_batch || L->S->passes->plain_products || lp_multiplies(to, lhs, t) != PRODUCT_PLAIN)
+    enum dtype lhs = (enum dtype)type_get(L->S->m, value_type(L->f, o[0])).dtype;
+    enum dtype rhs = (enum dtype)type_get(L->S->m, value_type(L->f, o[1])).dtype;
+    if (d->n_batch || L->S->passes->plain_products || lp_multiplies(to, lhs, rhs) != PRODUCT_PLAIN)
         return false;
-    for (uint32_t i = 0; i < b.rank; i++)
-        if (!dim_is_const(L->S->m, b.dims[i])) return false;
+    struct type t = type_get(L->S->m, value_type(L->f, right_operand(L, n, d).v));
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (!dim_is_const(L->S->m, t.dims[i])) return false;
     return true;
 }
 
@@ -464,11 +530,10 @@ static const struct packed *packed_before(struct lower *L, val v, bool transpose
 static void use_panels(struct lower *L, const struct node *n, struct lp_call *call)
 {
     struct dot_dims d;
-    struct stored s;
     product_of(L, n, &d);
-    enum layout layout = operand_layout(L, n, 1, &d, &s);
-    if (layout == LAYOUT_NONE || d.n_batch) return;
-    const struct packed *found = packed_before(L, s.v, layout == LAYOUT_TRANSPOSED);
+    struct right_operand r = right_operand(L, n, &d);
+    if (r.layout == LAYOUT_NONE || d.n_batch) return;
+    const struct packed *found = packed_before(L, r.stored.v, r.transposed);
     if (!found) return;
     call->gemm.b = found->array.buffer;
     call->gemm.b_at = found->array.at;
@@ -476,19 +541,16 @@ static void use_panels(struct lower *L, const struct node *n, struct lp_call *ca
 }
 
 /* A product of the body with a value that all trips share: is it worth having that in panels? */
-static bool packs_for(struct lower *body, const struct node *n, const struct loop *l, struct stored *s,
-                      struct dot_dims *d)
+static bool packs_for(struct lower *body, const struct node *n, const struct loop *l, struct right_operand *r)
 {
-    if (!node_is_product(n) || !product_is_gemm(body, n) || !product_of(body, n, d)) return false;
-    if (!can_pack(body, n, d) || operand_layout(body, n, 1, d, s) == LAYOUT_NONE) return false;
+    struct dot_dims d;
+    if (!node_is_product(n) || !product_is_gemm(body, n) || !product_of(body, n, &d)) return false;
+    *r = right_operand(body, n, &d);
+    if (!can_pack(body, n, &d) || r->layout == LAYOUT_NONE) return false;
     uint32_t first = loop_first_with(l);
-    if (s->v < first || s->v >= first + l->n_with) return false;
-    const val *o = node_operands(body->f, n);
-    double rows = size_of(body, o[0], d->lhs_free, d->n_lhs_free);
-    double bytes = size_of(body, o[1], d->rhs_free, d->n_rhs_free) *
-                   size_of(body, o[1], d->contract_rhs, d->n_contract) *
-                   dtype_info[type_get(body->S->m, value_type(body->f, o[1])).dtype].size;
-    return rows >= PACKED_ROWS && bytes >= PACKED_LEAST;
+    if (r->stored.v < first || r->stored.v >= first + l->n_with) return false;
+    enum dtype t = (enum dtype)type_get(body->S->m, value_type(body->f, r->v)).dtype;
+    return r->columns * r->depth * dtype_info[t].size >= PACKED_LEAST;
 }
 
 void lower_pack_shared(struct lower *L, const struct loop *l, lpv from, lpv to)
@@ -502,12 +564,10 @@ void lower_pack_shared(struct lower *L, const struct loop *l, lpv from, lpv to)
     body.info = ARENA_ZNEW(L->arena, struct value_info, l->body->n_values);
     for (uint32_t i = 0; i < l->body->n_nodes; i++) {
         const struct node *n = fn_node(l->body, i);
-        struct stored s;
-        struct dot_dims d;
-        if (!packs_for(&body, n, l, &s, &d)) continue;
-        val v = l->with[s.v - loop_first_with(l)];
-        struct matrix_dims matrix = operand_dims(&d, 1);
-        struct packed packed = { .v = v, .transposed = layout_of(&s, &matrix) == LAYOUT_TRANSPOSED };
+        struct right_operand r;
+        if (!packs_for(&body, n, l, &r)) continue;
+        val v = l->with[r.stored.v - loop_first_with(l)];
+        struct packed packed = { .v = v, .transposed = r.transposed };
         uint8_t kind = L->slots[v].kind;
         bool whole = kind == SLOT_ARRAY || (kind == SLOT_OUTER && L->slots[v].lead == LPV_NONE);
         bool known = false;
@@ -515,13 +575,12 @@ void lower_pack_shared(struct lower *L, const struct loop *l, lpv from, lpv to)
             known |= L->packed.data[k].v == v && L->packed.data[k].transposed == packed.transposed;
         if (!whole || known || packed_before(L, v, packed.transposed)) continue;
         struct array b = lower_array(L, v);
-        const val *o = node_operands(l->body, n);
         struct lp_call call = { .kind = CALL_GEMM, .value = LPV_NONE, .mask = LPV_NONE };
         call.gemm.b = b.buffer;
         call.gemm.b_at = b.at;
         call.gemm.tb = packed.transposed;
-        call.gemm.n = lp_index(p, (int64_t)size_of(&body, o[1], d.rhs_free, d.n_rhs_free));
-        call.gemm.k = lp_index(p, (int64_t)size_of(&body, o[1], d.contract_rhs, d.n_contract));
+        call.gemm.n = lp_index(p, (int64_t)r.columns);
+        call.gemm.k = lp_index(p, (int64_t)r.depth);
         call.gemm.ldb = packed.transposed ? call.gemm.k : call.gemm.n;
         product_put_in_panels(L, &call);
         packed.array = (struct array){ call.gemm.b, call.gemm.b_at };

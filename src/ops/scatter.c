@@ -142,7 +142,9 @@ enum {
     PARALLEL_WIDE = 262144,  /* updates of WIDE elements or more, by vectors; also copies of x */
     WIDE = 16,
     FAR = 262144,        /* elements of x that are more than a core's cache holds */
-    LEAST_COLUMNS = 128, /* elements side by side that a piece of the rest has */
+    /* Elements side by side that a piece of the rest has: at most, and where updates have few. */
+    LEAST_COLUMNS = 128,
+    FEWEST_COLUMNS = 32,
     /* Elements of an update from which on ranges pay, where x is in the cache and where it is not: each range
      * looks at all indices, and is worth that if an update has RUN_OF_RANGE elements for each of them. */
     NEAR_RUN = 256,
@@ -230,21 +232,6 @@ static uint32_t counted_dim(const struct fn *f, const struct node *n, const stru
     return wide ? w->s.first + attr_dim_or_zero(node_attr(f, made, IOTA_DIM)) : HOP_NONE;
 }
 
-/* Cuts dim d of the updates if that gives more pieces than what was found before. */
-static void try_dim(struct module *m, const struct fn *f, struct update_loops *w, uint32_t d)
-{
-    int64_t behind = 1, least = 1;
-    for (uint32_t k = d + 1; d >= w->head && k < w->u.rank; k++)
-        behind = HOP_MIN(behind, LEAST_COLUMNS) * HOP_MIN(largest(m, f, w->u.dims[k]), LEAST_COLUMNS);
-    if (d >= w->head) least = LEAST_COLUMNS / HOP_MAX(HOP_MIN(behind, LEAST_COLUMNS), 1);
-    int64_t pieces = HOP_MIN(largest(m, f, w->u.dims[d]) / least, LOWER_BLOCKS);
-    if (pieces < 2 || (w->cut && pieces <= w->pieces)) return;
-    w->cut = CUT_DIM;
-    w->cut_at = d;
-    w->pieces = pieces;
-    w->least = least;
-}
-
 /* How many elements an update has. */
 static int64_t run_of(struct module *m, const struct fn *f, const struct update_loops *w)
 {
@@ -253,6 +240,22 @@ static int64_t run_of(struct module *m, const struct fn *f, const struct update_
     for (uint32_t k = w->head; k < w->u.rank; k++)
         run = HOP_MIN(run, PLENTY) * HOP_MIN(largest(m, f, w->u.dims[k]), PLENTY);
     return run;
+}
+
+/* Cuts dim d of the updates if that gives more pieces than what was found before. */
+static void try_dim(struct module *m, const struct fn *f, struct update_loops *w, uint32_t d)
+{
+    int64_t behind = 1, least = 1;
+    int64_t columns = HOP_MIN(HOP_MAX(run_of(m, f, w) / ENOUGH_PIECES, FEWEST_COLUMNS), LEAST_COLUMNS);
+    for (uint32_t k = d + 1; d >= w->head && k < w->u.rank; k++)
+        behind = HOP_MIN(behind, columns) * HOP_MIN(largest(m, f, w->u.dims[k]), columns);
+    if (d >= w->head) least = columns / HOP_MAX(HOP_MIN(behind, columns), 1);
+    int64_t pieces = HOP_MIN(largest(m, f, w->u.dims[d]) / least, LOWER_BLOCKS);
+    if (pieces < 2 || (w->cut && pieces <= w->pieces)) return;
+    w->cut = CUT_DIM;
+    w->cut_at = d;
+    w->pieces = pieces;
+    w->least = least;
 }
 
 /* Ranges of the largest dim of x that is indexed: every piece looks at all indices and takes its own. */

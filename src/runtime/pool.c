@@ -56,6 +56,7 @@ struct seat {
     pthread_mutex_t sleep;
     pthread_cond_t wake;
     pthread_t thread;
+    int apart_from; /* under `sleep`: the processor that it stays away from, -1: none */
 };
 
 static struct {
@@ -69,6 +70,8 @@ static struct {
     void *env;
     int64_t piece;
     uint32_t threads;
+    int processor;    /* that the caller is on, -1: it may be shared */
+    cpu_set_t others; /* that it may use */
     _Alignas(LINE) atomic_int status;
     /* under `use` */
     uint32_t workers; /* started: seats 1, 2, … */
@@ -77,7 +80,7 @@ static struct {
     uint32_t waking;  /* short jobs to come that wake workers */
     uint32_t held_up; /* how often callers were of late: HELD_UP more each time, one less for every job */
     struct seat seat[MAX_WORKERS + 1]; /* the caller has the first */
-} pool = { .use = PTHREAD_MUTEX_INITIALIZER };
+} pool = { .use = PTHREAD_MUTEX_INITIALIZER, .processor = -1 };
 
 static _Thread_local bool inside;
 static _Thread_local uint32_t number; /* of a worker */
@@ -94,11 +97,27 @@ static void child_after_fork(void)
     number = 0;
 }
 
+/* Schedulers may start a worker on the processor of whoever wakes it, where the two take turns for
+ * milliseconds while another one is idle. */
 static void wake(struct seat *s)
 {
     pthread_mutex_lock(&s->sleep);
+    if (pool.processor >= 0 && s->apart_from != pool.processor) {
+        pthread_setaffinity_np(s->thread, sizeof pool.others, &pool.others);
+        s->apart_from = pool.processor;
+    }
     pthread_cond_signal(&s->wake);
     pthread_mutex_unlock(&s->sleep);
+}
+
+/* Where the caller is; workers stay on other processors if each has one. */
+static void note_processor(void)
+{
+    int now = atomic_load_explicit(&pool.spins, memory_order_relaxed) ? sched_getcpu() : -1;
+    if (now == pool.processor) return;
+    bool known = now >= 0 && now < CPU_SETSIZE && !sched_getaffinity(0, sizeof pool.others, &pool.others);
+    if (known) CPU_CLR(now, &pool.others);
+    pool.processor = known && CPU_COUNT(&pool.others) ? now : -1;
 }
 
 /* Unless a job is under way on another thread: then the workers end with the process. */
@@ -265,6 +284,7 @@ static void start_workers(uint32_t wanted)
         pthread_cond_init(&s->wake, NULL);
         atomic_store(&s->inside, 0);
         atomic_store(&s->asleep, false);
+        s->apart_from = -1;
         if (pthread_create(&s->thread, NULL, worker, (void *)next)) break;
         pool.workers++;
     }
@@ -353,6 +373,7 @@ int32_t pool_run(uint32_t threads, struct hop_rt *rt,
     pool.body = body;
     pool.env = env;
     pool.piece = HOP_MAX(piece, grain);
+    note_processor();
     publish(n, threads);
     inside = true;
     work();

@@ -373,21 +373,38 @@ static int32_t multiply_job(struct hop_rt *rt, struct job *j, struct packing p)
     return multiply_blocks(rt, j);
 }
 
-/* ---- one row, or one column ---- */
+/* ---- a few rows, or one column ---- */
 
 struct line_job {
     const struct product_kernel *kernel;
     struct tile w;
     bool row;
-    int64_t n, unit; /* elements of C; so many are done at once */
+    int64_t n, unit;     /* elements of C; so many are done at once */
+    int64_t depth, next; /* a row: of all of the sum; bytes from one stretch of B to the next */
 };
+
+/* In stretches, as tiles do. */
+static void line_row(const struct line_job *j, int64_t lo, int64_t hi)
+{
+    const struct product_kernel *k = j->kernel;
+    struct tile w = j->w;
+    for (int64_t from = 0; from < j->depth; from += DEPTH) {
+        w.depth = HOP_MIN(DEPTH, j->depth - from);
+        if (w.b_whole) w.b_apart = w.depth * k->cols;
+        k->row(&w, lo, hi);
+        w.a = (const char *)w.a + DEPTH * k->size;
+        w.b = (const char *)w.b + j->next;
+        w.add = true;
+    }
+}
 
 static int32_t line_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
 {
     const struct line_job *j = env;
     int64_t end = HOP_MIN(hi * j->unit, j->n);
     HOP_UNUSED(rt);
-    (j->row ? j->kernel->row : j->kernel->column)(&j->w, lo * j->unit, end);
+    if (j->row) line_row(j, lo * j->unit, end);
+    else j->kernel->column(&j->w, lo * j->unit, end);
     return 0;
 }
 
@@ -397,30 +414,39 @@ enum { LINE_UNIT = 64 };
 static const char *line_elements(const struct job *j, const struct side *s)
 {
     if (s->step == 1 || j->depth < 2) return s->data;
+    if (s->n > 1) return NULL;
     char *room = panels_room((size_t)(j->depth * j->kernel->size));
     if (room) j->kernel->pack(room, s->data, 1, 2, j->depth, s->step, 1, false);
     return room;
 }
 
-/* A matrix times a vector; false: it is none that the kernels know. */
+/* A few rows, or a column, times a matrix; false: it is none that the kernels know. */
 static bool multiply_line(struct hop_rt *rt, const struct job *j, int32_t *status)
 {
-    bool one_row = j->rows.n == 1;
-    const struct side *vector = one_row ? &j->rows : &j->cols, *matrix = one_row ? &j->cols : &j->rows;
-    int64_t c_step = one_row ? j->c_col : j->c_row;
-    bool row = matrix->along == 1 && matrix->step != 1;
-    if ((row && c_step != 1) || (!row && matrix->step != 1)) return false;
-    const char *x = line_elements(j, vector);
+    bool is_rows = j->rows.n == 1 || (j->rows.n <= PRODUCT_FEW_ROWS && j->cols.n > 1);
+    const struct side *lines = is_rows ? &j->rows : &j->cols, *matrix = is_rows ? &j->cols : &j->rows;
+    int64_t c_step = is_rows ? j->c_col : j->c_row;
+    bool packed = matrix->panels != NULL, by_vectors = packed || (matrix->along == 1 && matrix->step != 1);
+    if (by_vectors ? c_step != 1 : matrix->step != 1 || lines->n > 1) return false;
+    const char *x = line_elements(j, lines);
     if (!x) return false;
-    struct line_job line = {
-        j->kernel, { .c = j->c, .depth = j->depth, .add = j->add }, row, matrix->n, LINE_UNIT
-    };
-    line.w.a = row ? x : matrix->data;
-    line.w.b = row ? matrix->data : x;
-    line.w.a_row = matrix->along;
-    line.w.b_step = matrix->step;
-    line.w.c_row = c_step;
-    double work = (double)matrix->n * (double)j->depth;
+    const struct product_kernel *k = j->kernel;
+    int64_t stretch = packed ? matrix->whole : matrix->step;
+    struct line_job line = { .kernel = k,
+                             .w = { .c = j->c, .depth = j->depth, .add = j->add, .rows = (int)lines->n },
+                             .row = by_vectors,
+                             .n = matrix->n,
+                             .unit = LINE_UNIT,
+                             .depth = j->depth,
+                             .next = DEPTH * stretch * k->size };
+    line.w.a = by_vectors ? x : matrix->data;
+    line.w.b = by_vectors ? packed ? matrix->panels : matrix->data : x;
+    line.w.a_row = by_vectors ? lines->along : matrix->along;
+    line.w.b_step = packed ? k->cols : matrix->step;
+    line.w.b_apart = k->cols;
+    line.w.b_whole = packed;
+    line.w.c_row = by_vectors ? is_rows ? j->c_row : j->c_col : c_step;
+    double work = work_of(j);
     int64_t n_units = (matrix->n + LINE_UNIT - 1) / LINE_UNIT;
     if (j->alone || work < WORTH_A_THREAD / 2) *status = line_some(rt, &line, 0, n_units);
     else *status = rt->parallel(rt, line_some, &line, n_units, 1);
@@ -470,7 +496,7 @@ static bool is_tiny(const struct product *p)
 {
     bool plain = p->c_dtype == p->a_dtype && p->c_dtype == p->b_dtype &&
                  (p->c_dtype == DT_F32 || p->c_dtype == DT_F64);
-    bool line = (p->m == 1 || p->n == 1) && p->tb != HOP_RT_PANELS;
+    bool line = p->m == 1 || (p->n == 1 && p->tb != HOP_RT_PANELS);
     return plain && !line && p->m <= TINY && p->n <= TINY && p->k <= TINY;
 }
 
@@ -551,7 +577,7 @@ static struct side rows_of(const struct product *p, const struct product_kernel 
 /* How a product is multiplied: by its shape alone. */
 struct plan {
     struct job job;
-    bool line; /* one row or column */
+    bool line; /* a few rows, or one column */
 };
 
 static struct plan plan_of(const struct product *p)
@@ -573,7 +599,8 @@ static struct plan plan_of(const struct product *p)
         j->leaving = dtype_is_integer(p->c_dtype) ? LEAVE_ADDED : LEAVE_ROUNDED;
     bool may_turn = j->leaving == LEAVE_IN_PLACE && !j->cols.panels;
     bool same = p->a_dtype == kernel->dtype && p->b_dtype == kernel->dtype;
-    plan.line = (p->m == 1 || p->n == 1) && may_turn && same;
+    bool line = p->m <= PRODUCT_FEW_ROWS || (p->n == 1 && !j->cols.panels);
+    plan.line = line && j->leaving == LEAVE_IN_PLACE && same;
     if (!may_turn || (!p->tb && !packs_rows(j) && !packs_cols(j))) return plan; /* small ones notice */
     struct job other = transposed(j);
     if (cost(&other) < cost(j)) *j = other;

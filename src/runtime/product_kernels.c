@@ -9,7 +9,7 @@
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
-enum { ROW_VECTORS = 8, DOT_ROWS = 4 };
+enum { ROW_VECTORS = 8, FEW_ROWS = PRODUCT_FEW_ROWS, DOT_ROWS = 4 };
 
 #define TURN_TWO(x) \
     do { \

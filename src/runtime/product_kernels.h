@@ -4,11 +4,14 @@
 
 #include "ir/ir.h"
 
+enum { PRODUCT_FEW_ROWS = 3 }; /* so many rows of C at most have a kernel of their own */
+
 /* C = A B, or C += A B: rows of A, columns of B that lie beside each other. Strides in elements. */
 struct tile {
     const void *a, *b;
     void *c;
     int64_t a_row, a_step, b_step, c_row, c_col;
+    int64_t b_apart; /* `row`: from one panel of B to the next */
     int64_t depth;
     int rows, cols;
     bool add;
@@ -25,8 +28,8 @@ struct product_kernel {
      * for lines that are not there. */
     void (*pack)(void *panels, const void *lines, int64_t n, int64_t along, int64_t depth, int64_t step,
                  int64_t width, bool is_signed);
-    /* One row of C, columns lo to hi: A's elements lie beside each other; and one column, rows lo to hi:
-     * those of B and of each row of A do. */
+    /* A few rows of C, columns lo to hi: the elements of A's rows lie beside each other; and one column, rows
+     * lo to hi: those of B and of each row of A do. */
     void (*row)(const struct tile *w, int64_t lo, int64_t hi);
     void (*column)(const struct tile *w, int64_t lo, int64_t hi);
 };

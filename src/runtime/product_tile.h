@@ -179,40 +179,62 @@ TARGET static void NAME(pack)(void *panels, const void *lines, int64_t n, int64_
     }
 }
 
-/* ---- one row, or one column ---- */
+/* ---- a few rows, or one column ---- */
 
-/* c[j] = sum over t of x[t] b[t, j] for `vectors` vectors of columns. */
-TARGET static inline __attribute__((always_inline)) void NAME(row_of)(const struct tile *w, int vectors,
-                                                                      int64_t j)
+/* c[i, j] = sum over t of a[i, t] b[t, j] for `rows` rows and `vectors` vectors of columns. */
+TARGET static inline __attribute__((always_inline)) void NAME(row_of)(const struct tile *w, int rows,
+                                                                      int vectors, int64_t j)
 {
-    NAME(vector) s[ROW_VECTORS] = { { 0 } };
-    const T *x = w->a, *b = (const T *)w->b + j;
-    T *c = (T *)w->c + j;
-    for (int64_t t = 0; t < w->depth; t++, b += w->b_step) {
+    NAME(vector) s[FEW_ROWS][ROW_VECTORS] = { { { 0 } } };
+    const T *a = w->a, *b = (const T *)w->b + j / (2 * LANES) * w->b_apart + j % (2 * LANES);
+    int64_t depth = w->depth, step = w->b_step, apart = w->b_apart, a_row = w->a_row;
+    for (int64_t t = 0; t < depth; t++, b += step) {
         UNROLLED
-        for (int v = 0; v < vectors; v++) s[v] += x[t] * *(const NAME(vector) *)(b + v * LANES);
+        for (int v = 0; v < vectors; v++) {
+            NAME(vector) x = *(const NAME(vector) *)(b + v / 2 * apart + v % 2 * LANES);
+            UNROLLED
+            for (int i = 0; i < rows; i++) s[i][v] += a[i * a_row + t] * x;
+        }
     }
     UNROLLED
-    for (int v = 0; v < vectors; v++) {
-        NAME(vector) *at = (NAME(vector) *)(c + v * LANES);
-        if (w->add) s[v] += *at;
-        *at = s[v];
+    for (int i = 0; i < rows; i++) {
+        T *c = (T *)w->c + i * w->c_row + j;
+        UNROLLED
+        for (int v = 0; v < vectors; v++) {
+            NAME(vector) *at = (NAME(vector) *)(c + v * LANES);
+            if (w->add) s[i][v] += *at;
+            *at = s[i][v];
+        }
     }
 }
 
-/* A row of C, whose columns lie beside each other in B, from column lo up to hi. */
-TARGET static void NAME(row)(const struct tile *w, int64_t lo, int64_t hi)
+/* `rows` rows of C, whose columns lie beside each other in B, or in panels; from column lo, the first of a
+ * panel, up to hi. */
+TARGET static inline __attribute__((always_inline)) void NAME(rows_of)(const struct tile *w, int rows,
+                                                                       int64_t lo, int64_t hi)
 {
     int64_t j = lo;
-    for (; j + ROW_VECTORS * LANES <= hi; j += ROW_VECTORS * LANES) NAME(row_of)(w, ROW_VECTORS, j);
-    for (; j + ROW_VECTORS / 2 * LANES <= hi; j += ROW_VECTORS / 2 * LANES)
-        NAME(row_of)(w, ROW_VECTORS / 2, j);
-    for (; j + LANES <= hi; j += LANES) NAME(row_of)(w, 1, j);
-    for (; j < hi; j++) {
-        const T *x = w->a, *b = (const T *)w->b + j;
-        T *c = (T *)w->c + j, s = 0;
-        for (int64_t t = 0; t < w->depth; t++) s += x[t] * b[t * w->b_step];
-        *c = w->add ? *c + s : s;
+    int most = rows == 1 ? ROW_VECTORS : ROW_VECTORS / 2;
+    for (; j + most * LANES <= hi; j += most * LANES) NAME(row_of)(w, rows, most, j);
+    for (; j + 2 * LANES <= hi; j += 2 * LANES) NAME(row_of)(w, rows, 2, j);
+    for (; j + LANES <= hi; j += LANES) NAME(row_of)(w, rows, 1, j);
+    for (; j < hi; j++)
+        for (int i = 0; i < rows; i++) {
+            const T *a = (const T *)w->a + i * w->a_row;
+            const T *b = (const T *)w->b + j / (2 * LANES) * w->b_apart + j % (2 * LANES);
+            T *c = (T *)w->c + i * w->c_row + j, s = 0;
+            for (int64_t t = 0; t < w->depth; t++) s += a[t] * b[t * w->b_step];
+            *c = w->add ? *c + s : s;
+        }
+}
+
+TARGET static void NAME(row)(const struct tile *w, int64_t lo, int64_t hi)
+{
+    _Static_assert(FEW_ROWS == 3, "a case for each");
+    switch (w->rows) {
+    case 1: NAME(rows_of)(w, 1, lo, hi); break;
+    case 2: NAME(rows_of)(w, 2, lo, hi); break;
+    default: NAME(rows_of)(w, 3, lo, hi); break;
     }
 }
 

@@ -5,6 +5,8 @@
 #include "ops/dot.h"
 #include "transform/pass.h"
 
+enum { SHARED_MATRIX = 32768 }; /* elements of a view that products share */
+
 /* ---- what is worth moving ---- */
 
 static bool is_array(struct module *m, type_id t)
@@ -60,6 +62,18 @@ static void choose(struct module *m, const struct fn *f, const struct body_value
     for (uint32_t k = 0; k < n->n_operands; k++) choose(m, f, body, node_operands(f, n)[k], chosen, seen);
 }
 
+/* Is it read where an invariant value lies, as a matrix of stacked weights is? In front of the loop it is one
+ * array that all steps share, which products take as it is or put into panels once. */
+static bool is_shared_matrix(struct module *m, const struct fn *f, const struct body_values *body, val v)
+{
+    if (!is_invariant(body, v) || f->values[v].node == NODE_NONE) return false;
+    const struct node *n = fn_node(f, f->values[v].node);
+    const struct op_lower *lower = node_row(n)->lower;
+    dim at;
+    return static_elements(m, value_type(f, v)) >= SHARED_MATRIX && lower && lower->run &&
+           lower->run(m, f, n, &at);
+}
+
 static const bool *chosen_values(struct arena *a, struct module *m, const struct fn *f,
                                  const struct body_values *body)
 {
@@ -67,7 +81,11 @@ static const bool *chosen_values(struct arena *a, struct module *m, const struct
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
         if (n->n_results && is_invariant(body, n->results)) continue;
-        for (uint32_t k = 0; k < n->n_operands; k++) choose(m, f, body, node_operands(f, n)[k], chosen, seen);
+        for (uint32_t k = 0; k < n->n_operands; k++) {
+            val v = node_operands(f, n)[k];
+            if (node_is_product(n) && is_shared_matrix(m, f, body, v)) chosen[v] = true;
+            else choose(m, f, body, v, chosen, seen);
+        }
     }
     for (uint32_t k = 0; k < f->n_results; k++) choose(m, f, body, f->results[k], chosen, seen);
     return chosen;
