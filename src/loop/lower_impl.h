@@ -79,6 +79,9 @@ struct row_group {
     uint32_t n_dims;
     dim dims[MAX_RANK]; /* of the rows: the leading ones of all that is computed */
 };
+struct span { /* from the first to the last */
+    uint32_t first, last;
+};
 
 struct value_info {
     uint32_t uses;       /* by nodes and results */
@@ -154,6 +157,7 @@ struct lower {
     vec(struct lower_step) steps;
     uint32_t step; /* the one being written */
     vec(struct row_group) groups;
+    struct span *readers; /* where there are groups, per value: the steps that read it */
     val *fed; /* per parameter: the value of the function around that it is, VAL_NONE; NULL: none is */
     vec(struct packed) packed; /* for bodies */
     struct nest *open;

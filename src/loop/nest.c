@@ -906,6 +906,7 @@ static void prepare_item(struct lower *L, struct item *item, bool one_row_at_a_t
     struct type type = type_get(L->S->m, t);
     bool later = item->row_temp && !item->row_held; /* phases read it in memory */
     if (!type.rank || (!item->memory && !later && !item->targets.len)) return;
+    if (L->slots[item->v].kind == SLOT_ARRAY) return; /* its memory is there (panels.c) */
     struct slot slot = { .kind = SLOT_ARRAY };
     if (item->targets.len && !item->targets.data[0].strided) slot.array = item->targets.data[0].array;
     else if (one_row_at_a_time && needs_one_row(L, item)) slot = one_row(L, item);

@@ -6,12 +6,14 @@
 
 enum {
     PANEL_STEP = 12,    /* rows of a panel: a multiple of this, which the kernels' tiles divide … */
+    PANEL_FEW = 8,      /* … or so many, where panels were few: threads then have about the same … */
     PANEL_MOST = 192,   /* … no more than this … */
     PANELS_WISHED = 64, /* … and so that there are no more panels than this, enough for threads */
     PANEL_UNKNOWN = 48, /* rows that are only known while running */
     FEWEST_PANELS = 8,
     MANY_PANELS = 32,     /* whatever a panel costs … */
     PANEL_WORK = 8000000, /* … multiplications of one where there are fewer: a thread has no more than one */
+    LOOPED_WORK = 2000000, /* in loops: multiplications of all, for which threads are woken at every step */
     GROUP_STEPS = 16,     /* more become one function, which LLVM takes more than linear time for */
     PASSED_STEPS = 32     /* that may stand between the steps of a group */
 };
@@ -106,6 +108,7 @@ static int64_t static_rows(struct lower *L, const struct row_group *g)
 static int64_t panel_rows(int64_t rows)
 {
     if (rows < 0) return PANEL_UNKNOWN;
+    if (rows < MANY_PANELS * PANEL_STEP) return PANEL_FEW;
     int64_t steps = (rows + PANELS_WISHED * PANEL_STEP - 1) / (PANELS_WISHED * PANEL_STEP);
     return HOP_MIN(HOP_MAX(steps, 1) * PANEL_STEP, PANEL_MOST);
 }
@@ -223,6 +226,7 @@ static bool pays(struct search *s, uint32_t first, uint32_t end)
     for (uint32_t i = first; i < end; i++)
         if (s->standing[i] == STANDS_IN && is_product(s, L->steps.data[i]))
             work += product_work(L, fn_node(L->f, L->steps.data[i].index));
+    if (L->S->loop_depth && (rows < 0 || work < LOOPED_WORK)) return false;
     return panels >= MANY_PANELS || (panels >= FEWEST_PANELS && work / panels <= PANEL_WORK);
 }
 
@@ -262,6 +266,21 @@ static void gather(struct search *s, uint32_t first, uint32_t end)
     note_makers(s);
 }
 
+/* The steps that read each value, from the first to the last. */
+static void note_readers(struct search *s)
+{
+    struct lower *L = s->L;
+    L->readers = ARENA_NEW(L->arena, struct span, L->f->n_values);
+    for (uint32_t v = 0; v < L->f->n_values; v++) L->readers[v] = (struct span){ UINT32_MAX, 0 };
+    for (uint32_t i = 0; i < L->steps.len; i++) {
+        find_sources(s, L->steps.data[i]);
+        for (uint32_t k = 0; k < s->sources.len; k++) {
+            struct span *x = &L->readers[s->sources.data[k]];
+            *x = (struct span){ HOP_MIN(x->first, i), HOP_MAX(x->last, i) };
+        }
+    }
+}
+
 /* The first of the nests in front of a product that go over its rows. */
 static uint32_t begin_of(struct search *s, uint32_t product, uint32_t least)
 {
@@ -277,7 +296,8 @@ static uint32_t begin_of(struct search *s, uint32_t product, uint32_t least)
 
 static bool may_thread(const struct lower *L)
 {
-    return choice_on(L->S->passes, CHOICE_parallel) && L->S->p->regime.threads != 1 && !L->S->loop_depth;
+    bool threads = choice_on(L->S->passes, CHOICE_parallel) && L->S->p->regime.threads != 1;
+    return threads && !L->S->regions && !(L->S->loop_depth && L->S->large);
 }
 
 void panels_find(struct lower *L)
@@ -306,6 +326,7 @@ void panels_find(struct lower *L)
         least = s.g.first + s.g.n;
         i = least - 1;
     }
+    if (L->groups.len) note_readers(&s);
 }
 
 /* ---- writing a group ---- */
@@ -317,11 +338,94 @@ const struct row_group *panels_at(struct lower *L, uint32_t step)
     return NULL;
 }
 
-static struct lp_call rows_of_product(struct lp *p, struct lp_call call, lpv lo, lpv rows)
+/* What only the steps of a group read lives as long as a panel: each thread has rows for one. */
+struct scratch {
+    struct lower *L;
+    const struct row_group *g;
+    int64_t rows;
+    vec(val) values;
+};
+
+static bool lives_in_panel(const struct scratch *s, val v)
 {
+    struct lower *L = s->L;
+    const struct row_group *g = s->g;
+    const struct value_info *info = &L->info[v];
+    struct type t = type_get(L->S->m, value_type(L->f, v));
+    struct span readers = L->readers[v];
+    bool inside = readers.first >= g->first && readers.last < g->first + g->n && readers.first <= readers.last;
+    if (!inside || nest_is_result(L, v) || L->slots[v].kind != SLOT_INLINE) return false;
+    bool elsewhere = info->within != HOP_NONE || info->takes != HOP_NONE || info->given != HOP_NONE;
+    if (elsewhere || info->sum != VAL_NONE || info->run || info->assembled) return false;
+    if (t.rank < g->n_dims || memcmp(t.dims, g->dims, g->n_dims * sizeof *t.dims)) return false;
+    for (uint32_t i = g->n_dims; i < t.rank; i++)
+        if (lower_entry_dim(L, t.dims[i]) == HOP_NONE) return false;
+    return true;
+}
+
+static lpv row_elements(struct lower *L, const struct row_group *g, val v)
+{
+    struct type t = type_get(L->S->m, value_type(L->f, v));
+    lpv n = lp_index(L->S->p, 1);
+    for (uint32_t i = g->n_dims; i < t.rank; i++) n = lp_bin(L->S->p, LP_MUL, n, lower_dim(L, t.dims[i]));
+    return n;
+}
+
+static void give_scratch(struct scratch *s, val v)
+{
+    struct lower *L = s->L;
+    struct module *m = L->S->m;
+    if (!lives_in_panel(s, v)) return;
+    struct type t = type_get(m, value_type(L->f, v));
+    dim dims[MAX_RANK + 1] = { dim_const(m, s->rows) };
+    uint32_t rank = 1;
+    for (uint32_t i = s->g->n_dims; i < t.rank; i++) dims[rank++] = t.dims[i];
+    struct array a = lower_alloc(L, type_intern(m, (enum dtype)t.dtype, rank, dims), "rows of a panel");
+    L->S->p->buffers.data[a.buffer].private = true;
+    L->slots[v] = (struct slot){ .kind = SLOT_ARRAY, .array = a };
+    vec_push(L->arena, &s->values, v);
+}
+
+static void give_scratch_for(struct scratch *s, struct lower_step step)
+{
+    struct lower *L = s->L;
+    if (step.kind == STEP_NEST) {
+        const struct nest *nest = L->nest_list.data[step.index];
+        for (uint32_t i = 0; i < nest->items.len; i++) {
+            const struct item *item = &nest->items.data[i];
+            bool stored = item->memory || item->row_temp;
+            if (stored && !item->targets.len && item->class != ITEM_DOWN) give_scratch(s, item->v);
+        }
+    } else if (product_is_gemm(L, fn_node(L->f, step.index)))
+        give_scratch(s, fn_node(L->f, step.index)->results);
+}
+
+/* Positions in a scratch count from the panel's first row. */
+static void begin_panel(struct scratch *s, lpv lo)
+{
+    struct lower *L = s->L;
+    struct lp *p = L->S->p;
+    for (uint32_t i = 0; i < s->values.len; i++) {
+        lpv before = lp_bin(p, LP_MUL, lo, row_elements(L, s->g, s->values.data[i]));
+        L->slots[s->values.data[i]].array.at = lp_bin(p, LP_SUB, lp_index(p, 0), before);
+    }
+}
+
+static bool is_scratch(const struct scratch *s, uint32_t buffer)
+{
+    for (uint32_t i = 0; i < s->values.len; i++)
+        if (s->L->slots[s->values.data[i]].array.buffer == buffer) return true;
+    return false;
+}
+
+static struct lp_call rows_of_product(const struct scratch *s, struct lp_call call, lpv lo, lpv rows)
+{
+    struct lp *p = s->L->S->p;
     lpv a_row = call.gemm.ta ? lp_index(p, 1) : call.gemm.lda;
-    call.gemm.a_at = lp_bin(p, LP_ADD, call.gemm.a_at, lp_bin(p, LP_MUL, lo, a_row));
-    call.gemm.c_at = lp_bin(p, LP_ADD, call.gemm.c_at, lp_bin(p, LP_MUL, lo, call.gemm.ldc));
+    if (!is_scratch(s, call.gemm.a))
+        call.gemm.a_at = lp_bin(p, LP_ADD, call.gemm.a_at, lp_bin(p, LP_MUL, lo, a_row));
+    if (!is_scratch(s, call.gemm.c))
+        call.gemm.c_at = lp_bin(p, LP_ADD, call.gemm.c_at, lp_bin(p, LP_MUL, lo, call.gemm.ldc));
     call.gemm.m = rows;
     return call;
 }
@@ -353,6 +457,8 @@ void panels_emit(struct lower *L, const struct row_group *g)
     struct mark_around around = mark_group(L, g, note);
     int64_t known = static_rows(L, g), size = panel_rows(known);
     uint32_t most = most_panels(known);
+    struct scratch scratch = { .L = L, .g = g, .rows = size };
+    for (uint32_t i = 0; i < g->n; i++) give_scratch_for(&scratch, L->steps.data[g->first + i]);
     for (uint32_t i = 0; i < g->n; i++) { /* memory, and operands in the order that products read */
         struct lower_step step = L->steps.data[g->first + i];
         L->step = g->first + i;
@@ -369,11 +475,12 @@ void panels_emit(struct lower *L, const struct row_group *g)
     lpv number = lp_for_begin(p, lp_index(p, 0), panels, one, FOR_PARALLEL);
     lpv lo = lp_bin(p, LP_MUL, number, panel), hi = lp_bin(p, LP_ADD, lo, panel);
     if (known < 0 || known % size) hi = lp_bin(p, LP_MIN, hi, rows);
+    begin_panel(&scratch, lo);
     for (uint32_t i = 0; i < g->n; i++) {
         struct lower_step step = L->steps.data[g->first + i];
         if (step.kind == STEP_NEST) nest_emit_rows(L, L->nest_list.data[step.index], g, number, lo, hi);
         else if (calls[i].kind == CALL_GEMM && product_is_gemm(L, fn_node(L->f, step.index)))
-            lp_add_call(p, rows_of_product(p, calls[i], lo, lp_bin(p, LP_SUB, hi, lo)));
+            lp_add_call(p, rows_of_product(&scratch, calls[i], lo, lp_bin(p, LP_SUB, hi, lo)));
     }
     lp_for_end(p)->note = note;
     for (uint32_t i = 0; i < g->n; i++) {
