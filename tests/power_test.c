@@ -70,9 +70,10 @@ static double check_power(enum dtype t, double exponent, int portable)
     hop_exe *exe = NULL;
     hop_tensor *x = numbers(t), *y = NULL;
     double worst = 0, where = 0;
+    if (t == DT_F32) exponent = (float)exponent; /* which is what the program says */
     snprintf(
         text, sizeof text,
-        "hop 1\nfn @main(%%x: %s[%d]) -> (%s[%d]) {\n  %%c = full {value = %.2f, dims = [%d], dtype = %s}\n"
+        "hop 1\nfn @main(%%x: %s[%d]) -> (%s[%d]) {\n  %%c = full {value = %.17g, dims = [%d], dtype = %s}\n"
         "  %%y = pow(%%x, %%c)\n  return %%y\n}\n",
         dtype_info[t].name, COUNT, dtype_info[t].name, COUNT, exponent, COUNT, dtype_info[t].name);
     int status = hop_fn_read(&f, text, NULL);
@@ -98,6 +99,14 @@ int main(void)
             double wide = check_power(DT_F64, quarters / 4.0, portable);
             if (getenv("POWER_TEST_VERBOSE"))
                 printf("%6.2f: f32 %.3f, f64 %.3f\n", quarters / 4.0, narrow, wide);
+        }
+        for (int thirds = -7; thirds <= 8; thirds++) {
+            double third = thirds / 3.0; /* and what the derivative of a power makes of it */
+            double narrow = check_power(DT_F32, third, portable);
+            double wide = check_power(DT_F64, third, portable);
+            double slope = check_power(DT_F32, (float)third - 1.0f, portable);
+            if (getenv("POWER_TEST_VERBOSE"))
+                printf("%6.2f: f32 %.3f, f64 %.3f, less 1: %.3f\n", third, narrow, wide, slope);
         }
     }
     return tests_end();

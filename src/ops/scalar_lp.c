@@ -145,6 +145,30 @@ static lpv build_known_power(struct lp *lp, lpv x, lpv y)
     return SELECT(below, lp_real(lp, t, NAN), r);
 }
 
+/* Default numbers: exponents that are -4/3, -2/3, -1/3, 1/3, 2/3, 4/3 or 5/3 but for a unit in the last place
+ * of 1. They are off by some `beyond`, which the largest and the smallest numbers show: a factor of
+ * 1 + beyond·log(x). LPV_NONE: not such an exponent. */
+static lpv build_third_power(struct lp *lp, lpv x, lpv y)
+{
+    enum dtype t = lp_dtype(lp, x);
+    const struct lp_instr *i = &lp->instrs.data[y];
+    if (lp->regime.strict || i->op != LP_CONST) return LPV_NONE;
+    double exponent = element_real(t, (const char *)&i->bits), thirds = nearbyint(3 * exponent);
+    double beyond = fma(3, exponent, -thirds) / 3;
+    bool near = fabs(beyond) <= (t == DT_F64 ? 0x1p-52 : 0x1p-23) && thirds >= -4 && thirds <= 5;
+    int part = near ? (int)thirds % 3 : 0;
+    if (!part) return LPV_NONE;
+    lpv zero = lp_real(lp, t, 0), infinity = lp_real(lp, t, INFINITY), a = ABS(x), log2;
+    lpv r = (t == DT_F64 ? build_third_power_f64 : build_third_power_f32)(lp, a, part, &log2);
+    r = ADD(r, MUL(r, MUL(log2, lp_real(lp, t, beyond * 0x1.62e42fefa39efp-1))));
+    if (thirds < -3) r = MUL(r, DIV(lp_real(lp, t, 1), a));
+    if (thirds > 3) r = MUL(r, a);
+    lpv at_zero = exponent < 0 ? infinity : zero, beyond_all = exponent < 0 ? zero : infinity;
+    r = SELECT(EQ(a, zero), at_zero, SELECT(EQ(a, infinity), beyond_all, r));
+    lpv below = AND(LT(x, zero), GT(x, lp_real(lp, t, -INFINITY)));
+    return SELECT(OR(below, lp_bin(lp, LP_NE, x, x)), lp_real(lp, t, NAN), r);
+}
+
 /* What an operator of scalars is: one operation of loop programs, or a function of this file. */
 struct scalar_form {
     enum { FORM_NONE, FORM_UNARY, FORM_BINARY, FORM_FUNCTION, FORM_FUNCTION2 } form;
@@ -224,6 +248,7 @@ lpv scalar_lp(struct lp *lp, enum op op, const lpv *operands)
     case FORM_FUNCTION2:
         if (op == OP_pow) {
             lpv known = build_known_power(lp, operands[0], operands[1]);
+            if (known == LPV_NONE) known = build_third_power(lp, operands[0], operands[1]);
             if (known != LPV_NONE) return known;
         }
         return (wide ? f->pair_f64 : f->pair_f32)(lp, operands[0], operands[1]);

@@ -162,6 +162,33 @@ static inline F N(cbrt)(CTX F x)
     return SELECT(AND(GT(a, K(0)), LT(a, K(INFINITY))), N(signed_as)(PASS y, x), x);
 }
 
+/* a^(thirds/3) for thirds of 1, 2, -1 and -2, a > 0 and finite; *exponent is log2(a) but for 0.05.
+ * With w as above and h = 1 - w·r³ small, w^(-1/3) = r·(1 - h)^(-1/3) and w^(-2/3) is its square; times w
+ * these are the positive powers. */
+static inline F N(third_power)(CTX F a, int thirds, F *exponent)
+{
+    double sign = thirds < 0 ? -1 : 1;
+    F e, m = N(split)(PASS a, true, &e, NULL);
+    F shifted = ADD(MUL(e, K(sign / 3)), K(SHIFTER + BIAS));
+    F rest = SUB(e, MUL(SUB(shifted, K(SHIFTER + BIAS)), K(sign * 3)));
+    BOOL below = LT(rest, K(0)), above = GT(rest, K(0));
+    F w = MUL(m, SELECT(below, K(0.5), SELECT(above, K(2), K(1))));
+    F r = MUL(POLYNOMIAL(m, cbrt_c),
+              SELECT(below, K(0x1.428a2f98d728bp+0), SELECT(above, K(0x1.965fea53d6e3dp-1), K(1))));
+    F h = SUB(K(1), MUL(MUL(w, r), MUL(r, r)));
+#if WIDTH == 64
+    r = ADD(r, MUL(MUL(r, h), ADD(MUL(h, K(2.0 / 9)), K(1.0 / 3))));
+    h = SUB(K(1), MUL(MUL(w, r), MUL(r, r)));
+#endif
+    bool squared = thirds == 1 || thirds == -2;
+    F y = squared ? MUL(r, r) : r, scale = FLOAT(SHL(BITS(shifted), MANTISSA));
+    if (thirds > 0) y = MUL(y, w);
+    F near = MUL(h, ADD(MUL(h, K(squared ? 5.0 / 9 : 2.0 / 9)), K(squared ? 2.0 / 3 : 1.0 / 3)));
+    *exponent = ADD(e, ADD(MUL(m, K(0x1.6a09e6p+0)), K(-1.457)));
+    y = MUL(ADD(y, MUL(y, near)), scale);
+    return thirds == 2 || thirds == -2 ? MUL(y, scale) : y;
+}
+
 /* Infinite if either operand is, even if the other is NaN. */
 static inline F N(hypot)(CTX F x, F y)
 {
