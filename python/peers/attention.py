@@ -1,0 +1,192 @@
+"""hop.flex_attention and hop.attention beside PyTorch and JAX; one JSON object a line.
+
+    python attention.py [CASE…] [--rounds N] [--compile] [--no-torch] [--no-jax] [--list]
+
+flex: causal, with ALiBi, 8 heads of size 64, 2,048 positions; plain: 4 × 8 heads of size 64, 512 positions;
+window: 8 heads, 4,096 positions, 256 keys each; each forward and as a gradient. The calls of all libraries
+alternate; a line has the medians in ms, and ratio_best: the quickest of the others against hop. PyTorch's
+flex_attention is measured with --compile alone, because it compiles for a minute.
+"""
+
+import argparse
+import functools
+import json
+import statistics
+import time
+
+import numpy as np
+
+import hop
+
+
+def data(batch, heads, length, size=64):
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal((batch, heads, length, size)).astype("float32") for _ in range(3)]
+
+
+def slopes(heads):
+    return np.asarray([2.0 ** (-8 * (i + 1) / heads) for i in range(heads)], "float32")
+
+
+CASES = {"flex": (1, 8, 2048), "plain": (4, 8, 512), "window": (1, 8, 4096)}
+WINDOW = 256
+
+
+def causal(b, h, i, j):
+    return i >= j
+
+
+def near(b, h, i, j):
+    return (i >= j) & (i - j < WINDOW)
+
+
+def of_hop(case, arrays):
+    """What hop runs: forward, gradient."""
+    batch, heads, length = CASES[case]
+    given = [hop.asarray(x) for x in arrays]
+    alibi = hop.asarray(slopes(heads))
+    block = None
+    if case != "plain":
+        block = hop.create_block_mask(causal if case == "flex" else near, None, None, length, length)
+
+    def run(q, k, v):
+        if case == "plain":
+            return hop.attention(q, k, v)
+        score = (lambda s, b, h, i, j: s + alibi[h] * (j - i)) if case == "flex" else None
+        return hop.flex_attention(q, k, v, score, block)
+
+    def loss(*qkv):
+        return hop.sum(run(*qkv) ** 2)
+
+    forward, backward = hop.jit(run), hop.jit(hop.grad(loss, (0, 1, 2)))
+    return (
+        lambda: forward(*given).block_until_ready(),
+        lambda: [x.block_until_ready() for x in backward(*given)],
+    )
+
+
+def bias_of(case):
+    """The same mask and score as one array, for those who take one."""
+    batch, heads, length = CASES[case]
+    if case == "plain":
+        return None
+    i, j = np.ogrid[:length, :length]
+    there = causal(0, 0, i, j) if case == "flex" else near(0, 0, i, j)
+    bias = np.where(there, 0, -np.inf)[None].astype("float32")
+    if case == "flex":
+        bias = bias + (slopes(heads)[:, None, None] * (j - i)).astype("float32")
+    return bias[None]
+
+
+def of_jax(case, arrays):
+    import jax
+
+    q, k, v = (jax.numpy.asarray(x.transpose(0, 2, 1, 3)) for x in arrays)
+    bias = bias_of(case)
+    bias = None if bias is None else jax.numpy.asarray(np.maximum(bias, -1e30))
+
+    def run(q, k, v):
+        return jax.nn.dot_product_attention(q, k, v, bias=bias)
+
+    forward = jax.jit(run)
+    backward = jax.jit(jax.grad(lambda *a: (run(*a) ** 2).sum(), (0, 1, 2)))
+    return (
+        lambda: forward(q, k, v).block_until_ready(),
+        lambda: [x.block_until_ready() for x in backward(q, k, v)],
+    )
+
+
+def of_torch(case, arrays, run):
+    import torch
+
+    given = [torch.from_numpy(x) for x in arrays]
+
+    def forward():
+        with torch.no_grad():
+            return run(*given)
+
+    def backward():
+        q, k, v = (x.clone().requires_grad_() for x in given)
+        (run(q, k, v) ** 2).sum().backward()
+        return [q.grad, k.grad, v.grad]
+
+    return forward, backward
+
+
+def torch_sdpa(case, arrays, only_causal=False):
+    import torch
+
+    bias = None if only_causal else bias_of(case)
+    bias = None if bias is None else torch.from_numpy(bias)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    return of_torch(case, arrays, functools.partial(attend, attn_mask=bias, is_causal=only_causal))
+
+
+def torch_flex(case, arrays):
+    import torch
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    batch, heads, length = CASES[case]
+    alibi = torch.from_numpy(slopes(heads))
+    mask = causal if case == "flex" else near
+    block = create_block_mask(mask, None, None, length, length, device="cpu") if case != "plain" else None
+    score = (lambda s, b, h, i, j: s + alibi[h] * (j - i)) if case == "flex" else None
+    compiled = torch.compile(flex_attention)
+    forward, _ = of_torch(case, arrays, lambda q, k, v: compiled(q, k, v, score_mod=score, block_mask=block))
+    return forward, None
+
+
+def measured(calls, rounds):
+    """Medians in ms, of calls that alternate."""
+    times = {name: [] for name in calls}
+    for call in calls.values():
+        call()
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            times[name].append((time.perf_counter() - start) * 1e3)
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--compile", action="store_true", help="PyTorch's flex_attention, too")
+    parser.add_argument("--no-torch", action="store_true")
+    parser.add_argument("--no-jax", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    o = parser.parse_args()
+    if o.list:
+        print("\n".join(CASES))
+        return
+    for case in o.cases or CASES:
+        arrays = data(*CASES[case])
+        libraries = {"hop": of_hop(case, arrays)}
+        if not o.no_jax:
+            libraries["jax"] = of_jax(case, arrays)
+        if not o.no_torch:
+            libraries["sdpa"] = torch_sdpa(case, arrays)
+            if case == "flex":
+                libraries["sdpa_causal_only"] = torch_sdpa(case, arrays, True)
+            if o.compile:
+                libraries["torch_flex"] = torch_flex(case, arrays)
+        expected = np.asarray(libraries["hop"][0]())
+        for name, (forward, _) in libraries.items():
+            found = np.asarray(forward())
+            found = found.transpose(0, 2, 1, 3) if name == "jax" else found
+            if name != "sdpa_causal_only" and np.abs(found - expected).max() > 1e-4:
+                raise SystemExit(f"{case}: hop and {name} differ by {np.abs(found - expected).max()}")
+        for which, what in enumerate(("forward", "gradient")):
+            calls = {name: both[which] for name, both in libraries.items() if both[which]}
+            times = measured(calls, o.rounds)
+            others = [t for name, t in times.items() if name not in ("hop", "sdpa_causal_only")]
+            line = {"case": case, "what": what, **{f"{n}_ms": round(t, 2) for n, t in times.items()}}
+            if others:
+                line["ratio_best"] = round(min(others) / times["hop"], 2)
+            print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()

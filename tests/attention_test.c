@@ -1,0 +1,478 @@
+/* flex_attention against its plain definition: the whole score matrix by nested maps of the same bodies, its
+ * softmax and a product. 72 pairs of score and mask functions, over shapes with grouped heads, shared keys,
+ * lengths that no block divides, one query, no key at all, lists of blocks, and over the float dtypes: values
+ * and cotangents of every float operand on every back end, strict ones bit for bit the interpreter's. Then
+ * second derivatives, batches, a score function with a pole over 1,000 positions, how memory grows with the
+ * length, and programs that are refused.
+ *
+ * attention_test [FIRST [COUNT]]: cases; closes with `N passed, M failed`. */
+#include "check.h"
+
+#include "check/check.h"
+#include "hop/hop.h"
+#include "transform/transform.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- cases ---- */
+
+/* $: the dtype of scores. What is captured stands in `with` and has the type in `types`. */
+struct piece {
+    const char *name, *with, *types, *body;
+};
+
+static const struct piece scores[] = {
+    { "as it is", "", "", "yield(%s)" },
+    { "ALiBi", "%w", "%w: $[H]",
+      "%t0 = gather {dims = [0]} (%w, %h)\n%t1 = sub(%j, %i)\n%t2 = cast {dtype = $} (%t1)\n"
+      "%t3 = mul(%t0, %t2)\n%t4 = add(%s, %t3)\nyield(%t4)" },
+    { "relative bias", "%w", "%w: $[H, 7]",
+      "%t0 = sub(%j, %i)\n%t1 = full {value = 3, dims = [], dtype = i64}\n%t2 = add(%t0, %t1)\n"
+      "%t3 = gather {dims = [0, 1]} (%w, %h, %t2)\n%t4 = add(%s, %t3)\nyield(%t4)" },
+    { "soft cap", "", "",
+      "%t0 = full {value = 0.75, dims = [], dtype = $}\n%t1 = div(%s, %t0)\n%t2 = tanh(%t1)\n"
+      "%t3 = mul(%t0, %t2)\nyield(%t3)" },
+    { "square and temperature", "%w", "%w: $[]", "%t0 = mul(%s, %s)\n%t1 = mul(%t0, %w)\nyield(%t1)" },
+    { "a bias for each pair", "%w", "%w: $[L, S]",
+      "%t0 = gather {dims = [0, 1]} (%w, %i, %j)\n%t1 = mul(%s, %t0)\nyield(%t1)" },
+    { "nothing of the score", "%w", "%w: $[S]", "%t0 = gather {dims = [0]} (%w, %j)\nyield(%t0)" },
+    { "one read twice", "%w", "%w: $[5]",
+      "%t0 = gather {dims = [0]} (%w, %i)\n%t1 = gather {dims = [0]} (%w, %j)\n%t2 = mul(%t0, %t1)\n"
+      "%t3 = add(%s, %t2)\n%t4 = sin(%t3)\nyield(%t4)" },
+    { "batch and head", "%w", "%w: $[B, H]",
+      "%t0 = gather {dims = [0, 1]} (%w, %b, %h)\n%t1 = mul(%s, %t0)\nyield(%t1)" },
+};
+
+static const struct piece masks[] = {
+    { "none", "", "", "%m0 = full {value = 1, dims = [], dtype = bool}\nyield(%m0)" },
+    { "causal", "", "", "%m0 = ge(%i, %j)\nyield(%m0)" },
+    { "window", "", "",
+      "%m0 = sub(%i, %j)\n%m1 = full {value = 2, dims = [], dtype = i64}\n%m2 = lt(%m0, %m1)\n"
+      "%m3 = ge(%i, %j)\n%m4 = and(%m2, %m3)\nyield(%m4)" },
+    { "prefix", "%n", "%n: i64[]", "%m0 = lt(%j, %n)\n%m1 = ge(%i, %j)\n%m2 = or(%m0, %m1)\nyield(%m2)" },
+    { "documents", "%d", "%d: i64[N]",
+      "%m0 = gather {dims = [0]} (%d, %i)\n%m1 = gather {dims = [0]} (%d, %j)\n%m2 = eq(%m0, %m1)\n"
+      "yield(%m2)" },
+    { "dilated", "", "",
+      "%m0 = sub(%i, %j)\n%m1 = full {value = 2, dims = [], dtype = i64}\n%m2 = rem(%m0, %m1)\n"
+      "%m3 = full {value = 0, dims = [], dtype = i64}\n%m4 = eq(%m2, %m3)\nyield(%m4)" },
+    { "lengths of batches and heads", "%d", "%d: i64[B, H]",
+      "%m0 = gather {dims = [0, 1]} (%d, %b, %h)\n%m1 = lt(%j, %m0)\nyield(%m1)" },
+    { "behind the query", "", "", "%m0 = gt(%j, %i)\nyield(%m0)" }, /* the last one has no key */
+};
+
+struct shape {
+    int batches, kv_batches, heads, kv_heads, queries, keys, width, value_width, block[2];
+    bool lists;
+};
+static const struct shape shapes[] = {
+    { 1, 1, 2, 2, 5, 5, 3, 2, { 2, 2 }, false },  { 2, 2, 2, 1, 4, 6, 2, 3, { 4, 3 }, false },
+    { 2, 1, 4, 2, 3, 7, 2, 2, { 2, 4 }, false },  { 1, 1, 1, 1, 1, 9, 4, 4, { 0, 0 }, false },
+    { 1, 1, 2, 2, 7, 4, 2, 2, { 3, 128 }, false }, { 1, 1, 2, 1, 5, 6, 2, 2, { 2, 2 }, true },
+    { 2, 2, 1, 1, 6, 5, 1, 1, { 2, 3 }, true },
+};
+static const char *const dtypes[] = { "f64", "f32", "f64", "bf16", "f64", "f32", "f16" };
+
+/* A text with letters that stand for sizes, alone in brackets, and $ for the dtype of scores. */
+static void add_piece(struct text *t, const char *text, const struct shape *s, const char *computed)
+{
+    for (const char *c = text; *c; c++) {
+        bool before = c > text && (c[-1] == '[' || c[-1] == ' '), after = c[1] == ']' || c[1] == ',';
+        int size = *c == 'H'   ? s->heads
+                   : *c == 'B' ? s->batches
+                   : *c == 'L' ? s->queries
+                   : *c == 'S' ? s->keys
+                   : *c == 'N' ? HOP_MAX(s->queries, s->keys)
+                               : 0;
+        if (*c == '$') text_str(t, computed);
+        else if (before && after && size) text_add(t, "%d", size);
+        else text_add(t, "%c", *c);
+    }
+}
+
+struct one {
+    const struct piece *score, *mask;
+    const struct shape *s;
+    const char *dtype, *computed;
+};
+
+static int blocks_of(int length, int block) { return (length + block - 1) / block; }
+
+static void add_params(struct text *t, const struct one *o)
+{
+    const struct shape *s = o->s;
+    text_add(t, "(%%q: %s[%d, %d, %d, %d], %%k: %s[%d, %d, %d, %d], ", o->dtype, s->batches, s->heads,
+             s->queries, s->width, o->dtype, s->kv_batches, s->kv_heads, s->keys, s->width);
+    text_add(t, "%%v: %s[%d, %d, %d, %d], %%c: %s[]", o->dtype, s->kv_batches, s->kv_heads, s->keys,
+             s->value_width, o->computed);
+    for (int i = 0; i < 2; i++) {
+        const char *types = i ? o->mask->types : o->score->types;
+        if (*types) text_str(t, ", ");
+        add_piece(t, types, s, o->computed);
+    }
+    if (s->lists) {
+        int rows = blocks_of(s->queries, s->block[0]), columns = blocks_of(s->keys, s->block[1]);
+        text_add(t, ", %%n0: i32[1, 1, %d], %%x0: i32[1, 1, %d, %d], %%n1: i32[1, 1, %d], ", rows, rows,
+                 columns, rows);
+        text_add(t, "%%x1: i32[1, 1, %d, %d], %%l0: bool[%d, %d], %%l1: bool[%d, %d]", rows, columns, rows,
+                 columns, rows, columns);
+    }
+    text_add(t, ") -> (%s[%d, %d, %d, %d], %s[%d, %d, %d]) {\n", o->dtype, s->batches, s->heads, s->queries,
+             s->value_width, o->computed, s->batches, s->heads, s->queries);
+}
+
+static void add_flex(struct text *t, const struct one *o)
+{
+    const struct shape *s = o->s;
+    text_str(t, "fn @flex");
+    add_params(t, o);
+    text_str(t, "  %zero = full {value = 0, dims = [], dtype = i64}\n  %o, %l, %m = flex_attention ");
+    if (s->block[0]) text_add(t, "{block = [%d, %d]} ", s->block[0], s->block[1]);
+    text_str(t, "(%q, %k, %v) from(%s = %c, %b = %zero, %h = %zero, %i = %zero, %j = %zero) ");
+    if (s->lists) text_str(t, "blocks(%n0, %x0, %n1, %x1) ");
+    text_add(t, "score with(%s) {\n", o->score->with);
+    add_piece(t, o->score->body, s, o->computed);
+    text_add(t, "\n  } mask with(%s) {\n", o->mask->with);
+    add_piece(t, o->mask->body, s, o->computed);
+    text_str(t, "\n  }\n  return %o, %l\n}\n");
+}
+
+/* The body of a piece whose result is called by another name. */
+static const char *body_as(struct arena *a, const char *body, const char *name)
+{
+    const char *end = strstr(body, "yield(");
+    int length = (int)strcspn(end + 6, ")");
+    struct text t = { .arena = a };
+    text_add(&t, "%.*s%s = tag {gradient = keep} (%.*s)\n", (int)(end - body), body, name, length, end + 6);
+    return t.data;
+}
+
+static void add_scores(struct text *t, const struct one *o)
+{
+    const struct shape *s = o->s;
+    struct text with = { .arena = t->arena };
+    text_add(&with, "%s%s%s", o->score->with, *o->score->with && *o->mask->with ? ", " : "", o->mask->with);
+    if (s->lists) text_add(&with, "%s%%l0, %%l1", *with.data ? ", " : "");
+    const char *more = *with.data ? arena_printf(t->arena, ", %s", with.data) : "";
+    text_add(t, "  %%bs = iota {dims = [%d]}\n  %%hs = iota {dims = [%d]}\n  %%is = iota {dims = [%d]}\n",
+             s->batches, s->heads, s->queries);
+    text_add(t, "  %%js = iota {dims = [%d]}\n", s->keys);
+    text_add(t, "  %%t, %%ok = map over(%%b in %%bs, %%s3 in %%scaled) with(%%hs, %%is, %%js%s) {\n", more);
+    text_add(t, "%%ta, %%oka = map over(%%h in %%hs, %%s2 in %%s3) with(%%b, %%is, %%js%s) {\n", more);
+    text_add(t, "%%tb, %%okb = map over(%%i in %%is, %%s1 in %%s2) with(%%b, %%h, %%js%s) {\n", more);
+    text_add(t, "%%tc, %%okc = map over(%%j in %%js, %%s in %%s1) with(%%b, %%h, %%i%s) {\n", more);
+    add_piece(t, body_as(t->arena, o->score->body, "%score"), s, o->computed);
+    add_piece(t, body_as(t->arena, o->mask->body, "%mask"), s, o->computed);
+    if (s->lists) {
+        text_add(t,
+                 "%%bq = full {value = %d, dims = [], dtype = i64}\n%%bk = full {value = %d, dims = [], dtype "
+                 "= i64}\n",
+                 s->block[0], s->block[1]);
+        text_str(t, "%r = div(%i, %bq)\n%col = div(%j, %bk)\n%p0 = gather {dims = [0, 1]} (%l0, %r, %col)\n"
+                    "%p1 = gather {dims = [0, 1]} (%l1, %r, %col)\n%p2 = and(%mask, %p0)\n"
+                    "%there = or(%p2, %p1)\nstack(%score, %there)\n");
+    } else {
+        text_str(t, "stack(%score, %mask)\n");
+    }
+    text_str(t, "}\nstack(%tc, %okc)\n}\nstack(%tb, %okb)\n}\nstack(%ta, %oka)\n}\n");
+}
+
+static void add_plain(struct text *t, const struct one *o)
+{
+    const struct shape *s = o->s;
+    const char *all = arena_printf(t->arena, "%d, %d, %d, %d", s->batches, s->heads, s->queries, s->keys);
+    const char *rows = arena_printf(t->arena, "%d, %d, %d", s->batches, s->heads, s->queries);
+    const char *c = o->computed;
+    text_str(t, "fn @plain");
+    add_params(t, o);
+    text_add(t, "  %%bn = iota {dims = [%d]}\n  %%hn = iota {dims = [%d]}\n", s->batches, s->heads);
+    text_add(t, "  %%kvb = full {value = %d, dims = [%d], dtype = i64}\n", s->kv_batches, s->batches);
+    text_add(t, "  %%group = full {value = %d, dims = [%d], dtype = i64}\n", s->heads / s->kv_heads,
+             s->heads);
+    text_str(t, "  %bi = rem(%bn, %kvb)\n  %hi = div(%hn, %group)\n  %k1 = take {dim = 0} (%k, %bi)\n"
+                "  %k2 = take {dim = 1} (%k1, %hi)\n  %v1 = take {dim = 0} (%v, %bi)\n"
+                "  %v2 = take {dim = 1} (%v1, %hi)\n");
+    text_add(t, "  %%qw = cast {dtype = %s} (%%q)\n  %%kw = cast {dtype = %s} (%%k2)\n", c, c);
+    text_str(t, "  %raw = dot {batch_lhs = [0, 1], batch_rhs = [0, 1], contract_lhs = [3], contract_rhs = "
+                "[3]} (%qw, %kw)\n");
+    text_add(t, "  %%scale = broadcast {dims = [%s], at = []} (%%c)\n  %%scaled = mul(%%raw, %%scale)\n",
+             all);
+    add_scores(t, o);
+    text_add(t, "  %%ninf = full {value = -inf, dims = [%s], dtype = %s}\n  %%u = select(%%ok, %%t, %%ninf)\n",
+             all, c);
+    text_str(t, "  %top = reduce_max {dims = [3]} (%u)\n  %largest = stop_gradient(%top)\n");
+    text_add(t, "  %%none = full {value = -inf, dims = [%s], dtype = %s}\n", rows, c);
+    text_add(t, "  %%zeros = full {value = 0, dims = [%s], dtype = %s}\n", rows, c);
+    text_add(t, "  %%ones = full {value = 1, dims = [%s], dtype = %s}\n", rows, c);
+    text_str(t, "  %dead = eq(%largest, %none)\n  %base = select(%dead, %zeros, %largest)\n");
+    text_add(t, "  %%wide = broadcast {dims = [%s], at = [0, 1, 2]} (%%base)\n  %%less = sub(%%u, %%wide)\n",
+             all);
+    text_str(t, "  %p = exp(%less)\n  %sum = sum {dims = [3]} (%p)\n  %total = select(%dead, %ones, %sum)\n"
+                "  %log = log(%total)\n  %finite = add(%base, %log)\n"
+                "  %lse = select(%dead, %none, %finite)\n");
+    text_add(t, "  %%over = broadcast {dims = [%s], at = [0, 1, 2]} (%%total)\n  %%w0 = div(%%p, %%over)\n",
+             all);
+    text_add(t, "  %%vw = cast {dtype = %s} (%%v2)\n", c);
+    text_str(t, "  %out = dot {batch_lhs = [0, 1], batch_rhs = [0, 1], contract_lhs = [3], contract_rhs = "
+                "[2]} (%w0, %vw)\n");
+    text_add(t, "  %%given = cast {dtype = %s} (%%out)\n  return %%given, %%lse\n}\n", o->dtype);
+}
+
+/* ---- running ---- */
+
+/* Lists that a row of blocks has, every other block, and the same as tables. */
+static void fill_lists(struct tensor **last, const struct shape *s, uint32_t seed)
+{
+    int rows = blocks_of(s->queries, s->block[0]), columns = blocks_of(s->keys, s->block[1]);
+    for (int r = 0; r < rows; r++) {
+        int n[2] = { 0, 0 };
+        for (int c = 0; c < columns; c++) {
+            uint32_t kind = (seed + (uint32_t)(5 * r + 3 * c)) % 4; /* partial, full, none, partial */
+            int which = kind == 1, there = kind != 2, at = r * columns + c;
+            tensor_set(last[4], at, there && !which);
+            tensor_set(last[5], at, there && which);
+            if (there) tensor_set(last[1 + 2 * which], r * columns + n[which]++, c);
+        }
+        tensor_set(last[0], r, n[0]);
+        tensor_set(last[2], r, n[1]);
+    }
+}
+
+static struct tensor **arguments(struct bag *bag, struct module *m, uint32_t fn, const struct one *o,
+                                 uint32_t seed)
+{
+    const struct fn *f = module_fn(m, fn);
+    struct sample_sizes sizes = sample_sizes(&bag->arena, f, 0);
+    struct tensor **args = sample_arguments(bag, m, f, NULL, &sizes, seed + 1);
+    if (o->s->lists) {
+        struct tensor **last = args + f->n_params;
+        for (uint32_t p = 0; p < f->n_params; p++)
+            if (!strcmp(fn_param_name(m, f, p), "n0")) last = args + p;
+        fill_lists(last, o->s, seed);
+    }
+    return args;
+}
+
+static void compare(struct bag *bag, struct module *m, uint32_t fn, uint32_t plain, struct tensor **args,
+                    const char *what, bool low)
+{
+    static const struct bound bits = { BOUND_BITS, 0 };
+    struct bound f32 = { BOUND_TENSOR, low ? 4e-2 : 2e-5 }, f64 = { BOUND_TENSOR, 1e-11 };
+    const struct way ways[] = {
+        { .name = "simplified", .simplify = true, .passes = { .strict = true } },
+        { .name = "executor", .backend = backend_named("executor"), .passes = { .strict = true } },
+        { .name = "LLVM", .backend = backend_named("llvm"), .passes = { .strict = true }, .threads = 3 },
+        { .name = "LLVM, default", .backend = backend_named("llvm"), .threads = 2 },
+    };
+    struct outcome expected, reference, found;
+    run_on(bag, m, plain, &interpreter, args, NULL, &expected);
+    run_on(bag, m, fn, &interpreter, args, NULL, &reference);
+    const char *wrong = outcome_difference(&bag->arena, &reference, &expected, f32, f64);
+    CLAIM(!wrong, "%s: %s", what, wrong ? wrong : "");
+    for (uint32_t i = 0; i < HOP_COUNT(ways); i++) {
+        bool strict = ways[i].passes.strict;
+        if (i && !ways[i].backend) continue;
+        run_on(bag, m, fn, &ways[i], args, NULL, &found);
+        wrong = outcome_difference(&bag->arena, &found, &reference, strict ? bits : f32, strict ? bits : f64);
+        CLAIM(!wrong, "%s, %s: %s", what, ways[i].name, wrong ? wrong : "");
+    }
+}
+
+/* The arguments of a vjp: those of the function, then a cotangent for each result. */
+static struct tensor **with_cotangents(struct bag *bag, struct module *m, uint32_t vjp,
+                                       struct tensor **args, uint32_t n, uint32_t seed)
+{
+    const struct fn *f = module_fn(m, vjp);
+    struct sample_sizes sizes = sample_sizes(&bag->arena, f, 0);
+    struct tensor **all = sample_arguments(bag, m, f, NULL, &sizes, seed + 77);
+    for (uint32_t p = 0; p < n; p++) all[p] = args[p];
+    return all;
+}
+
+static void check_one(struct bag *bag, struct module *m, const struct one *o, uint32_t number)
+{
+    uint32_t flex = module_find(m, "flex"), plain = module_find(m, "plain");
+    uint32_t n = module_fn(m, flex)->n_params;
+    const struct fn *f = module_fn(m, flex);
+    struct tensor **args = arguments(bag, m, flex, o, number);
+    bool *wrt = ARENA_ZNEW(&bag->arena, bool, n), low = o->dtype[0] == 'b' || o->dtype[1] == '1';
+    for (uint32_t p = 0; p < n; p++) wrt[p] = dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype);
+    const char *what = arena_printf(&bag->arena, "case %u (%s; %s; %s)", number, o->score->name, o->mask->name,
+                                    o->dtype);
+    uint32_t back = vjp_function(m, flex, wrt), plain_back = vjp_function(m, plain, wrt);
+    args = with_cotangents(bag, m, back, args, n, number);
+    compare(bag, m, back, plain_back, args, what, low);
+    if (number % 6 || low) return;
+    bool *again = ARENA_ZNEW(&bag->arena, bool, module_fn(m, back)->n_params);
+    again[0] = again[1] = again[3] = true;
+    uint32_t second = vjp_function(m, back, again), plain_second = vjp_function(m, plain_back, again);
+    args = with_cotangents(bag, m, second, args, module_fn(m, back)->n_params, number);
+    compare(bag, m, second, plain_second, args, arena_printf(&bag->arena, "%s, second order", what), low);
+}
+
+static void walk_case(uint32_t number)
+{
+    struct hop_catch caught;
+    struct bag bag = { 0 };
+    uint32_t pair = number % (HOP_COUNT(scores) * HOP_COUNT(masks));
+    struct one o = { .score = &scores[pair % HOP_COUNT(scores)],
+                     .mask = &masks[pair / HOP_COUNT(scores)],
+                     .s = &shapes[number % HOP_COUNT(shapes)],
+                     .dtype = dtypes[(number / 3) % HOP_COUNT(dtypes)] };
+    o.computed = strcmp(o.dtype, "f64") ? "f32" : "f64";
+    if (!HOP_TRY(caught)) {
+        CLAIM(false, "case %u (%s; %s): %s", number, o.score->name, o.mask->name, hop_message());
+        return;
+    }
+    hop_cleanup_push(bag_free, &bag);
+    struct text t = { .arena = &bag.arena };
+    text_str(&t, "hop 1\n");
+    add_flex(&t, &o);
+    add_plain(&t, &o);
+    if (getenv("HOP_TEST_SHOW")) puts(t.data);
+    struct module *m = text_read("case", t.data, strlen(t.data));
+    hop_cleanup_push(module_free, m);
+    check_one(&bag, m, &o, number);
+    hop_cleanup_pop(m);
+    module_free(m);
+    hop_cleanup_pop(&bag);
+    bag_free(&bag);
+    hop_catch_end(&caught);
+}
+
+/* ---- long sequences ---- */
+
+#define LONG(score) \
+    "hop 1\nfn @main(%%q: f32[1, 1, %d, 8], %%k: f32[1, 1, %d, 8], %%v: f32[1, 1, %d, 8]) -> (f32[]) {\n" \
+    "  %%zero = full {value = 0, dims = [], dtype = i64}\n  %%c = full {value = 1, dims = [], dtype = f32}\n" \
+    "  %%o, %%l, %%m = flex_attention(%%q, %%k, %%v) from(%%s = %%c, %%b = %%zero, %%h = %%zero, %%i = " \
+    "%%zero, %%j = %%zero) score {\n" score "  } mask {\n    %%t = ge(%%i, %%j)\n    yield(%%t)\n  }\n" \
+    "  %%o2 = mul(%%o, %%o)\n  %%r = sum(%%o2)\n  return %%r\n}\n"
+
+/* hop_workspace of a function over so many positions, or of its gradient. */
+static size_t workspace_of(int length, bool gradient)
+{
+    char text[1024], type[64];
+    hop_fn *f = NULL, *g = NULL;
+    hop_exe *exe = NULL;
+    hop_tensor *in[3] = { NULL, NULL, NULL };
+    hop_compile_options options = { 0 };
+    size_t bytes = 0;
+    snprintf(text, sizeof text, LONG("    yield(%%s)\n"), length, length, length);
+    snprintf(type, sizeof type, "f32[1, 1, %d, 8]", length);
+    bool failed = hop_fn_read(&f, text, NULL) || (gradient && hop_grad(&g, f, "q, k, v"));
+    failed = failed || hop_compile(&exe, gradient ? g : f, &options);
+    for (int i = 0; i < 3 && !failed; i++) failed = hop_tensor_new(&in[i], type);
+    failed = failed || hop_workspace(&bytes, exe, in, 3, NULL);
+    CLAIM(!failed, "attention over %d positions: %s", length, hop_message());
+    for (int i = 0; i < 3; i++) hop_tensor_free(in[i]);
+    hop_exe_free(exe);
+    hop_fn_free(g);
+    hop_fn_free(f);
+    return bytes;
+}
+
+static void memory_is_linear(void)
+{
+    for (int gradient = 0; gradient < 2; gradient++) {
+        size_t before = workspace_of(4096, gradient);
+        for (int length = 8192; length <= 16384; length *= 2) {
+            size_t now = workspace_of(length, gradient);
+            CLAIM((double)now <= 2.1 * (double)before, "%s: %zu bytes at %d positions, %zu at half of them",
+                  gradient ? "gradient" : "forward", now, length, before);
+            before = now;
+        }
+    }
+}
+
+/* 1 / s over lengths that no tile divides: what the last tile repeats must not be seen. */
+static void a_pole(void)
+{
+    char text[1024];
+    enum { LENGTH = 1000, WIDTH = 8 };
+    hop_fn *f = NULL, *g = NULL;
+    hop_exe *exe = NULL;
+    hop_tensor *in[3] = { NULL, NULL, NULL }, *out[3] = { NULL, NULL, NULL };
+    hop_compile_options options = { 0 };
+    snprintf(text, sizeof text,
+             LONG("    %%one = full {value = 1, dims = [], dtype = f32}\n    %%t = div(%%one, %%s)\n    "
+                  "yield(%%t)\n"),
+             LENGTH, LENGTH, LENGTH);
+    bool failed = hop_fn_read(&f, text, NULL) || hop_grad(&g, f, "q, k, v") || hop_compile(&exe, g, &options);
+    for (int i = 0; i < 3 && !failed; i++) {
+        failed = hop_tensor_new(&in[i], "f32[1, 1, 1000, 8]");
+        float *x = failed ? NULL : hop_data(in[i]);
+        for (int k = 0; x && k < LENGTH * WIDTH; k++)
+            x[k] = 0.5f + 0.5f * sinf((float)(k * (i + 1))) * sinf((float)(k % 97)); /* positive: no pole met */
+    }
+    failed = failed || hop_run(exe, in, 3, out, 3);
+    CLAIM(!failed, "1 / s: %s", hop_message());
+    for (int i = 0; i < 3 && !failed; i++) {
+        const float *x = hop_data_const(out[i]);
+        bool finite = true;
+        for (int k = 0; k < LENGTH * WIDTH; k++) finite &= isfinite(x[k]) != 0;
+        CLAIM(finite, "1 / s: the gradient of operand %d has a number that is not finite", i);
+    }
+    for (int i = 0; i < 3; i++) {
+        hop_tensor_free(in[i]);
+        hop_tensor_free(out[i]);
+    }
+    hop_exe_free(exe);
+    hop_fn_free(g);
+    hop_fn_free(f);
+}
+
+/* ---- what is refused ---- */
+
+#define BAD(q, k, v, scale, more, score, mask) \
+    "hop 1\nfn @main(%q: " q ", %k: " k ", %v: " v ", %c: " scale ", %n: i32[1, 1, 2], %x: i32[1, 1, 2, 2]) " \
+    "-> () {\n  %zero = full {value = 0, dims = [], dtype = i64}\n" \
+    "  %o, %l, %m = flex_attention {block = [2, 2]} (%q, %k, %v) from(%s = %c, %b = %zero, %h = %zero, %i = " \
+    "%zero, %j = %zero) " more "score {\n" score "  } mask {\n" mask "  }\n  return\n}\n"
+#define ALL "    %t = full {value = 1, dims = [], dtype = bool}\n    yield(%t)\n"
+#define SAME "    yield(%s)\n"
+#define F4 "f32[1, 2, 4, 3]"
+
+static void refusals(void)
+{
+    static const struct {
+        const char *text, *message;
+    } bad[] = {
+        { BAD("f32[1, 3, 4, 3]", F4, F4, "f32[]", "", SAME, ALL), "must be a multiple of those of key" },
+        { BAD(F4, "f32[1, 2, 4, 2]", F4, "f32[]", "", SAME, ALL), "the widths of query and key" },
+        { BAD(F4, F4, "f32[1, 2, 5, 3]", "f32[]", "", SAME, ALL), "the lengths of key and value" },
+        { BAD("f32[2, 4, 3]", F4, F4, "f32[]", "", SAME, ALL), "query: expected floats" },
+        { BAD(F4, "f64[1, 2, 4, 3]", F4, "f32[]", "", SAME, ALL), "expected the dtype of query" },
+        { BAD(F4, F4, F4, "f64[]", "", SAME, ALL), "the scale: expected f32[]" },
+        { BAD(F4, F4, F4, "f32[]", "", "    yield(%i)\n", ALL), "score: the body gives i64[], expected f32[]" },
+        { BAD(F4, F4, F4, "f32[]", "", SAME, SAME), "mask: the body gives f32[], expected bool[]" },
+        { BAD("f32[1, 2, 6, 3]", F4, F4, "f32[]", "blocks(%n, %x) ", SAME, ALL),
+          "rows of the block mask and blocks of queries" },
+        { BAD(F4, "f32[1, 2, 9, 3]", "f32[1, 2, 9, 3]", "f32[]", "blocks(%n, %x) ", SAME, ALL),
+          "columns of the block mask and blocks of keys" },
+        { BAD(F4, F4, F4, "f32[]", "blocks(%n) ", SAME, ALL), "blocks: expected counts and columns" },
+        { BAD(F4, F4, F4, "f32[]", "", "    print(\"{}\", %s)\n" SAME, ALL), "" },
+    };
+    for (size_t i = 0; i < HOP_COUNT(bad); i++) {
+        hop_fn *f = NULL;
+        hop_status status = hop_fn_read(&f, bad[i].text, NULL);
+        CLAIM(status == HOP_INVALID && strstr(hop_message(), bad[i].message), "refusal %zu: %s", i,
+              status ? hop_message() : "it was taken");
+        hop_fn_free(f);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    enum { CASES = 72 };
+    uint32_t first = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
+    uint32_t count = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : argc > 1 ? 1 : CASES;
+    for (uint32_t i = first; i < first + count; i++) walk_case(i);
+    if (argc <= 1) {
+        refusals();
+        memory_is_linear();
+        a_pole();
+    }
+    return tests_end();
+}
