@@ -705,7 +705,10 @@ val builder_node(struct builder *b, const struct node_in *in)
 
 static void settle_symbols(struct fn *f, const struct module *m)
 {
-    for (uint32_t i = 0; i < f->n_outer_symbols; i++) f->symbols[i].origin = SYMBOL_DIM;
+    for (uint32_t i = 0; i < f->n_outer_symbols; i++) {
+        f->symbols[i].origin = SYMBOL_DIM;
+        f->symbols[i].index = 0; /* of a parameter that the function it is like has, and this one may not */
+    }
     for (uint32_t p = f->n_params; p-- > 0;) {
         struct type t = type_get(m, f->values[p].type);
         uint32_t s;
