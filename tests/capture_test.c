@@ -1369,7 +1369,7 @@ static void test_policies(void)
               strstr(hop_fn_text(f), "invoke_subgraph {policy = \"names(save = [e])\"}") &&
               strstr(hop_fn_text(f), "tag {name = \"e\"}"),
           "a call has its policy: %s", f ? hop_fn_text(f) : hop_message());
-    CLAIM(!hop_grad(&g, f, "x") && strstr(hop_fn_text(g), "tag {gradient = keep}"),
+    CLAIM(!hop_grad(&g, f, "x") && strstr(hop_fn_text(g), "tag {gradient = keep, use = save}"),
           "its gradient keeps what has the name: %s", g ? hop_fn_text(g) : hop_message());
     hop_fn_free(g);
     hop_fn_free(f);
