@@ -1,0 +1,290 @@
+"""flex_attention, attention and block masks: against the plain definition (values, gradients of everything,
+forward mode, batches), what block masks are made of, and what is refused. The recipes of docs/python/
+attention.md are compared there; the operator by itself in tests/attention_test.c."""
+
+import unittest
+
+import hop
+from support import Case
+
+
+def plain(q, k, v, score_mod=None, mask_mod=None, scale=None):
+    """[b, h, l, e], heads repeated, the whole matrix of scores."""
+    group = q.shape[1] // k.shape[1]
+    heads = hop.arange(q.shape[1]) // group
+    batches = hop.arange(q.shape[0]) % k.shape[0]
+    k, v = k[batches][:, heads], v[batches][:, heads]
+    s = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+
+    def over(f, *first):
+        for i in (3, 2, 1, 0):
+            at = [None] * 4
+            at[i] = 0
+            f = hop.vmap(f, in_axes=(*[0] * len(first), *at))
+        return f(*first, *[hop.arange(n) for n in s.shape])
+
+    if score_mod is not None:
+        s = over(score_mod, s)
+    ok = hop.full(s.shape, True)
+    if mask_mod is not None:
+        ok = over(lambda *at: hop.asarray(mask_mod(*at)))
+    most = hop.stop_gradient(hop.max(hop.where(ok, s, -1e30), axis=-1, keepdims=True))
+    p = hop.where(ok, hop.exp(hop.where(ok, s - most, 0)), 0)
+    total = hop.sum(p, axis=-1, keepdims=True)
+    return p / hop.where(total == 0, 1, total) @ v
+
+
+def data(*shapes, dtype=hop.float64, seed=0):
+    keys = hop.random.split(hop.random.key(seed), len(shapes))
+    return [hop.random.normal(key, shape).astype(dtype) for key, shape in zip(keys, shapes)]
+
+
+def causal(b, h, i, j):
+    return i >= j
+
+
+class Values(Case):
+    def agree(self, args, attend, reference, tolerance=1e-9):
+        for f, g in ((attend, reference), (hop.jit(attend), reference)):
+            self.close(f(*args), g(*args), tolerance)
+        loss = [lambda *a, f=f: hop.sum(hop.sin(f(*a))) for f in (attend, reference)]
+        numbers = tuple(range(len(args)))
+        found, expected = (hop.jit(hop.grad(f, numbers))(*args) for f in loss)
+        for x, y in zip(found, expected):
+            self.close(x, y, tolerance)
+        tangents = data(*[x.shape for x in args], seed=5)
+        found, expected = (hop.jvp(f, args, tuple(tangents))[1] for f in loss)
+        self.close(found, expected, tolerance)
+
+    def test_captured(self):
+        args = data((2, 4, 9, 3), (2, 2, 7, 3), (2, 2, 7, 5), (4,), (13,))
+
+        def run(attend, q, k, v, w, table):
+            score = lambda s, b, h, i, j: s * w[h] + hop.tanh(table[i - j + 6])  # noqa: E731
+            return attend(q, k, v, score, lambda b, h, i, j: (i >= j) | (j == b))
+
+        flex = lambda q, k, v, s, m: hop.flex_attention(  # noqa: E731
+            q, k, v, s, mask_mod=m, enable_gqa=True, kernel_options={"BLOCK_M": 4, "BLOCK_N": 3}
+        )
+        self.agree(args, lambda *a: run(flex, *a), lambda *a: run(plain, *a))
+
+    def test_scale_is_differentiable(self):
+        args = data((1, 2, 5, 3), (1, 2, 6, 3), (1, 2, 6, 3), ())
+        self.agree(
+            args,
+            lambda q, k, v, c: hop.flex_attention(q, k, v, scale=c),
+            lambda q, k, v, c: plain(q, k, v, scale=c),
+        )
+
+    def test_branches(self):
+        args = data((1, 1, 5, 3), (1, 1, 6, 3), (1, 1, 6, 3))
+
+        def score(s, b, h, i, j):
+            if i > j:
+                return s * 2
+            return s + 1
+
+        where = lambda s, b, h, i, j: hop.where(i > j, s * 2, s + 1)  # noqa: E731
+        self.agree(args, lambda *a: hop.flex_attention(*a, score), lambda *a: plain(*a, where))
+
+    def test_second_order(self):
+        q, k, v = data((1, 1, 4, 2), (1, 1, 5, 2), (1, 1, 5, 2))
+
+        def twice(attend):
+            loss = lambda x: hop.sum(attend(x, k, v, mask_mod=causal) ** 3)  # noqa: E731
+            return hop.grad(lambda x: hop.sum(hop.sin(hop.grad(loss)(x))))(q)
+
+        self.close(twice(hop.flex_attention), twice(plain), 1e-9)
+
+    def test_batches(self):
+        q, k, v, w = data((3, 1, 2, 4, 3), (1, 2, 5, 3), (3, 1, 2, 5, 3), (3, 2))
+
+        def one(attend, q, v, w):
+            return attend(q, k, v, lambda s, b, h, i, j: s * w[h], causal)
+
+        flex = lambda q, k, v, s, m: hop.flex_attention(q, k, v, s, mask_mod=m)  # noqa: E731
+        found = hop.vmap(lambda *a: one(flex, *a))(q, v, w)
+        for i in range(3):
+            self.close(found[i], one(plain, q[i], v[i], w[i]), 1e-9)
+        loss = lambda q, v, w: hop.sum(one(flex, q, v, w) ** 2)  # noqa: E731
+        slopes = hop.vmap(hop.grad(loss, 2))(q, v, w)
+        self.close(slopes[1], hop.grad(lambda w: hop.sum(one(plain, q[1], v[1], w) ** 2))(w[1]), 1e-9)
+
+    def test_rows_without_keys(self):
+        q, k, v = data((1, 1, 4, 2), (1, 1, 4, 2), (1, 1, 4, 2))
+        mask = lambda b, h, i, j: j > i  # noqa: E731
+        out, aux = hop.flex_attention(q, k, v, mask_mod=mask, return_aux=hop.AuxRequest(True, True))
+        self.equal(out[0, 0, 3], [0.0, 0.0])
+        self.equal(aux.lse[0, 0, 3], -hop.inf)
+        self.equal(aux.max_scores[0, 0, 3], -hop.inf)
+        loss = lambda q, k, v: hop.sum(hop.flex_attention(q, k, v, mask_mod=mask))  # noqa: E731
+        for x in hop.grad(loss, (0, 1, 2))(q, k, v):
+            self.assertTrue(bool(hop.all(hop.isfinite(x))))
+
+    def test_more_results(self):
+        q, k, v = data((1, 2, 4, 2), (1, 2, 6, 2), (1, 2, 6, 2))
+        s = q @ k.mT * 2**-0.5
+        out, lse = hop.flex_attention(q, k, v, return_lse=True)
+        self.close(lse, hop.log(hop.sum(hop.exp(s), axis=-1)), 1e-12)
+        _, aux = hop.flex_attention(q, k, v, return_aux=hop.AuxRequest(max_scores=True))
+        self.assertIsNone(aux.lse)
+        self.close(aux.max_scores, hop.max(s, axis=-1), 1e-12)
+        found = hop.grad(lambda q: hop.sum(hop.flex_attention(q, k, v, return_lse=True)[1] ** 2))(q)
+        by_hand = lambda q: hop.sum(  # noqa: E731
+            hop.log(hop.sum(hop.exp(q @ k.mT * 2**-0.5), axis=-1)) ** 2
+        )
+        self.close(found, hop.grad(by_hand)(q), 1e-9)
+
+    def test_lengths_of_nothing(self):
+        q, k, v = data((1, 1, 3, 2), (1, 1, 0, 2), (1, 1, 0, 4))
+        out, lse = hop.flex_attention(q, k, v, return_lse=True)
+        self.equal(out, [[[[0.0] * 4] * 3]])
+        self.equal(lse, [[[-hop.inf] * 3]])
+        self.assertEqual(hop.flex_attention(k, q, q).shape, (1, 1, 0, 2))
+        self.equal(hop.grad(lambda q: hop.sum(hop.flex_attention(q, k, v)))(q), [[[[0.0] * 2] * 3]])
+        self.assertEqual(hop.create_block_mask(causal, None, None, 0, 5).to_dense().shape, (1, 1, 0, 1))
+
+    def test_symbolic_lengths(self):
+        f = hop.jit(lambda q, k, v: hop.flex_attention(q, k, v, mask_mod=causal))
+        for n in (3, 7, 130, 4, 257, 64):
+            q, k, v = data((1, 1, n, 2), (1, 1, n + 1, 2), (1, 1, n + 1, 2))
+            self.close(f(q, k, v), plain(q, k, v, mask_mod=causal), 1e-9)
+
+    def test_low_precision(self):
+        for dtype in (hop.float16, hop.bfloat16):
+            q, k, v = data((1, 2, 9, 8), (1, 2, 9, 8), (1, 2, 9, 8), dtype=dtype)
+            out, lse = hop.flex_attention(q, k, v, mask_mod=causal, return_lse=True)
+            self.assertEqual((out.dtype, lse.dtype), (dtype, hop.float32))
+            wide = plain(*[x.astype(hop.float64) for x in (q, k, v)], mask_mod=causal)
+            self.close(out.astype(hop.float64), wide, 3e-2)
+
+
+class Masks(Case):
+    def test_create(self):
+        lengths = hop.asarray([3, 6])
+        mask = lambda b, h, i, j: (j < lengths[b]) & (i >= j - h)  # noqa: E731
+        made = hop.create_block_mask(mask, 2, 3, 5, 6, (2, 3))
+        self.assertEqual(made.shape, (2, 3, 5, 6))
+        for b in range(2):
+            for h in range(3):
+                for r in range(3):
+                    for c in range(2):
+                        inside = [
+                            bool(mask(b, h, i, j))
+                            for i in range(2 * r, min(2 * r + 2, 5))
+                            for j in range(3 * c, 3 * c + 3)
+                        ]
+                        self.assertEqual(int(made.to_dense()[b, h, r, c]), any(inside))
+                        full = c in made.full_kv_indices[b, h, r].tolist()[: int(made.full_kv_num_blocks[b, h, r])]
+                        self.assertEqual(full, all(inside))
+
+    def test_used(self):
+        q, k, v = data((2, 2, 11, 3), (2, 2, 9, 3), (2, 2, 9, 3))
+        made = hop.create_block_mask(causal, None, None, 11, 9, 4)
+        expected = plain(q, k, v, mask_mod=causal)
+        self.close(hop.flex_attention(q, k, v, block_mask=made), expected, 1e-9)
+        self.close(hop.jit(lambda m, *a: hop.flex_attention(*a, block_mask=m))(made, q, k, v), expected, 1e-9)
+
+        @hop.jit
+        def inside(q, k, v, n):
+            mask = hop.create_block_mask(lambda b, h, i, j: i + n >= j, None, None, 11, 9, 4)
+            return hop.flex_attention(q, k, v, block_mask=mask)
+
+        self.close(inside(q, k, v, hop.asarray(0)), expected, 1e-9)
+        self.close(inside(q, k, v, hop.asarray(2)), plain(q, k, v, mask_mod=lambda b, h, i, j: i + 2 >= j), 1e-9)
+
+    def test_blocks_are_meaning(self):
+        q, k, v = data((1, 1, 4, 2), (1, 1, 6, 2), (1, 1, 6, 2))
+        made = hop.BlockMask.from_kv_blocks(
+            hop.asarray([[[1, 2]]]), hop.asarray([[[[2, 0, 0], [1, 0, 2]]]]), BLOCK_SIZE=2
+        )
+        listed = hop.asarray([[False, False, True], [True, True, False]])
+        self.close(
+            hop.flex_attention(q, k, v, block_mask=made),
+            plain(q, k, v, mask_mod=lambda b, h, i, j: listed[i // 2, j // 2]),
+            1e-9,
+        )
+
+    def test_parts(self):
+        q, k, v = data((1, 1, 8, 2), (1, 1, 8, 2), (1, 1, 8, 2))
+        whole = hop.create_block_mask(causal, None, None, 8, 8, 4)
+        part = whole[:, :, 1]
+        with self.assertRaisesRegex(hop.InvalidError, "mask_mod must be set"):
+            hop.flex_attention(q[:, :, 4:], k, v, block_mask=part)
+        part.mask_mod = lambda b, h, i, j: i + 4 >= j
+        expected = plain(q, k, v, mask_mod=causal)
+        self.close(hop.flex_attention(q[:, :, 4:], k, v, block_mask=part), expected[:, :, 4:], 1e-9)
+        small = whole.adjust(4, 4)
+        self.equal(small.to_dense(), [[[[1]]]])
+        window = hop.create_block_mask(lambda b, h, i, j: abs(i - j) < 2, None, None, 8, 8, 2)
+        self.equal(window.adjust(8, 4).to_dense()[0, 0], [[1, 1], [1, 1], [0, 1], [0, 0]])
+        self.assertAlmostEqual(whole.sparsity(), 25)
+        self.assertIn("██", repr(whole))
+
+    def test_combined(self):
+        q, k, v = data((1, 1, 6, 2), (1, 1, 6, 2), (1, 1, 6, 2))
+        near = lambda b, h, i, j: i - j < 2  # noqa: E731
+        far = lambda b, h, i, j: i - j > 3  # noqa: E731
+        for other in (near, far):
+            found = hop.flex_attention(q, k, v, mask_mod=hop.and_masks(causal, other))
+            self.close(found, plain(q, k, v, mask_mod=lambda *a, m=other: causal(*a) & m(*a)), 1e-9)
+        found = hop.flex_attention(q, k, v, mask_mod=hop.or_masks(near, far))
+        self.close(found, plain(q, k, v, mask_mod=lambda *a: near(*a) | far(*a)), 1e-9)
+        self.close(hop.flex_attention(q, k, v, mask_mod=hop.and_masks()), plain(q, k, v), 1e-9)
+        self.equal(hop.flex_attention(q, k, v, mask_mod=hop.or_masks()), [[[[0.0] * 2] * 6]])
+
+
+class Plain(Case):
+    def test_attention(self):
+        q, k, v, bias = data((2, 4, 5, 3), (2, 2, 7, 3), (2, 2, 7, 3), (4, 1, 7))
+        lengths, rows, mask = hop.asarray([3, 7]), hop.asarray([5, 2]), hop.asarray([[i != 2 for i in range(7)]])
+        found = hop.attention(
+            q, k, v, bias=bias, mask=mask, is_causal=True, key_value_seq_lengths=lengths,
+            query_seq_lengths=rows, local_window_size=(3, 1), scale=0.7,
+        )  # fmt: skip
+        expected = plain(
+            q, k, v, lambda s, b, h, i, j: s + bias[h, 0, j],
+            lambda b, h, i, j: (j != 2) & (i >= j) & (j < lengths[b]) & (i < rows[b]) & (i - j <= 3),
+            0.7,
+        )  # fmt: skip
+        self.close(found, expected, 1e-9)
+        swapped = [hop.moveaxis(x, 1, 2) for x in (q, k, v)]
+        self.close(hop.moveaxis(hop.attention(*swapped, layout="bthd"), 1, 2), plain(q, k, v), 1e-9)
+        self.close(hop.attention(*[x[0] for x in (q, k, v)]), plain(q, k, v)[0], 1e-9)
+        slopes = hop.grad(lambda b: hop.sum(hop.attention(q, k, v, bias=b) ** 2))(bias)
+        expected = hop.grad(lambda t: hop.sum(plain(q, k, v, lambda s, b, h, i, j: s + t[h, 0, j]) ** 2))(bias)
+        self.close(slopes, expected, 1e-9)
+
+
+class Mistakes(Case):
+    def test_messages(self):
+        q, k, v = data((1, 4, 6, 2), (1, 4, 6, 2), (1, 4, 6, 2))
+        made = hop.create_block_mask(causal, None, None, 8, 6, 2)
+        cases = [
+            (lambda: hop.flex_attention(q[0], k, v), "query: expected floats with 4 axes"),
+            (lambda: hop.flex_attention(q, k[:, :2], v[:, :2]), "or enable_gqa=True"),
+            (lambda: hop.flex_attention(q, k[:, :3], v[:, :3], enable_gqa=True), "must be a multiple"),
+            (lambda: hop.flex_attention(q, k[..., :1], v), "the widths of query and key"),
+            (lambda: hop.flex_attention(q, k, v, lambda s, b, h, i, j: i), "score_mod gives: expected a float"),
+            (lambda: hop.flex_attention(q, k, v, mask_mod=lambda b, h, i, j: i), "mask_mod gives: expected a bool"),
+            (lambda: hop.flex_attention(q, k, v, block_mask=made), "block_mask is larger than the call"),
+            (lambda: hop.flex_attention(q[:, :, :1], k, v, block_mask=made), "block_mask is larger"),
+            (lambda: hop.flex_attention(q, k, v, block_mask=made, mask_mod=causal), "expected one of them"),
+            (lambda: hop.flex_attention(q, k, v, block_mask=causal), "expected a BlockMask"),
+            (
+                lambda: hop.flex_attention(q, k, v, return_lse=True, return_aux=hop.AuxRequest()),
+                "expected one of them",
+            ),
+            (lambda: hop.flex_attention(q, k, v, kernel_options={"X": 1}), "expected BLOCK_M and BLOCK_N"),
+            (lambda: hop.attention(q, k, v, layout="thd"), 'expected "bhtd" or "bthd"'),
+            (lambda: hop.attention(q, k, v, mask=q), "mask: expected bools"),
+            (lambda: hop.create_block_mask(causal, None, None, 4, 4, 0), "expected a positive number"),
+            (lambda: hop.create_block_mask(lambda b, h, i, j: i, None, None, 4, 4), "expected a bool"),
+        ]
+        for call, text in cases:
+            with self.subTest(text), self.assertRaisesRegex(hop.InvalidError, text):
+                call()
+
+
+if __name__ == "__main__":
+    unittest.main()
