@@ -991,7 +991,7 @@ typedef struct hop_associative_scan_spec {
 int hop_associative_scan_at(hop_place at, hop_val *results, int n_results,
                             const hop_associative_scan_spec *spec);
 
-/* Attention with functions for scores and mask (docs/attention.md). query [b, h, l, e], key [b or 1, h / g, s,
+/* Attention with functions for scores and mask (docs/control-flow.md). query [b, h, l, e], key [b or 1, h / g, s,
  * e], value [b or 1, h / g, s, v]; both functions: (score, batch, head, index of the query, index of the key),
  * scalars -> a score, or whether the key takes part (a bool). Results, always three: [b, h, l, v], the
  * logarithm of the sum of the exponentials of the scores [b, h, l], the largest score [b, h, l]. */

@@ -186,7 +186,7 @@ _TREE_UTIL = {
     "treedef_children": "use treedef.children",
 }
 _NN = {
-    "dot_product_attention": "use hop.softmax(q @ k.mT / n**0.5) @ v",
+    "dot_product_attention": "use hop.attention(q, k, v, layout=\"bthd\")",
     "initializers": "use hop.random.normal(key, shape) * scale", "log1mexp": "use hop.log(-hop.expm1(-x))",
     "normalize": "use hop.nn.standardize", "sparse_plus": "use hop.where",
     "sparse_sigmoid": "use hop.clip(0.5 * (x + 1), 0, 1)",
