@@ -26,14 +26,23 @@ _BLOCK = 128
 
 
 class AuxRequest(NamedTuple):
-    """What flex_attention gives besides: the logarithms of the sums, the largest scores."""
+    """What flex_attention gives besides: the logarithms of the sums, the largest scores.
+
+    >>> q = hop.zeros((1, 1, 2, 4))
+    >>> hop.flex_attention(q, q, q, return_aux=hop.AuxRequest(max_scores=True))[1].max_scores
+    Array([[[0., 0.]]], dtype=float32)
+    """
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What was asked for by an AuxRequest; None where it was not."""
+    """What was asked for by an AuxRequest; None where it was not.
+
+    >>> hop.AuxOutput(lse=1.5)
+    AuxOutput(lse=1.5, max_scores=None)
+    """
 
     lse: object = None
     max_scores: object = None
@@ -144,8 +153,8 @@ class BlockMask:
 
     >>> hop.create_block_mask(lambda b, h, q, k: q >= k, None, None, 4, 4, 2)
     BlockMask(shape=(1, 1, 4, 4), sparsity=25.00%,
-    ░░  
-    █░░)
+    ░░
+    ██░░)
     """
 
     def __init__(self, lists, lengths, block, mask_mod, sliced=False):
@@ -175,9 +184,8 @@ class BlockMask:
             lists += [asarray(full_kv_num_blocks), asarray(full_kv_indices)]
         for x, rank in zip(lists, (3, 4, 3, 4)):
             if x.ndim != rank or x.dtype.kind not in "iu":
-                raise _arguments.wrong(
-                    "from_kv_blocks", f"integers with {rank} axes, [batches, heads, rows{', columns'[:9 * (rank - 3)]}]", x
-                )  # fmt: skip
+                axes = "[batches, heads, rows]" if rank == 3 else "[batches, heads, rows, columns]"
+                raise _arguments.wrong("from_kv_blocks", f"integers {axes}", x)
         lists = [astype(x, _dtypes.int32) for x in lists]
         if seq_lengths is None:
             rows, columns = lists[1].shape[2:]
@@ -254,7 +262,9 @@ class BlockMask:
                 if len(pictures) == limit:
                     return "\n\n".join(pictures) + "\n…"
                 lines = [
-                    "".join("██" if full[b][h][r][c] else "░░" if there else "  " for c, there in enumerate(row))
+                    "".join(
+                        "██" if full[b][h][r][c] else "░░" if there else "  " for c, there in enumerate(row)
+                    ).rstrip()
                     for r, row in enumerate(rows)
                 ]
                 several = len(partial) * len(heads) > 1
@@ -284,14 +294,10 @@ def _tile(mask, block, lengths, batch, head, row, column):
         parts.append(index)
         fresh.append(index >= number * size)
     over = vmap(vmap(mask, in_axes=(None, None, None, 0)), in_axes=(None, None, 0, None))
-    allowed = broadcast_to(asarray(over(batch, head, *parts), dtype=_dtypes.bool), block_shape(parts))
+    allowed = broadcast_to(over(batch, head, *parts), (parts[0].shape[0], parts[1].shape[0]))
     real = logical_and(expand_dims(fresh[0], axis=1), expand_dims(fresh[1], axis=0))
     count = _sum(astype(logical_and(allowed, real), _dtypes.int64))
     return count, _sum(astype(real, _dtypes.int64))
-
-
-def block_shape(parts):
-    return (parts[0].shape[0], parts[1].shape[0])
 
 
 def _block_lists(mask, batches, heads, block, lengths):
@@ -323,7 +329,9 @@ def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, BLOCK_SIZE=_BLOCK):
     """
     mask_mod = _arguments.function("create_block_mask: mask_mod", mask_mod)
     batches, heads = (
-        1 if n is None else _arguments.integer(f"create_block_mask: {name}", n, 1, expected="a number or None")
+        1
+        if n is None
+        else _arguments.integer(f"create_block_mask: {name}", n, 1, expected="a number or None")
         for name, n in (("B", B), ("H", H))
     )
     lengths = tuple(
@@ -359,7 +367,8 @@ def _checked_arrays(what, arrays, gqa):
     heads, kv_heads = q.shape[1], k.shape[1]
     if not gqa and not _shapes.equal(heads, kv_heads):
         raise InvalidError(
-            f"{place()}{what}: query has {heads} heads, key has {kv_heads}: expected as many, or enable_gqa=True"
+            f"{place()}{what}: query has {heads} heads, key has {kv_heads}: expected as many, or "
+            "enable_gqa=True"
         )
     return q, astype(k, q.dtype), astype(v, q.dtype)
 
@@ -475,13 +484,10 @@ def _tile_options(options):
     found = [options.pop(name, 0) for name in ("BLOCK_M", "BLOCK_N")]
     if options:
         raise InvalidError(
-            f"{place()}flex_attention: kernel_options: {', '.join(map_text(options))}: expected BLOCK_M and BLOCK_N"
+            f"{place()}flex_attention: kernel_options: {', '.join(sorted(str(name) for name in options))}: "
+            "expected BLOCK_M and BLOCK_N"
         )
     return tuple(n or (_BLOCK if any(found) else 0) for n in found)
-
-
-def map_text(options):
-    return sorted(str(name) for name in options)
 
 
 # ---- plain attention ----

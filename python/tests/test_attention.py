@@ -175,7 +175,8 @@ class Masks(Case):
                             for j in range(3 * c, 3 * c + 3)
                         ]
                         self.assertEqual(int(made.to_dense()[b, h, r, c]), any(inside))
-                        full = c in made.full_kv_indices[b, h, r].tolist()[: int(made.full_kv_num_blocks[b, h, r])]
+                        n = int(made.full_kv_num_blocks[b, h, r])
+                        full = c in made.full_kv_indices[b, h, r].tolist()[:n]
                         self.assertEqual(full, all(inside))
 
     def test_used(self):
@@ -191,7 +192,8 @@ class Masks(Case):
             return hop.flex_attention(q, k, v, block_mask=mask)
 
         self.close(inside(q, k, v, hop.asarray(0)), expected, 1e-9)
-        self.close(inside(q, k, v, hop.asarray(2)), plain(q, k, v, mask_mod=lambda b, h, i, j: i + 2 >= j), 1e-9)
+        expected = plain(q, k, v, mask_mod=lambda b, h, i, j: i + 2 >= j)
+        self.close(inside(q, k, v, hop.asarray(2)), expected, 1e-9)
 
     def test_blocks_are_meaning(self):
         q, k, v = data((1, 1, 4, 2), (1, 1, 6, 2), (1, 1, 6, 2))
@@ -237,7 +239,8 @@ class Masks(Case):
 class Plain(Case):
     def test_attention(self):
         q, k, v, bias = data((2, 4, 5, 3), (2, 2, 7, 3), (2, 2, 7, 3), (4, 1, 7))
-        lengths, rows, mask = hop.asarray([3, 7]), hop.asarray([5, 2]), hop.asarray([[i != 2 for i in range(7)]])
+        lengths, rows = hop.asarray([3, 7]), hop.asarray([5, 2])
+        mask = hop.asarray([[i != 2 for i in range(7)]])
         found = hop.attention(
             q, k, v, bias=bias, mask=mask, is_causal=True, key_value_seq_lengths=lengths,
             query_seq_lengths=rows, local_window_size=(3, 1), scale=0.7,
@@ -252,8 +255,8 @@ class Plain(Case):
         self.close(hop.moveaxis(hop.attention(*swapped, layout="bthd"), 1, 2), plain(q, k, v), 1e-9)
         self.close(hop.attention(*[x[0] for x in (q, k, v)]), plain(q, k, v)[0], 1e-9)
         slopes = hop.grad(lambda b: hop.sum(hop.attention(q, k, v, bias=b) ** 2))(bias)
-        expected = hop.grad(lambda t: hop.sum(plain(q, k, v, lambda s, b, h, i, j: s + t[h, 0, j]) ** 2))(bias)
-        self.close(slopes, expected, 1e-9)
+        by_hand = lambda t: plain(q, k, v, lambda s, b, h, i, j: s + t[h, 0, j])  # noqa: E731
+        self.close(slopes, hop.grad(lambda t: hop.sum(by_hand(t) ** 2))(bias), 1e-9)
 
 
 class Mistakes(Case):
@@ -265,8 +268,8 @@ class Mistakes(Case):
             (lambda: hop.flex_attention(q, k[:, :2], v[:, :2]), "or enable_gqa=True"),
             (lambda: hop.flex_attention(q, k[:, :3], v[:, :3], enable_gqa=True), "must be a multiple"),
             (lambda: hop.flex_attention(q, k[..., :1], v), "the widths of query and key"),
-            (lambda: hop.flex_attention(q, k, v, lambda s, b, h, i, j: i), "score_mod gives: expected a float"),
-            (lambda: hop.flex_attention(q, k, v, mask_mod=lambda b, h, i, j: i), "mask_mod gives: expected a bool"),
+            (lambda: hop.flex_attention(q, k, v, lambda *a: a[3]), "score_mod gives: expected a float"),
+            (lambda: hop.flex_attention(q, k, v, mask_mod=lambda *a: a[2]), "mask_mod gives: expected a bool"),
             (lambda: hop.flex_attention(q, k, v, block_mask=made), "block_mask is larger than the call"),
             (lambda: hop.flex_attention(q[:, :, :1], k, v, block_mask=made), "block_mask is larger"),
             (lambda: hop.flex_attention(q, k, v, block_mask=made, mask_mod=causal), "expected one of them"),
