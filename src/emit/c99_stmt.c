@@ -359,9 +359,9 @@ static void close_brace(struct c99 *e, uint32_t indent)
 }
 
 /* Directives stand at the beginning of a line; the indentation of a statement has been written already. */
-static void open_guard(struct c99 *e, bool strict, uint32_t indent)
+static void open_guard(struct c99 *e, bool widest, uint32_t indent)
 {
-    text_add(e->out, "\n#if %s\n", c99_guard(strict));
+    text_add(e->out, "\n#if %s\n", c99_guard(widest));
     put_indent(e, indent);
 }
 static void other_guard(struct c99 *e, uint32_t indent)
@@ -472,11 +472,12 @@ static void put_scalar_for(struct c99 *e, const struct lp_stmt *s, uint32_t inde
 /* In vector types where there are some, and plainly. */
 static void put_for(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
 {
-    if (!e->vectors->loops[s->target].wide) {
+    const struct c99_loop *l = &e->vectors->loops[s->target];
+    if (!l->wide) {
         put_scalar_for(e, s, indent);
         return;
     }
-    open_guard(e, e->vectors->loops[s->target].strict, indent);
+    open_guard(e, l->strict || l->short_rows, indent);
     c99_put_wide_loop(e, s, indent);
     other_guard(e, indent);
     put_scalar_for(e, s, indent);

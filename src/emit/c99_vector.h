@@ -16,6 +16,7 @@ struct c99_loop {
     bool wide;     /* written with vectors as well */
     bool rejected; /* by what its accumulators need */
     bool strict;   /* keeps all strict lanes: only where a vector has them all, or half of them */
+    bool short_rows; /* worth it only where parts of a vector are loaded and stored at once */
     bool stores; /* elements or lanes: not only what all lanes have in common */
     bool has_lanes, reads_lanes, has_loop, branches;
     uint8_t class, parts;
@@ -58,7 +59,7 @@ void c99_put_wide_loop(struct c99 *e, const struct lp_stmt *s, uint32_t indent);
 void c99_put_accumulators(struct c99 *e, uint32_t local, uint32_t indent); /* their definition */
 void c99_put_accumulators_set(struct c99 *e, uint32_t local, lpv value);
 void c99_put_accumulators_fold(struct c99 *e, uint32_t local, enum lp_fold fold);
-const char *c99_guard(bool strict); /* the macro that says that vectors are there */
+const char *c99_guard(bool widest); /* the macro that says that vectors are there, or the widest ones */
 
 /* c99_vector_text.c */
 void c99_use_vector(struct c99_unit *unit, enum dtype t, enum c99_wide_class class);

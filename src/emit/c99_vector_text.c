@@ -9,7 +9,7 @@ static const char detection[] =
     "#if defined(__GNUC__) && (defined(__clang__) || __GNUC__ >= 9) && !defined(HOP_PLAIN_C)\n"
     "#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)\n"
     "#define HOP_VECTOR_BYTES 64\n"
-    "#define HOP_VECTOR_STRICT 1 /* sixteen lanes are one vector or two */\n"
+    "#define HOP_VECTOR_WIDEST 1 /* sixteen lanes are one vector or two; parts of one are loaded at once */\n"
     "#elif defined(__AVX2__)\n"
     "#define HOP_VECTOR_BYTES 32\n"
     "#elif defined(__SSE2__) || defined(__aarch64__)\n"
@@ -22,8 +22,7 @@ static const char detection[] =
 
 static const char types[] =
     "#if HOP_VECTOR_BYTES\n"
-    "#define HOP_LANES_A (HOP_VECTOR_BYTES / 4)\n"
-    "#define HOP_LANES_B (HOP_VECTOR_BYTES / 8)\n"
+    "enum { HOP_LANES_A = HOP_VECTOR_BYTES / 4, HOP_LANES_B = HOP_VECTOR_BYTES / 8 };\n"
     "#define HOP_VECTOR_FN static inline __attribute__((always_inline, unused))\n"
     "HOP_VECTOR_FN int64_t hop_rest(int64_t left, int64_t most) { return left < 0 ? 0 : left < most ? left : "
     "most; }\n"
@@ -67,13 +66,6 @@ static const char base_macro[] =
     "        for (int l = 0; l < N; l++) \\\n"
     "            if (l < n) p[l * step] = x[l]; \\\n"
     "    } \\\n"
-    "    HOP_VECTOR_FN hop_##D hop_gather_##D(const T *p, hop_##M at, int64_t n) \\\n"
-    "    { \\\n"
-    "        hop_##D r = { 0 }; \\\n"
-    "        for (int l = 0; l < N; l++) \\\n"
-    "            if (l < n) r[l] = p[at[l]]; \\\n"
-    "        return r; \\\n"
-    "    } \\\n"
     "    HOP_VECTOR_FN void hop_scatter_##D(T *p, hop_##M at, hop_##D x, int64_t n) \\\n"
     "    { \\\n"
     "        for (int l = 0; l < N; l++) \\\n"
@@ -90,13 +82,38 @@ static const char base_macro[] =
     "    HOP_VECTOR_FN hop_##D hop_both_##F##_##D(hop_##D x, hop_##D y) { return combined; } \\\n"
     "    HOP_VECTOR_FN T hop_fold_##F##_##D(hop_##D x) \\\n"
     "    { \\\n"
-    "        for (int w = N / 2; w; w /= 2) { \\\n"
-    "            hop_##D y = x; \\\n"
-    "            for (int l = 0; l < w; l++) y[l] = x[l + w]; \\\n"
-    "            x = hop_both_##F##_##D(x, y); \\\n"
-    "        } \\\n"
+    "        HOP_FOLD_##N(hop_both_##F##_##D, x) \\\n"
     "        return x[0]; \\\n"
-    "    }\n";
+    "    }\n"
+    "#if defined(__clang__) || __GNUC__ >= 12\n"
+    "#define HOP_FOLD_2(both, x) x = both(x, __builtin_shufflevector(x, x, 1, 1));\n"
+    "#define HOP_FOLD_4(both, x) x = both(x, __builtin_shufflevector(x, x, 2, 3, 2, 3)); x = both(x, "
+    "__builtin_shufflevector(x, x, 1, 1, 1, 1));\n"
+    "#define HOP_FOLD_8(both, x) x = both(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 4, 5, 6, 7)); x = both(x, "
+    "__builtin_shufflevector(x, x, 2, 3, 2, 3, 2, 3, 2, 3)); x = both(x, __builtin_shufflevector(x, x, 1, 1, 1, 1, "
+    "1, 1, 1, 1));\n"
+    "#define HOP_FOLD_16(both, x) x = both(x, __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, "
+    "11, 12, 13, 14, 15)); x = both(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, "
+    "7)); x = both(x, __builtin_shufflevector(x, x, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3)); x = both(x, "
+    "__builtin_shufflevector(x, x, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1));\n"
+    "#else\n"
+    "#define HOP_FOLD(both, x, N) for (int w = N / 2; w; w /= 2) { __typeof__(x) y = x; for (int l = 0; l < w; l++) "
+    "y[l] = x[l + w]; x = both(x, y); }\n"
+    "#define HOP_FOLD_2(both, x) HOP_FOLD(both, x, 2)\n"
+    "#define HOP_FOLD_4(both, x) HOP_FOLD(both, x, 4)\n"
+    "#define HOP_FOLD_8(both, x) HOP_FOLD(both, x, 8)\n"
+    "#define HOP_FOLD_16(both, x) HOP_FOLD(both, x, 16)\n"
+    "#endif\n"
+    "#if HOP_VECTOR_BYTES == 64\n"
+    "#define HOP_FOLD_HOP_LANES_A HOP_FOLD_16\n"
+    "#define HOP_FOLD_HOP_LANES_B HOP_FOLD_8\n"
+    "#elif HOP_VECTOR_BYTES == 32\n"
+    "#define HOP_FOLD_HOP_LANES_A HOP_FOLD_8\n"
+    "#define HOP_FOLD_HOP_LANES_B HOP_FOLD_4\n"
+    "#else\n"
+    "#define HOP_FOLD_HOP_LANES_A HOP_FOLD_4\n"
+    "#define HOP_FOLD_HOP_LANES_B HOP_FOLD_2\n"
+    "#endif\n";
 
 /* Of integers: D's unsigned form U wraps. */
 static const char whole_macro[] =
@@ -168,22 +185,36 @@ static const char machine[] =
     "#define HOP_SQRT_f64b(x) __builtin_ia32_sqrtpd512_mask(x, x, (unsigned char)-1, 4)\n"
     "#define HOP_SQRT_f32b(x) __builtin_ia32_sqrtps256(x)\n"
     "#endif\n"
-    "#define HOP_PART_4(p, n) __builtin_ia32_loaddqusi512_mask((const int *)(const void *)(p), (hop_i32a){ 0 }, (unsigned short)((1u << (n)) - 1))\n"
-    "#define HOP_PART_8(p, n) __builtin_ia32_loaddqudi512_mask((const long long *)(const void *)(p), (hop_words){ 0 }, (unsigned char)((1u << (n)) - 1))\n"
+    "#define HOP_SOME_4(p, k) __builtin_ia32_loaddqusi512_mask((const int *)(const void *)(p), (hop_i32a){ 0 }, (unsigned short)(k))\n"
+    "#define HOP_SOME_8(p, k) __builtin_ia32_loaddqudi512_mask((const long long *)(const void *)(p), (hop_words){ 0 }, (unsigned char)(k))\n"
     "#define HOP_STORE_PART_4(p, x, n) __builtin_ia32_storedqusi512_mask((int *)(void *)(p), (hop_i32a)(x), (unsigned short)((1u << (n)) - 1))\n"
     "#define HOP_STORE_PART_8(p, x, n) __builtin_ia32_storedqudi512_mask((long long *)(void *)(p), (hop_words)(x), (unsigned char)((1u << (n)) - 1))\n"
-    "#define HOP_PART_f32a(p, n) HOP_PART_4(p, n)\n"
+    "#define HOP_SOME_f32a(p, k) HOP_SOME_4(p, k)\n"
+    "#define HOP_PART_f32a(p, n) HOP_SOME_4(p, (1u << (n)) - 1)\n"
     "#define HOP_STORE_PART_f32a(p, x, n) HOP_STORE_PART_4(p, x, n)\n"
-    "#define HOP_PART_i32a(p, n) HOP_PART_4(p, n)\n"
+    "#define HOP_SOME_i32a(p, k) HOP_SOME_4(p, k)\n"
+    "#define HOP_PART_i32a(p, n) HOP_SOME_4(p, (1u << (n)) - 1)\n"
     "#define HOP_STORE_PART_i32a(p, x, n) HOP_STORE_PART_4(p, x, n)\n"
-    "#define HOP_PART_u32a(p, n) HOP_PART_4(p, n)\n"
+    "#define HOP_SOME_u32a(p, k) HOP_SOME_4(p, k)\n"
+    "#define HOP_PART_u32a(p, n) HOP_SOME_4(p, (1u << (n)) - 1)\n"
     "#define HOP_STORE_PART_u32a(p, x, n) HOP_STORE_PART_4(p, x, n)\n"
-    "#define HOP_PART_f64b(p, n) HOP_PART_8(p, n)\n"
+    "#define HOP_SOME_f64b(p, k) HOP_SOME_8(p, k)\n"
+    "#define HOP_PART_f64b(p, n) HOP_SOME_8(p, (1u << (n)) - 1)\n"
     "#define HOP_STORE_PART_f64b(p, x, n) HOP_STORE_PART_8(p, x, n)\n"
-    "#define HOP_PART_i64b(p, n) HOP_PART_8(p, n)\n"
+    "#define HOP_SOME_i64b(p, k) HOP_SOME_8(p, k)\n"
+    "#define HOP_PART_i64b(p, n) HOP_SOME_8(p, (1u << (n)) - 1)\n"
     "#define HOP_STORE_PART_i64b(p, x, n) HOP_STORE_PART_8(p, x, n)\n"
-    "#define HOP_PART_u64b(p, n) HOP_PART_8(p, n)\n"
+    "#define HOP_SOME_u64b(p, k) HOP_SOME_8(p, k)\n"
+    "#define HOP_PART_u64b(p, n) HOP_SOME_8(p, (1u << (n)) - 1)\n"
     "#define HOP_STORE_PART_u64b(p, x, n) HOP_STORE_PART_8(p, x, n)\n"
+    "#define HOP_GATHER_4(p, at, n) __builtin_ia32_gathersiv16si((hop_i32a){ 0 }, p, at, (unsigned short)((1u << (n)) - 1), 4)\n"
+    "#define HOP_GATHER_8(p, at, n) __builtin_ia32_gatherdiv8di((hop_words){ 0 }, p, (hop_words)(at), (unsigned char)((1u << (n)) - 1), 8)\n"
+    "#define HOP_GATHER_f32a(p, at, n) HOP_GATHER_4(p, at, n)\n"
+    "#define HOP_GATHER_i32a(p, at, n) HOP_GATHER_4(p, at, n)\n"
+    "#define HOP_GATHER_u32a(p, at, n) HOP_GATHER_4(p, at, n)\n"
+    "#define HOP_GATHER_f64b(p, at, n) HOP_GATHER_8(p, at, n)\n"
+    "#define HOP_GATHER_i64b(p, at, n) HOP_GATHER_8(p, at, n)\n"
+    "#define HOP_GATHER_u64b(p, at, n) HOP_GATHER_8(p, at, n)\n"
     "#define HOP_ANY_i32a(m) __builtin_ia32_cvtd2mask512(m)\n"
     "#define HOP_ANY_i64b(m) __builtin_ia32_cvtq2mask512((hop_words)(m))\n"
     "#elif defined(__AVX2__) && HOP_VECTOR_BYTES == 32\n"
@@ -218,6 +249,34 @@ static const char machine[] =
     "#define HOP_ANY_i32a(m) __builtin_ia32_movmskps((hop_f32a)(m))\n"
     "#define HOP_ANY_i64b(m) __builtin_ia32_movmskpd((hop_f64b)(m))\n"
     "#endif\n"
+    "#if HOP_VECTOR_WIDEST && !defined(__clang__)\n"
+    "#define HOP_FLAGS 1\n"
+    "typedef unsigned short hop_flag_a;\n"
+    "typedef unsigned char hop_flag_b;\n"
+    "#else\n"
+    "typedef hop_i32a hop_flag_a;\n"
+    "typedef hop_i64b hop_flag_b;\n"
+    "#endif\n"
+    "#ifdef HOP_FLAGS\n"
+    "#define HOP_COMPARE_f32a(x, y, real, whole) (hop_flag_a)__builtin_ia32_cmpps512_mask((x), (y), real, (hop_flag_a)-1, 4)\n"
+    "#define HOP_COMPARE_f64b(x, y, real, whole) (hop_flag_b)__builtin_ia32_cmppd512_mask((x), (y), real, (hop_flag_b)-1, 4)\n"
+    "#define HOP_COMPARE_i32a(x, y, real, whole) (hop_flag_a)__builtin_ia32_cmpd512_mask((hop_i32a)(x), (hop_i32a)(y), whole, (hop_flag_a)-1)\n"
+    "#define HOP_COMPARE_u32a(x, y, real, whole) (hop_flag_a)__builtin_ia32_ucmpd512_mask((hop_i32a)(x), (hop_i32a)(y), whole, (hop_flag_a)-1)\n"
+    "#define HOP_COMPARE_i64b(x, y, real, whole) (hop_flag_b)__builtin_ia32_cmpq512_mask((hop_words)(x), (hop_words)(y), whole, (hop_flag_b)-1)\n"
+    "#define HOP_COMPARE_u64b(x, y, real, whole) (hop_flag_b)__builtin_ia32_ucmpq512_mask((hop_words)(x), (hop_words)(y), whole, (hop_flag_b)-1)\n"
+    "#define HOP_COMPARE_f32b(x, y, real, whole) (hop_flag_b)__builtin_ia32_cmpps256_mask((x), (y), real, (hop_flag_b)-1)\n"
+    "#define HOP_COMPARE_i32b(x, y, real, whole) (hop_flag_b)__builtin_ia32_cmpd256_mask((hop_i32b)(x), (hop_i32b)(y), whole, (hop_flag_b)-1)\n"
+    "#define HOP_COMPARE_u32b(x, y, real, whole) (hop_flag_b)__builtin_ia32_ucmpd256_mask((hop_i32b)(x), (hop_i32b)(y), whole, (hop_flag_b)-1)\n"
+    "#define HOP_PICK_f32a(k, a, b) __builtin_ia32_blendmd_512_mask((hop_i32a)(b), (hop_i32a)(a), k)\n"
+    "#define HOP_PICK_f64b(k, a, b) __builtin_ia32_blendmq_512_mask((hop_words)(b), (hop_words)(a), k)\n"
+    "#define HOP_PICK_i32a(k, a, b) __builtin_ia32_blendmd_512_mask((hop_i32a)(b), (hop_i32a)(a), k)\n"
+    "#define HOP_PICK_u32a(k, a, b) __builtin_ia32_blendmd_512_mask((hop_i32a)(b), (hop_i32a)(a), k)\n"
+    "#define HOP_PICK_i64b(k, a, b) __builtin_ia32_blendmq_512_mask((hop_words)(b), (hop_words)(a), k)\n"
+    "#define HOP_PICK_u64b(k, a, b) __builtin_ia32_blendmq_512_mask((hop_words)(b), (hop_words)(a), k)\n"
+    "#define HOP_PICK_f32b(k, a, b) __builtin_ia32_blendmd_256_mask((hop_i32b)(b), (hop_i32b)(a), k)\n"
+    "#define HOP_PICK_i32b(k, a, b) __builtin_ia32_blendmd_256_mask((hop_i32b)(b), (hop_i32b)(a), k)\n"
+    "#define HOP_PICK_u32b(k, a, b) __builtin_ia32_blendmd_256_mask((hop_i32b)(b), (hop_i32b)(a), k)\n"
+    "#endif\n"
     "#ifdef __clang__\n"
     "#if __has_builtin(__builtin_elementwise_sqrt)\n"
     "#define HOP_SQRT_f32a(x) __builtin_elementwise_sqrt(x)\n"
@@ -231,8 +290,22 @@ static const char machine[] =
     "#endif\n"
     "#endif\n";
 
-/* The first n elements: D, T, N. */
+/* The first n elements, beside each other or anywhere: D, T, N, M. */
 static const char part_functions[] =
+    "#ifndef HOP_PART_%1$s\n"
+    "#define hop_run_%1$s(p, start, at, n) hop_gather_%1$s(p, at, n)\n"
+    "#endif\n"
+    "HOP_VECTOR_FN hop_%1$s hop_gather_%1$s(const %2$s *p, hop_%4$s at, int64_t n)\n"
+    "{\n"
+    "#ifdef HOP_GATHER_%1$s\n"
+    "    return (hop_%1$s)HOP_GATHER_%1$s(p, at, n);\n"
+    "#else\n"
+    "    hop_%1$s r = { 0 };\n"
+    "    for (int l = 0; l < %3$s; l++)\n"
+    "        if (l < n) r[l] = p[at[l]];\n"
+    "    return r;\n"
+    "#endif\n"
+    "}\n"
     "HOP_VECTOR_FN hop_%1$s hop_part_%1$s(const %2$s *p, int64_t n)\n"
     "{\n"
     "#ifdef HOP_PART_%1$s\n"
@@ -287,6 +360,45 @@ static const char real_functions[] =
     "HOP_VECTOR_LANES(hop_trunc, %1$s, %2$s, trunc%3$s)\n"
     "#endif\n";
 
+/* Elements from p + start on where lanes are there, the one of the first lane or of the last elsewhere: D, T,
+ * M. */
+static const char run_function[] =
+    "#ifdef HOP_PART_%1$s\n"
+    "HOP_VECTOR_FN hop_%1$s hop_run_%1$s(const %2$s *p, int64_t start, hop_%3$s at, int64_t n)\n"
+    "{\n"
+    "    const hop_%3$s along = (hop_%3$s)(at == hop_range_%3$s(start, 1));\n"
+    "    const hop_%1$s r = (hop_%1$s)HOP_SOME_%1$s(p + start, HOP_ANY_%3$s(along) & ((1u << n) - 1));\n"
+    "    const hop_%3$s before = (hop_%3$s)(at == hop_set_%3$s(at[0]));\n"
+    "    return hop_select_%1$s(along, r, hop_select_%1$s(before, hop_set_%1$s(p[at[0]]), hop_set_%1$s(p[at[n - "
+    "1]])));\n"
+    "}\n"
+    "#endif\n";
+
+/* Comparisons as flags, and choices by them: D, the class, S. */
+static const char flag_functions[] =
+    "#ifdef HOP_FLAGS\n"
+    "#define HOP_VECTOR_FLAG_%1$s(word, op, real, whole) HOP_VECTOR_FN hop_flag_%2$s hop_##word##_%1$s(hop_%1$s x, "
+    "hop_%1$s y) { return HOP_COMPARE_%1$s(x, y, real, whole); }\n"
+    "HOP_VECTOR_FN hop_%1$s hop_pick_%1$s(hop_flag_%2$s k, hop_%1$s a, hop_%1$s b) { return (hop_%1$s)HOP_PICK_%1$s(k, "
+    "a, b); }\n"
+    "#else\n"
+    "#define HOP_VECTOR_FLAG_%1$s(word, op, real, whole) HOP_VECTOR_FN hop_flag_%2$s hop_##word##_%1$s(hop_%1$s x, "
+    "hop_%1$s y) { return __builtin_convertvector((hop_%3$s)(x op y), hop_flag_%2$s); }\n"
+    "HOP_VECTOR_FN hop_%1$s hop_pick_%1$s(hop_flag_%2$s k, hop_%1$s a, hop_%1$s b) { return hop_select_%1$s(k, a, b); "
+    "}\n"
+    "#endif\n"
+    "HOP_VECTOR_FLAG_%1$s(eq, ==, 0, 0)\n"
+    "HOP_VECTOR_FLAG_%1$s(ne, !=, 4, 4)\n"
+    "HOP_VECTOR_FLAG_%1$s(lt, <, 17, 1)\n"
+    "HOP_VECTOR_FLAG_%1$s(le, <=, 18, 2)\n"
+    "HOP_VECTOR_FLAG_%1$s(gt, >, 30, 6)\n"
+    "HOP_VECTOR_FLAG_%1$s(ge, >=, 29, 5)\n";
+static const char mask_flags[] = "#ifdef HOP_FLAGS\n"
+                                 "#define hop_flags_%1$s(m) HOP_ANY_%2$s(m)\n"
+                                 "#else\n"
+                                 "#define hop_flags_%1$s(m) (m)\n"
+                                 "#endif\n";
+
 static const char any_function[] = "HOP_VECTOR_MASK(%1$s, %2$s)\n"
                                    "HOP_VECTOR_FN int hop_any_%1$s(hop_%1$s m)\n"
                                    "{\n"
@@ -332,11 +444,17 @@ static void put_functions(const struct c99_unit *unit, struct text *out, enum dt
         return;
     }
     text_add(out, "HOP_VECTOR_BASE(%s, %s, %s, %s, %s)\n", name, type, size, mask[wide], lanes[wide]);
-    text_add(out, part_functions, name, type, lanes[wide]);
+    text_add(out, part_functions, name, type, lanes[wide], mask[wide]);
+    if (dtype_info[t].size >= 4) text_add(out, flag_functions, name, letter, size);
     if (!dtype_is_float(t)) {
         text_add(out, "HOP_VECTOR_WHOLE(%s, %s, %s, %s, %s)\n", name, type, lanes[wide], size, mask[wide]);
-        if (!strcmp(name, mask[wide])) text_add(out, any_function, name, lanes[wide]);
-    } else if (!dtype_is_narrow(t)) {
+        if (!strcmp(name, mask[wide])) {
+            text_add(out, any_function, name, lanes[wide]);
+            text_add(out, mask_flags, letter, name);
+        }
+    }
+    text_add(out, run_function, name, type, mask[wide]);
+    if (dtype_is_float(t) && !dtype_is_narrow(t)) {
         bool single = t == DT_F32;
         text_add(out, "HOP_VECTOR_REAL(%s, %s, %s, %s, %s, %s)\n", name, type, lanes[wide], size, mask[wide],
                  single ? "0x7fffffff" : "0x7fffffffffffffff");

@@ -6,7 +6,7 @@
 static const char *const class_letter[] = { "a", "b" };
 static const char *const class_lanes[] = { "HOP_LANES_A", "HOP_LANES_B" };
 
-const char *c99_guard(bool strict) { return strict ? "HOP_VECTOR_STRICT" : "HOP_VECTOR_BYTES"; }
+const char *c99_guard(bool widest) { return widest ? "HOP_VECTOR_WIDEST" : "HOP_VECTOR_BYTES"; }
 
 static const struct lp_instr *instr(const struct c99 *e, lpv v) { return &e->p->instrs.data[v]; }
 static enum c99_wide_class class_now(const struct c99 *e)
@@ -305,9 +305,53 @@ static void put_wide_bit_count(struct c99 *e, const struct lp_instr *i)
     put_by_lanes(e, what, i, 1, lane);
 }
 
+/* Where a choice alone asks for it, a comparison is a flag for each lane instead of a mask: processors have
+ * those, and compilers see them in masks only sometimes. */
+static bool is_flag(const struct c99 *e, lpv v)
+{
+    const struct lp_instr *i = instr(e, v);
+    enum lp_op op = (enum lp_op)i->op;
+    if (c99_kind_of(e, v) != KIND_VARYING || !e->in_place[v]) return false;
+    if (op == LP_AND || op == LP_OR) return is_flag(e, i->a) || is_flag(e, i->b);
+    if (!lp_is_comparison(op) || dtype_of(e, i->a) == DT_BOOL) return false;
+    bool indices = c99_kind_of(e, i->a) != KIND_VARYING && c99_kind_of(e, i->b) != KIND_VARYING;
+    return !indices && dtype_info[c99_wide_dtype(dtype_of(e, i->a), class_now(e))].size >= 4;
+}
+
+static void put_flag(struct c99 *e, lpv v)
+{
+    static const char *const words[] = {
+        [LP_EQ] = "eq", [LP_NE] = "ne", [LP_LT] = "lt", [LP_LE] = "le", [LP_GT] = "gt", [LP_GE] = "ge"
+    };
+    const struct lp_instr *i = instr(e, v);
+    if (!is_flag(e, v)) {
+        text_add(e->out, "hop_flags_%s(", class_letter[class_now(e)]);
+        put_wide(e, v);
+        text_str(e->out, ")");
+    } else if (lp_is_comparison((enum lp_op)i->op)) {
+        const char *compared = name_now(e, dtype_of(e, i->a));
+        put_wide_call(e, arena_printf(e->arena, "hop_%s_%s", words[i->op], compared), i, 2);
+    } else {
+        text_str(e->out, "(");
+        put_flag(e, i->a);
+        text_str(e->out, i->op == LP_AND ? " & " : " | ");
+        put_flag(e, i->b);
+        text_str(e->out, ")");
+    }
+}
+
 static void put_wide_select(struct c99 *e, const struct lp_instr *i)
 {
-    put_wide_call(e, arena_printf(e->arena, "hop_select_%s", name_now(e, (enum dtype)i->dtype)), i, 3);
+    enum dtype t = c99_wide_dtype((enum dtype)i->dtype, class_now(e));
+    bool flags = i->dtype != DT_BOOL && dtype_info[t].size >= 4 && is_flag(e, i->a);
+    text_add(e->out, "hop_%s_%s(", flags ? "pick" : "select", name_of(e, t, class_now(e)));
+    if (flags) put_flag(e, i->a);
+    else put_wide(e, i->a);
+    text_str(e->out, ", ");
+    put_wide(e, i->b);
+    text_str(e->out, ", ");
+    put_wide(e, i->c);
+    text_str(e->out, ")");
 }
 
 static void put_wide_far(struct c99 *e, const struct lp_instr *i)
@@ -333,6 +377,35 @@ static void put_pointer_to(struct c99 *e, uint32_t buffer, lpv index, bool first
     put_first(e, index);
 }
 
+/* An index that runs along memory but for a clamp at one end or both, as arrays put together from pieces are
+ * read. */
+static bool is_clamped(const struct c99 *e, lpv v, bool within)
+{
+    const struct lp_instr *i = instr(e, v);
+    int64_t stride;
+    if (c99_kind_of(e, v) == KIND_AFFINE) return within && c99_stride(e, v, &stride) && stride == 1;
+    bool sum = i->op == LP_ADD || i->op == LP_SUB, clamp = i->op == LP_MIN || i->op == LP_MAX;
+    if (c99_kind_of(e, v) == KIND_UNIFORM || i->dtype != DT_I64 || (!sum && !clamp)) return false;
+    bool swapped = i->op != LP_SUB && c99_kind_of(e, i->a) == KIND_UNIFORM;
+    if (c99_kind_of(e, swapped ? i->a : i->b) != KIND_UNIFORM) return false;
+    return is_clamped(e, swapped ? i->b : i->a, true);
+}
+
+/* Where lane 0 would be without the clamps. */
+static void put_unclamped(struct c99 *e, lpv v)
+{
+    const struct lp_instr *i = instr(e, v);
+    if (c99_kind_of(e, v) == KIND_AFFINE) {
+        put_first(e, v);
+        return;
+    }
+    bool swapped = i->op != LP_SUB && c99_kind_of(e, i->a) == KIND_UNIFORM;
+    put_unclamped(e, swapped ? i->b : i->a);
+    if (i->op == LP_MIN || i->op == LP_MAX) return;
+    text_str(e->out, i->op == LP_ADD ? " + " : " - ");
+    c99_put(e, swapped ? i->a : i->b);
+}
+
 static void put_wide_load(struct c99 *e, const struct lp_instr *i)
 {
     uint32_t buffer = (uint32_t)i->imm;
@@ -342,10 +415,15 @@ static void put_wide_load(struct c99 *e, const struct lp_instr *i)
     bool varying = c99_kind_of(e, i->a) == KIND_VARYING;
     int64_t stride;
     bool beside = !varying && c99_stride(e, i->a, &stride) && stride == 1;
+    bool clamped = varying && is_clamped(e, i->a, false);
     if (truth) text_str(e->out, "-__builtin_convertvector(");
     if (beside) text_add(e->out, "hop_%s_%s(", e->vectors->now.partial ? "part" : "load", name);
-    else text_add(e->out, "hop_%s_%s(", varying ? "gather" : "step", name);
+    else text_add(e->out, "hop_%s_%s(", clamped ? "run" : varying ? "gather" : "step", name);
     put_pointer_to(e, buffer, i->a, !varying);
+    if (clamped) {
+        text_str(e->out, ", ");
+        put_unclamped(e, i->a);
+    }
     if (!beside) text_str(e->out, ", ");
     if (varying) put_wide(e, i->a);
     else if (!beside) put_stride(e, i->a);
