@@ -2,8 +2,9 @@
  * no worker is inside any more. A job is cut into as many stretches as threads take part, so that one thread
  * meets the same data again in the next job; whoever is done with its own takes pieces of the others', so
  * that a worker which is late, or never comes, holds nobody up. Workers spin for a moment after a job,
- * because parallel regions come in rows, then sleep. A forked child starts without workers. They end when the
- * process does or the library is unloaded, whose code they run. */
+ * because parallel regions come in rows, then sleep. One that a caller had to wait for, because its processor
+ * does other things as well, is left out for a while. A forked child starts without workers. They end when
+ * the process does or the library is unloaded, whose code they run. */
 #include "runtime/pool.h"
 #include "base/base.h"
 #include "base/memory.h"
@@ -16,9 +17,9 @@
 #include <time.h>
 
 #if defined(__x86_64__) || defined(__i386__)
-#define PAUSE() __builtin_ia32_pause()
+#define PAUSE_SPINNING() __builtin_ia32_pause()
 #else
-#define PAUSE() ((void)0)
+#define PAUSE_SPINNING() ((void)0)
 #endif
 
 /* SHORT_PIECES: a long job that may be cancelled is cut into as many. */
@@ -29,10 +30,11 @@ enum {
     SPINNING_NS = 60000,         /* before a worker sleeps */
     SPINNING_BEFORE_YIELD = 400, /* of the caller, while it waits */
     SHORT_PIECES = 256,
-    LATE_NS = 20000,      /* waiting so long, and twice as long as it worked, the caller was held up */
-    HELD_UP = 8,          /* jobs that make up for one of those */
-    HELD_UP_OFTEN = 16,   /* from there on short jobs run on the caller alone … */
-    MOST_HELD_UP = 64,    /* … for some fifty of them */
+    LATE_NS = 20000,        /* a worker that is waited for so much longer than the caller worked is late … */
+    DECLINED_NS = 40000,    /* … as is one that was woken on the caller's processor, by that much … */
+    PAUSE = 4,              /* … and left out for so many times as long … */
+    MOST_OFTEN = 6,         /* … doubled each time that it is late again soon, so often … */
+    MOST_PAUSE = 500000000, /* … and no longer than that */
     SHORT_JOB = 8,        /* grains */
     WORTH_WAKING = 60000, /* nanoseconds that a short job took alone: the next ones wake workers */
     WAKING = 64,          /* so many of them */
@@ -53,6 +55,10 @@ struct seat {
     /* a worker: the job that it is inside of, 0: none */
     _Alignas(LINE) _Atomic uint64_t inside;
     atomic_bool asleep;
+    atomic_bool declined;         /* a job, because it was in the way */
+    _Atomic int64_t paused_until; /* set by callers, as is: */
+    int64_t pause;                /* how long that was … */
+    uint32_t often;               /* … and how often in a row */
     pthread_mutex_t sleep;
     pthread_cond_t wake;
     pthread_t thread;
@@ -62,25 +68,25 @@ struct seat {
 static struct {
     pthread_mutex_t use; /* held by the caller whose job it is */
     _Alignas(LINE) _Atomic uint64_t state;
-    atomic_bool stop;  /* workers end */
-    atomic_bool spins; /* workers may: there is a processor for each */
+    /* the processor that the caller began its job on, -1: it may be shared */
+    atomic_int caller_on;
+    atomic_bool stop;     /* workers end */
+    atomic_bool spins;    /* workers may: there is a processor for each */
     /* the job */
     struct hop_rt *rt;
     int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi);
     void *env;
     int64_t piece;
     uint32_t threads;
-    int processor;    /* that the caller is on, -1: it may be shared */
-    cpu_set_t others; /* that it may use */
+    cpu_set_t others; /* processors: those that the caller may use without the one that it is on */
     _Alignas(LINE) atomic_int status;
     /* under `use` */
     uint32_t workers; /* started: seats 1, 2, … */
     uint64_t serial;
     int64_t last;     /* when the last job ended */
     uint32_t waking;  /* short jobs to come that wake workers */
-    uint32_t held_up; /* how often callers were of late: HELD_UP more each time, one less for every job */
     struct seat seat[MAX_WORKERS + 1]; /* the caller has the first */
-} pool = { .use = PTHREAD_MUTEX_INITIALIZER, .processor = -1 };
+} pool = { .use = PTHREAD_MUTEX_INITIALIZER, .caller_on = -1 };
 
 static _Thread_local bool inside;
 static _Thread_local uint32_t number; /* of a worker */
@@ -97,14 +103,14 @@ static void child_after_fork(void)
     number = 0;
 }
 
-/* Schedulers may start a worker on the processor of whoever wakes it, where the two take turns for
- * milliseconds while another one is idle. */
+/* Its `sleep` is locked. Schedulers may start a worker on the processor of whoever wakes it, where the two
+ * take turns for milliseconds while another one is idle. */
 static void wake(struct seat *s)
 {
-    pthread_mutex_lock(&s->sleep);
-    if (pool.processor >= 0 && s->apart_from != pool.processor) {
+    int away_from = atomic_load_explicit(&pool.caller_on, memory_order_relaxed);
+    if (away_from >= 0 && s->apart_from != away_from) {
         pthread_setaffinity_np(s->thread, sizeof pool.others, &pool.others);
-        s->apart_from = pool.processor;
+        s->apart_from = away_from;
     }
     pthread_cond_signal(&s->wake);
     pthread_mutex_unlock(&s->sleep);
@@ -113,11 +119,13 @@ static void wake(struct seat *s)
 /* Where the caller is; workers stay on other processors if each has one. */
 static void note_processor(void)
 {
+    int before = atomic_load_explicit(&pool.caller_on, memory_order_relaxed);
     int now = atomic_load_explicit(&pool.spins, memory_order_relaxed) ? sched_getcpu() : -1;
-    if (now == pool.processor) return;
+    if (now == before) return;
     bool known = now >= 0 && now < CPU_SETSIZE && !sched_getaffinity(0, sizeof pool.others, &pool.others);
     if (known) CPU_CLR(now, &pool.others);
-    pool.processor = known && CPU_COUNT(&pool.others) ? now : -1;
+    bool others = known && CPU_COUNT(&pool.others);
+    atomic_store_explicit(&pool.caller_on, others ? now : -1, memory_order_relaxed);
 }
 
 /* Unless a job is under way on another thread: then the workers end with the process. */
@@ -125,7 +133,10 @@ static void end_workers(void)
 {
     if (pthread_mutex_trylock(&pool.use)) return;
     atomic_store(&pool.stop, true);
-    for (uint32_t i = 1; i <= pool.workers; i++) wake(&pool.seat[i]);
+    for (uint32_t i = 1; i <= pool.workers; i++) {
+        pthread_mutex_lock(&pool.seat[i].sleep);
+        wake(&pool.seat[i]);
+    }
     for (; pool.workers; pool.workers--) pthread_join(pool.seat[pool.workers].thread, NULL);
     atomic_store(&pool.stop, false);
     pthread_mutex_unlock(&pool.use);
@@ -205,17 +216,27 @@ static void work(void)
     for (uint32_t k = 0; k < pool.threads; k++) work_on(&pool.seat[(number + k) % pool.threads]);
 }
 
-/* Those who sleep are woken by threads that take part themselves, each of them two. */
-static void wake_next(uint32_t threads)
+static bool is_paused(struct seat *s, int64_t now)
 {
-    for (uint32_t i = 2 * number + 1; i <= 2 * number + 2 && i < threads; i++)
-        if (atomic_load(&pool.seat[i].asleep)) wake(&pool.seat[i]);
+    return atomic_load_explicit(&s->paused_until, memory_order_relaxed) > now;
+}
+
+/* Those who sleep are woken by threads that take part themselves, each of them two; and those whom one that
+ * is left out would wake. Nobody waits for one that is just about to sleep or to wake: its processor may do
+ * something else meanwhile. */
+static void wake_below(uint32_t waker, uint32_t threads, int64_t now)
+{
+    for (uint32_t i = 2 * waker + 1; i <= 2 * waker + 2 && i < threads; i++)
+        if (is_paused(&pool.seat[i], now)) wake_below(i, threads, now);
+        else if (atomic_load(&pool.seat[i].asleep) && !pthread_mutex_trylock(&pool.seat[i].sleep))
+            wake(&pool.seat[i]);
 }
 
 /* Is there a job for the worker at hand that it has not seen? */
 static bool joinable(uint64_t state, uint64_t seen)
 {
-    return state & OPEN && state >> SERIAL_SHIFT != seen && number < OPEN_TO(state);
+    bool is_new = state & OPEN && state >> SERIAL_SHIFT != seen && number < OPEN_TO(state);
+    return is_new && !is_paused(&pool.seat[number], now_ns());
 }
 
 static uint64_t sleep_until_job(struct seat *s, uint64_t seen)
@@ -232,6 +253,12 @@ static uint64_t sleep_until_job(struct seat *s, uint64_t seen)
     return state;
 }
 
+/* Is the worker at hand where the caller wants to go on? Nothing is won by what it does there. */
+static bool in_the_way(void)
+{
+    return sched_getcpu() == atomic_load_explicit(&pool.caller_on, memory_order_relaxed);
+}
+
 /* The state with a job to join, or 0: the worker ends. */
 static uint64_t wait_for_job(struct seat *s, uint64_t seen)
 {
@@ -239,8 +266,9 @@ static uint64_t wait_for_job(struct seat *s, uint64_t seen)
     for (uint32_t i = 0; atomic_load_explicit(&pool.spins, memory_order_relaxed); i++) {
         uint64_t state = atomic_load_explicit(&pool.state, memory_order_acquire);
         if (joinable(state, seen)) return state;
-        PAUSE();
+        PAUSE_SPINNING();
         if (i % SPINS_PER_LOOK) continue;
+        if (in_the_way()) break;
         int64_t now = now_ns();
         if (!until) until = now + SPINNING_NS;
         if (now > until) break;
@@ -262,8 +290,9 @@ static void *worker(void *own_number)
         atomic_store(&s->inside,
                      seen); /* before looking again: whoever retires the job looks at it afterwards */
         if (atomic_load(&pool.state) == state) {
-            wake_next(pool.threads);
-            work();
+            wake_below(number, pool.threads, now_ns());
+            if (in_the_way()) atomic_store_explicit(&s->declined, true, memory_order_relaxed);
+            else work();
         }
         atomic_store_explicit(&s->inside, 0, memory_order_release);
     }
@@ -300,32 +329,52 @@ static void publish(int64_t n, uint32_t threads)
         pool.seat[i].end = n * (i + 1) / threads;
     }
     pool.threads = threads;
+    note_processor();
     atomic_store_explicit(&pool.status, 0, memory_order_relaxed);
     atomic_store(&pool.state, ++pool.serial << SERIAL_SHIFT | threads << THREADS_SHIFT | OPEN);
-    wake_next(threads);
+    wake_below(0, threads, now_ns());
+}
+
+/* A worker that was late once will be again while its processor has other things to do. Leaving it out for a
+ * multiple of the time that was lost bounds what that costs, whatever the jobs are. */
+static void leave_out(struct seat *s, int64_t waited, int64_t now)
+{
+    bool again = now - atomic_load(&s->paused_until) < s->pause;
+    s->often = again ? HOP_MIN(s->often + 1, MOST_OFTEN) : 0;
+    s->pause = HOP_MIN(waited, MOST_PAUSE / (PAUSE << MOST_OFTEN)) * (PAUSE << s->often);
+    atomic_store(&s->paused_until, now + s->pause);
 }
 
 /* Waits for the workers, and is there to be asked whether the run shall end: it may be one of them that does
  * not. */
-static void retire(struct hop_rt *rt, uint32_t threads)
+static void retire(struct hop_rt *rt, uint32_t threads, int64_t begun)
 {
     bool asks = rt && rt->cancel && rt->asked;
+    int64_t since = now_ns(), worked = since - begun;
     atomic_store(&pool.state, pool.serial << SERIAL_SHIFT);
-    for (uint32_t i = 1; i < threads; i++)
-        for (uint32_t spins = 0; atomic_load(&pool.seat[i].inside) == pool.serial; spins++) {
+    for (uint32_t i = 1; i < threads; i++) {
+        uint32_t spins = 0;
+        for (; atomic_load(&pool.seat[i].inside) == pool.serial; spins++) {
             if (asks && *rt->cancel) rt->asked(rt);
-            if (spins < SPINNING_BEFORE_YIELD) PAUSE();
+            if (spins < SPINNING_BEFORE_YIELD) PAUSE_SPINNING();
             else sched_yield();
         }
+        bool declined = atomic_load_explicit(&pool.seat[i].declined, memory_order_relaxed);
+        if (spins < SPINNING_BEFORE_YIELD && !declined) continue;
+        int64_t now = now_ns();
+        atomic_store_explicit(&pool.seat[i].declined, false, memory_order_relaxed);
+        if (now - since > worked + LATE_NS) leave_out(&pool.seat[i], now - since, now);
+        else if (declined) leave_out(&pool.seat[i], DECLINED_NS, now);
+        since = now;
+    }
 }
 
-/* A caller that waited for others longer than it worked had them on processors that do other things as well.
- * Where that happens often, short jobs are better off without. */
-static void note_waiting(int64_t worked, int64_t waited)
+/* Is a worker among them that is not left out? */
+static bool any_takes_part(uint32_t threads, int64_t now)
 {
-    bool held_up = waited > LATE_NS && waited > 2 * worked;
-    if (held_up) pool.held_up = HOP_MIN(pool.held_up + HELD_UP, MOST_HELD_UP);
-    else if (pool.held_up) pool.held_up--;
+    for (uint32_t i = 1; i < threads; i++)
+        if (!is_paused(&pool.seat[i], now)) return true;
+    return false;
 }
 
 /* Everything on this thread, in pieces so that it can be ended. */
@@ -357,8 +406,7 @@ int32_t pool_run(uint32_t threads, struct hop_rt *rt,
     int64_t begun = now_ns();
     bool others_sleep = begun - pool.last > SPINNING_NS && !pool.waking;
     if (pool.waking) pool.waking--;
-    if (grains < SHORT_JOB && (others_sleep || pool.held_up > HELD_UP_OFTEN)) {
-        if (pool.held_up) pool.held_up--;
+    if ((grains < SHORT_JOB && others_sleep) || !any_takes_part(threads, begun)) {
         int32_t status = run_alone(rt, body, env, n, grain);
         pool.last = now_ns();
         if (others_sleep && pool.last - begun > WORTH_WAKING) pool.waking = WAKING;
@@ -373,15 +421,12 @@ int32_t pool_run(uint32_t threads, struct hop_rt *rt,
     pool.body = body;
     pool.env = env;
     pool.piece = HOP_MAX(piece, grain);
-    note_processor();
     publish(n, threads);
     inside = true;
     work();
     inside = false;
-    int64_t worked = now_ns();
-    retire(rt, threads);
+    retire(rt, threads, begun);
     pool.last = now_ns();
-    note_waiting(worked - begun, pool.last - worked);
     int32_t status = atomic_load(&pool.status);
     pthread_mutex_unlock(&pool.use);
     return status;
