@@ -14,7 +14,7 @@ struct loaded {
     size_t code_bytes; /* of them machine code */
 };
 /* What the plug-in makes of a loop program: a relocatable object (ELF) that defines ENTRY_NAME and contains
- * no addresses. All malloc'ed. */
+ * no addresses, or several that name each other's functions, behind a struct object_parts. All malloc'ed. */
 struct native {
     void *object;
     size_t object_bytes;
@@ -23,12 +23,30 @@ struct native {
     struct loaded code; /* filled by native_compile, not by the plug-in */
 };
 #define ENTRY_NAME "hop_entry"
+
+/* Objects of one program: this, then one after the other, each from a multiple of eight on. */
+enum { OBJECT_MOST_PARTS = 8 };
+#define OBJECT_PARTS_MAGIC 0x7374726170706f68u /* "hopparts" */
+struct object_parts {
+    uint64_t magic, n;
+    uint64_t bytes[OBJECT_MOST_PARTS]; /* of each, without what fills it up */
+};
+
+/* Threads that generate code beside the caller: begin gives NULL where there is none, what it gives goes to
+ * end, which waits. */
+struct emit_threads {
+    uint32_t n; /* worth using, the caller's included */
+    void *(*begin)(void (*work)(void *env), void *env);
+    void (*end)(void *begun);
+};
 struct emit_options {
     bool keep_ir_text, keep_machine_text;
     bool scalar; /* no vector code */
     bool serial; /* no parallel loops */
     /* Bytes that may be taken; 0: as many as it needs. More is EMIT_NOMEM, before it is asked for. */
     uint64_t memory;
+    const struct emit_threads *threads; /* NULL: the caller does it all */
+    bool many_parts;     /* code is made in several parts, however little it is; for tests */
     bool small_sections; /* large blocks are those of a few statements; for tests */
     bool plain_f16; /* f16 by integer arithmetic even where the machine has instructions for it; for tests */
 };

@@ -343,14 +343,99 @@ static void emit_program(struct emitter *e)
     emit_entry(e);
 }
 
-static void compile_module(struct emitter *e, const struct machine *m, struct native *out)
+/* ---- parts ---- */
+
+/* A program of some size is compiled in parts, on a thread each. LLVM's contexts serve one thread, so that
+ * every part writes the whole program, a small part of the work, and generates code for its functions alone.
+ */
+struct part {
+    const struct lp *p;
+    struct emit_options options;
+    uint32_t number, of;
+    struct native out;
+    uint64_t print; /* of what the functions are, as this part has written them: they must agree */
+    int status;
+    char error[512];
+};
+
+struct weighed {
+    LLVMValueRef fn;
+    uint64_t weight;
+    uint32_t number, part;
+};
+
+/* What LLVM does for any function, in instructions of it. */
+enum { WEIGHT_OF_FUNCTION = 40 };
+
+static uint64_t weight_of(LLVMValueRef fn)
 {
+    uint64_t n = WEIGHT_OF_FUNCTION;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) n++;
+    return n;
+}
+
+static int heavier_first(const void *x, const void *y)
+{
+    const struct weighed *a = x, *b = y;
+    if (a->weight != b->weight) return a->weight > b->weight ? -1 : 1;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+/* A function of another part stays as a name. */
+static void make_declaration(LLVMValueRef fn)
+{
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b), next; i; i = next) {
+            next = LLVMGetNextInstruction(i);
+            if (LLVMGetFirstUse(i)) LLVMReplaceAllUsesWith(i, LLVMGetPoison(LLVMTypeOf(i)));
+            LLVMInstructionEraseFromParent(i);
+        }
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn), next; b; b = next) {
+        next = LLVMGetNextBasicBlock(b);
+        LLVMDeleteBasicBlock(b);
+    }
+}
+
+/* Gives every function to a part, the heaviest first, each to the part that has least. */
+static void keep_own_functions(struct emitter *e, struct part *part)
+{
+    uint32_t n = 0, filled = 0;
+    uint64_t loads[OBJECT_MOST_PARTS] = { 0 };
+    for (LLVMValueRef f = LLVMGetFirstFunction(e->module); f; f = LLVMGetNextFunction(f)) n++;
+    struct weighed *all = EMIT_NEW(e, struct weighed, n);
+    for (LLVMValueRef f = LLVMGetFirstFunction(e->module); f; f = LLVMGetNextFunction(f)) {
+        if (LLVMIsDeclaration(f)) continue;
+        all[filled] = (struct weighed){ .fn = f, .weight = weight_of(f), .number = filled };
+        part->print = (part->print ^ all[filled].weight) * 0x100000001b3u;
+        filled++;
+    }
+    qsort(all, filled, sizeof *all, heavier_first);
+    for (uint32_t i = 0; i < filled; i++) {
+        uint32_t least = 0;
+        for (uint32_t k = 1; k < part->of; k++)
+            if (loads[k] < loads[least]) least = k;
+        loads[least] += all[i].weight;
+        LLVMSetLinkage(all[i].fn, LLVMExternalLinkage);
+        LLVMSetVisibility(all[i].fn, LLVMHiddenVisibility);
+        if (least != part->number) make_declaration(all[i].fn);
+    }
+    for (LLVMValueRef g = LLVMGetFirstGlobal(e->module), next; g; g = next) {
+        next = LLVMGetNextGlobal(g);
+        if (!LLVMGetFirstUse(g)) LLVMDeleteGlobal(g);
+    }
+}
+
+static void compile_module(struct emitter *e, const struct machine *m, struct part *part)
+{
+    struct native *out = &part->out;
     char *message = NULL;
     double t0 = now_ms(), t1, t2;
     uint64_t largest;
     emit_program(e);
     uint64_t all = count_instructions(e->module, &largest);
     need_memory(e, MEMORY_TO_BEGIN + all * MEMORY_KEPT + largest * MEMORY_GENERATING);
+    if (part->of > 1) keep_own_functions(e, part);
     if (LLVMVerifyModule(e->module, LLVMReturnStatusAction, &message)) {
         snprintf(e->error, 512, "the emitted module is not valid: %s", message);
         LLVMDisposeMessage(message);
@@ -383,34 +468,113 @@ static const char *library(void)
                : "";
 }
 
-static int compile(const struct lp *p, const struct emit_options *o, struct native *out, char error[512])
+static void drop_native(struct native *n)
 {
-    static const struct emit_options defaults = { 0 };
-    *out = (struct native){ 0 };
-    struct emitter e = { .p = p, .options = o ? o : &defaults, .name = ENTRY_NAME, .error = error };
+    free(n->object);
+    free(n->ir_text);
+    free(n->machine_text);
+    *n = (struct native){ 0 };
+}
+
+static void compile_part(void *given)
+{
+    struct part *part = given;
+    struct emitter e = { .p = part->p, .options = &part->options, .name = ENTRY_NAME, .error = part->error };
     struct machine *volatile m = NULL;
     volatile int status = EMIT_FAILED;
     if (!setjmp(e.failed)) {
-        need_memory(&e, MEMORY_TO_BEGIN + lp_size(p) * MEMORY_WRITING);
+        need_memory(&e, MEMORY_TO_BEGIN + lp_size(part->p) * MEMORY_WRITING);
         pthread_once(&host.once, host_start);
         if (host.error[0]) emit_fail(&e, "%s", host.error);
         at_work = &e;
         m = machine_take();
         if (!m) emit_fail(&e, "LLVM made no target machine for %s", host.cpu);
         emitter_begin(&e, m);
-        compile_module(&e, m, out);
+        compile_module(&e, m, part);
         status = EMIT_OK;
     }
     at_work = NULL;
     emitter_end(&e);
     if (m && !e.broken) machine_give(m);
-    if (status) {
-        free(out->object);
-        free(out->ir_text);
-        free(out->machine_text);
-        *out = (struct native){ 0 };
+    if (status) drop_native(&part->out);
+    part->status = status && e.no_memory ? EMIT_NOMEM : status;
+}
+
+/* Below this many instructions of the loop program a thread more is not worth its while. */
+enum { LEAST_TO_PART = 200, WORK_OF_PART = 150 };
+
+static uint32_t parts_for(const struct lp *p, const struct emit_options *o)
+{
+    uint64_t size = lp_size(p);
+    uint32_t threads = o->threads ? o->threads->n : 1;
+    if (o->keep_ir_text || o->keep_machine_text || threads < 2) return 1;
+    if (o->many_parts) return HOP_MIN(threads, OBJECT_MOST_PARTS);
+    if (size < LEAST_TO_PART) return 1;
+    uint64_t worth = HOP_MAX(size / WORK_OF_PART, 2);
+    return (uint32_t)HOP_MIN(HOP_MIN(worth, threads), OBJECT_MOST_PARTS);
+}
+
+static size_t padded(size_t bytes) { return (bytes + 7) & ~(size_t)7; }
+
+/* The objects of all parts as one; false: no memory. */
+static bool join_parts(const struct part *parts, uint32_t n, struct native *out)
+{
+    struct object_parts head = { .magic = OBJECT_PARTS_MAGIC, .n = n };
+    size_t all = sizeof head;
+    for (uint32_t k = 0; k < n; k++) {
+        head.bytes[k] = parts[k].out.object_bytes;
+        all += padded(head.bytes[k]);
+        out->ir_ms = HOP_MAX(out->ir_ms, parts[k].out.ir_ms);
+        out->codegen_ms = HOP_MAX(out->codegen_ms, parts[k].out.codegen_ms);
     }
-    return status && e.no_memory ? EMIT_NOMEM : status;
+    out->object = calloc(1, all);
+    if (!out->object) return false;
+    memcpy(out->object, &head, sizeof head);
+    size_t at = sizeof head;
+    for (uint32_t k = 0; k < n; k++) {
+        memcpy((char *)out->object + at, parts[k].out.object, head.bytes[k]);
+        at += padded(head.bytes[k]);
+    }
+    out->object_bytes = all;
+    return true;
+}
+
+/* All parts side by side. False where one could not be made: then all of it is made at once, which also tells
+ * best what is wrong. */
+static bool compile_parts(const struct lp *p, const struct emit_options *o, uint32_t n, struct native *out)
+{
+    struct part *parts = calloc(n, sizeof *parts);
+    void *begun[OBJECT_MOST_PARTS] = { 0 };
+    bool good = parts;
+    for (uint32_t k = 0; k < n && good; k++) {
+        parts[k] = (struct part){ .p = p, .options = *o, .number = k, .of = n };
+        if (o->memory) parts[k].options.memory = HOP_MAX(o->memory / n, 1);
+    }
+    for (uint32_t k = 1; k < n && good; k++) {
+        begun[k] = o->threads->begin(compile_part, &parts[k]);
+        good = begun[k] != NULL;
+    }
+    if (good) compile_part(&parts[0]);
+    for (uint32_t k = 1; k < n; k++) o->threads->end(begun[k]);
+    for (uint32_t k = 0; k < n && good; k++) good = !parts[k].status && parts[k].print == parts[0].print;
+    good = good && join_parts(parts, n, out);
+    for (uint32_t k = 0; k < n && parts; k++) drop_native(&parts[k].out);
+    free(parts);
+    return good;
+}
+
+static int compile(const struct lp *p, const struct emit_options *o, struct native *out, char error[512])
+{
+    static const struct emit_options defaults = { 0 };
+    *out = (struct native){ 0 };
+    if (!o) o = &defaults;
+    uint32_t n = parts_for(p, o);
+    if (n > 1 && compile_parts(p, o, n, out)) return EMIT_OK;
+    struct part whole = { .p = p, .options = *o, .of = 1 };
+    compile_part(&whole);
+    *out = whole.out;
+    if (whole.status) memcpy(error, whole.error, sizeof whole.error);
+    return whole.status;
 }
 
 const struct code_generator hop_llvm_generator = { .version = "LLVM " LLVM_VERSION_STRING,

@@ -98,6 +98,7 @@ struct top_loop {
     uint32_t copies;       /* of a leader: how many are equal, itself included */
     bool apart;            /* cannot be shared */
     bool looped;           /* stands in a large loop after all */
+    bool large;            /* a function of its own even where no other is equal */
     uint64_t *text, hash;
     uint32_t length;
     struct names {
@@ -179,6 +180,7 @@ struct func {
     struct func *parent;
     uint32_t loop; /* the outlined loop or the section's number, HOP_NONE: the entry */
     bool shared;   /* called for several nests: nothing that is special to one may be written into it */
+    bool several;  /* and they have other buffers each */
     LLVMValueRef fn, rt, buffers_arg, symbols_arg, env, cancel;
     LLVMValueRef given_table, offset;          /* of a parallel loop: of the runtime, NULL: not needed yet */
     LLVMValueRef profile_at, profile_counters; /* of the runtime, NULL: not needed yet */
@@ -195,12 +197,21 @@ struct func {
     uint32_t outermost;       /* the number of the outermost of them, or of the last one */
     LLVMBasicBlockRef before; /* of the outermost loop */
     LLVMValueRef environment; /* where captures are put for the next call, NULL: not needed yet */
+    LLVMValueRef gemm;        /* the record of the next product, NULL: not needed yet */
     LLVMValueRef far_slots;   /* where arguments and results of calls for LP_FAR lie, NULL: none yet */
     LLVMValueRef
         lane_index; /* lane of the innermost scalar loop marked for vectors, for lanes kept in memory */
     struct capture *captures;
     uint32_t n_captures, cap_captures;
 };
+
+/* A place in memory that is known in the block in which it was found. */
+struct known_place {
+    LLVMBasicBlockRef block;
+    LLVMValueRef index, place;
+    uint32_t buffer;
+};
+enum { KNOWN_PLACES = 64 };
 
 struct emitter {
     const struct lp *p;
@@ -215,6 +226,7 @@ struct emitter {
     LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr, nothing;
     struct func *f;
     struct wide *w;           /* NULL: scalar code */
+    struct known_place places[KNOWN_PLACES];
     uint32_t instances;       /* vector loops begun so far */
     uint32_t bodies;          /* outlined functions made so far */
     const char *name;         /* of the entry function, or of the procedure */

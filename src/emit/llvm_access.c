@@ -263,10 +263,16 @@ static LLVMValueRef narrow_part(struct emitter *e, lpv v, uint32_t part)
                           "");
 }
 
+/* Elements from lane 0 of the first part of an affine value to lane 0 of this one. */
+static int64_t affine_skip(const struct emitter *e, const struct held *x, uint32_t part)
+{
+    return (int64_t)((uint64_t)x->stride * part * e->w->lanes);
+}
+
 /* Lane 0's value of a part of an affine value. */
 static LLVMValueRef affine_start(struct emitter *e, const struct held *x, uint32_t part)
 {
-    int64_t skip = (int64_t)((uint64_t)x->stride * part * e->w->lanes);
+    int64_t skip = affine_skip(e, x, part);
     return skip ? LLVMBuildAdd(e->builder, x->part[0], const_index(e, skip), "") : x->part[0];
 }
 
@@ -324,6 +330,15 @@ static LLVMValueRef near_pointer(struct emitter *e, uint32_t buffer)
     return known->pointer;
 }
 
+/* Does the function that is being emitted find the buffer in the table by its number? Where it does, nobody
+ * has to hand it on. */
+static bool is_in_table(const struct emitter *e, uint32_t buffer)
+{
+    const struct lp_buffer *b = &e->p->buffers.data[buffer];
+    bool of_thread = b->private && b->kind == BUF_TEMP; /* the table has that of the first */
+    return b->kind != BUF_LOCAL && !e->f->several && (!of_thread || is_region(e));
+}
+
 LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer)
 {
     struct func *f = e->f;
@@ -336,8 +351,11 @@ LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer)
     LLVMValueRef *known = &known_array(e, buffer)->pointer;
     if (*known) return *known;
     if (here) x = stack_slot(e, type_memory(e, (enum dtype)b->dtype, 0), (uint32_t)b->static_count, 64);
-    else if (f->parent) x = capture(e, CAPTURE_BUFFER, buffer, e->ptr);
-    else AT_ENTRY(e, x = load_pointer(e, buffer));
+    else if (f->parent && !is_in_table(e, buffer)) x = capture(e, CAPTURE_BUFFER, buffer, e->ptr);
+    else {
+        buffers_table(e); /* known before the builder leaves the end of a block */
+        AT_ENTRY(e, x = load_pointer(e, buffer));
+    }
     if (b->private && b->kind == BUF_TEMP && is_region(e)) x = own_pointer(e, x);
     *known = x;
     return x;
@@ -404,17 +422,32 @@ struct located {
     int64_t stride;
 };
 
+/* Where lane 0 of the first part of an affine index lies. The places of all other parts, and of accesses
+ * that follow, are a constant away from it: LLVM's time goes into sums of addresses, hardly into constants.
+ */
+static LLVMValueRef first_place(struct emitter *e, uint32_t buffer, lpv index)
+{
+    LLVMBasicBlockRef block = LLVMGetInsertBlock(e->builder);
+    const struct held *x = value_get(e, index);
+    uint32_t slot = (index + buffer) % KNOWN_PLACES;
+    struct known_place *known = &e->places[slot];
+    if (known->block == block && known->index == x->part[0] && known->buffer == buffer) return known->place;
+    LLVMValueRef place = buffer_address(e, buffer, x->part[0]);
+    *known = (struct known_place){ block, x->part[0], place, buffer };
+    return place;
+}
+
 static struct located locate(struct emitter *e, uint32_t buffer, lpv index, uint32_t part)
 {
     const struct held *x = value_get(e, index);
-    uint32_t lanes = e->w->part_lanes[part];
+    int64_t last_lane = e->w->part_lanes[part] - 1;
     struct located at = { .stride = x->form == FORM_AFFINE ? x->stride : 0 };
     bool packed = at.stride == 1 || at.stride == -1;
-    if (at.stride == -1) {
-        LLVMValueRef first = affine_start(e, x, part);
-        LLVMValueRef last = LLVMBuildSub(e->builder, first, const_index(e, lanes - 1), "");
-        at.start = buffer_address(e, buffer, last);
-    } else if (at.stride) at.start = buffer_address(e, buffer, affine_start(e, x, part));
+    if (at.stride) {
+        LLVMTypeRef element = type_memory(e, (enum dtype)e->p->buffers.data[buffer].dtype, 0);
+        int64_t skip = affine_skip(e, x, part) - (at.stride == -1 ? last_lane : 0);
+        at.start = pointer_at(e, element, first_place(e, buffer, index), skip);
+    }
     if (!packed && (!at.stride || e->w->mask[part]))
         at.pointers = buffer_address(e, buffer, value_part(e, index, part));
     return at;
@@ -526,6 +559,38 @@ static LLVMValueRef load_clamped(struct emitter *e, uint32_t buffer, lpv index, 
     return from_memory(e, t, r);
 }
 
+/* Elements a few places apart: what lies between the first and the last is loaded as whole vectors, and the
+ * lanes are picked from them, which is less code, for LLVM and to run, than one load for each. */
+enum { MOST_PICKED = 8, LEAST_PICKED_LANES = 4 };
+
+static bool is_picked(int64_t stride, uint32_t lanes)
+{
+    return stride >= 2 && stride <= MOST_PICKED && lanes >= LEAST_PICKED_LANES;
+}
+
+static LLVMValueRef load_picked(struct emitter *e, LLVMTypeRef scalar, LLVMValueRef start, uint32_t stride,
+                                uint32_t lanes, uint32_t align)
+{
+    LLVMTypeRef type = LLVMVectorType(scalar, lanes);
+    LLVMValueRef r = NULL;
+    uint32_t last = (lanes - 1) * stride; /* the element of the last lane */
+    for (uint32_t k = 0; k < stride; k++) {
+        uint32_t from = HOP_MIN(k * lanes, last + 1 - lanes); /* nothing behind it is read */
+        LLVMValueRef x = LLVMBuildLoad2(e->builder, type, pointer_at(e, scalar, start, from), "");
+        LLVMValueRef order[MAX_PARTS];
+        LLVMSetAlignment(x, align);
+        for (uint32_t l = 0; l < lanes; l++) {
+            uint32_t in = l * stride / lanes; /* the vector that has this lane's element */
+            uint32_t lane = k ? l : l * stride;
+            if (k && in == k) lane = lanes + l * stride - from;
+            order[l] = in > k ? LLVMGetPoison(e->i32) : LLVMConstInt(e->i32, lane, false);
+        }
+        r = LLVMBuildShuffleVector(e->builder, k ? r : x, k ? x : LLVMGetPoison(type),
+                                   LLVMConstVector(order, lanes), "");
+    }
+    return r;
+}
+
 static LLVMValueRef load_part(struct emitter *e, uint32_t buffer, lpv index, uint32_t part)
 {
     enum dtype t = (enum dtype)e->p->buffers.data[buffer].dtype;
@@ -549,7 +614,9 @@ static LLVMValueRef load_part(struct emitter *e, uint32_t buffer, lpv index, uin
             LLVMSetAlignment(r, size_of(t));
         }
         if (at.stride < 0) r = reversed(e, r);
-    } else {
+    } else if (is_picked(at.stride, lanes))
+        r = load_picked(e, scalar, at.start, (uint32_t)at.stride, lanes, size_of(t));
+    else {
         r = LLVMGetPoison(type);
         for (uint32_t l = 0; l < lanes; l++) {
             LLVMValueRef place = pointer_at(e, scalar, at.start, at.stride * l);

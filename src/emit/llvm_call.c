@@ -51,6 +51,29 @@ static void leave_on(struct emitter *e, LLVMValueRef status)
     LLVMPositionBuilderAtEnd(e->builder, next);
 }
 
+/* A few bytes: everything is loaded before anything is stored, so overlapping is harmless. */
+static LLVMTypeRef type_of_bytes(struct emitter *e, uint32_t size)
+{
+    if (size > 8) return LLVMVectorType(e->i32, size / 4);
+    return LLVMIntTypeInContext(e->context, size * 8);
+}
+
+static void copy_inline(struct emitter *e, LLVMValueRef to, LLVMValueRef from, uint32_t bytes)
+{
+    LLVMValueRef pieces[COPY_INLINE / 16 + 8], places[COPY_INLINE / 16 + 8];
+    uint32_t n = 0;
+    for (uint32_t at = 0, size = e->vector_bytes; at < bytes;) {
+        while (size > bytes - at) size /= 2;
+        LLVMTypeRef type = type_of_bytes(e, size);
+        places[n] = field(e, to, at);
+        pieces[n] = from ? LLVMBuildLoad2(e->builder, type, field(e, from, at), "") : LLVMConstNull(type);
+        if (from) LLVMSetAlignment(pieces[n], 1);
+        n++;
+        at += size;
+    }
+    for (uint32_t i = 0; i < n; i++) LLVMSetAlignment(LLVMBuildStore(e->builder, pieces[i], places[i]), 1);
+}
+
 /* ---- products ---- */
 
 /* A field of struct hop_rt_gemm. */
@@ -60,11 +83,40 @@ struct gemm_field {
 };
 #define FIELD(name, value) { offsetof(struct hop_rt_gemm, name), value }
 
+enum {
+    GEMM_WORDS = sizeof(struct hop_rt_gemm) / sizeof(int64_t),
+    GEMM_NUMBERS = offsetof(struct hop_rt_gemm, a) / sizeof(int64_t) /* words before the addresses */
+};
+
+static LLVMValueRef words_constant(struct emitter *e, const int64_t *words, uint32_t n)
+{
+    LLVMValueRef *list = EMIT_NEW(e, LLVMValueRef, n);
+    for (uint32_t i = 0; i < n; i++) list[i] = const_index(e, words[i]);
+    LLVMValueRef constants = LLVMAddGlobal(e->module, LLVMArrayType(e->i64, n), "words");
+    LLVMSetInitializer(constants, LLVMConstArray(e->i64, list, n));
+    LLVMSetGlobalConstant(constants, true);
+    LLVMSetLinkage(constants, LLVMPrivateLinkage);
+    LLVMSetAlignment(constants, sizeof(int64_t));
+    return constants;
+}
+
+/* What is known of the record is a constant that is copied: a store for each field would be most of the code
+ * of a program with many products. */
 static void call_gemm(struct emitter *e, size_t function, const struct gemm_field *fields, uint32_t n)
 {
-    LLVMValueRef what = stack_slot(e, e->i64, sizeof(struct hop_rt_gemm) / sizeof(int64_t), 8);
+    int64_t known[GEMM_NUMBERS] = { 0 };
+    if (!e->f->gemm) e->f->gemm = stack_slot(e, e->i64, GEMM_WORDS, 8);
+    LLVMValueRef what = e->f->gemm;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!LLVMIsAConstantInt(fields[i].value)) continue;
+        int64_t x = LLVMConstIntGetSExtValue(fields[i].value);
+        bool whole = LLVMTypeOf(fields[i].value) == e->i64;
+        memcpy((char *)known + fields[i].offset, &x, whole ? sizeof x : sizeof(int32_t));
+    }
+    copy_inline(e, what, words_constant(e, known, GEMM_NUMBERS), sizeof known);
     for (uint32_t i = 0; i < n; i++)
-        LLVMBuildStore(e->builder, fields[i].value, field(e, what, fields[i].offset));
+        if (!LLVMIsAConstantInt(fields[i].value))
+            LLVMBuildStore(e->builder, fields[i].value, field(e, what, fields[i].offset));
     LLVMValueRef args[2] = { e->f->rt, what };
     call_rt(e, function, e->nothing, args, HOP_COUNT(args));
 }
@@ -289,29 +341,6 @@ static void emit_RESERVE(struct emitter *e, const struct lp_call *c)
     LLVMBuildStore(e->builder, want, *known);
     LLVMBuildBr(e->builder, next);
     LLVMPositionBuilderAtEnd(e->builder, next);
-}
-
-/* A few bytes: everything is loaded before anything is stored, so overlapping is harmless. */
-static LLVMTypeRef type_of_bytes(struct emitter *e, uint32_t size)
-{
-    if (size > 8) return LLVMVectorType(e->i32, size / 4);
-    return LLVMIntTypeInContext(e->context, size * 8);
-}
-
-static void copy_inline(struct emitter *e, LLVMValueRef to, LLVMValueRef from, uint32_t bytes)
-{
-    LLVMValueRef pieces[COPY_INLINE / 16 + 8], places[COPY_INLINE / 16 + 8];
-    uint32_t n = 0;
-    for (uint32_t at = 0, size = e->vector_bytes; at < bytes;) {
-        while (size > bytes - at) size /= 2;
-        LLVMTypeRef type = type_of_bytes(e, size);
-        places[n] = field(e, to, at);
-        pieces[n] = from ? LLVMBuildLoad2(e->builder, type, field(e, from, at), "") : LLVMConstNull(type);
-        if (from) LLVMSetAlignment(pieces[n], 1);
-        n++;
-        at += size;
-    }
-    for (uint32_t i = 0; i < n; i++) LLVMSetAlignment(LLVMBuildStore(e->builder, pieces[i], places[i]), 1);
 }
 
 static void copy_or_clear(struct emitter *e, const struct lp_call *c, bool copy)
@@ -624,7 +653,8 @@ static LLVMValueRef loop_function(struct emitter *e, const struct lp_stmt *s)
     LLVMSetLinkage(fn, LLVMInternalLinkage);
     func_attributes(e, fn);
     func_begin(e, &f, s->target, fn);
-    f.shared = leader->copies > 1 || leader->looped; /* or by the copies of an unrolled step */
+    f.several = leader->copies > 1;
+    f.shared = f.several || leader->looped; /* or by the copies of an unrolled step */
     if (region) {
         LLVMValueRef lo = value_scalar(e, s->lo);
         LLVMValueRef step = step_or_one(e, s);
@@ -685,6 +715,32 @@ static LLVMValueRef worth(struct emitter *e, LLVMValueRef grain, LLVMValueRef wo
     return LLVMBuildSelect(e->builder, one, LLVMBuildNeg(e->builder, grains, ""), grain, "");
 }
 
+/* The loop's function, the second of the shared arguments, called at once or handed to threads. */
+static LLVMValueRef run_loop(struct emitter *e, bool alone, LLVMValueRef direct[4], LLVMValueRef shared[5])
+{
+    LLVMValueRef fn = shared[1];
+    if (!alone) return call_rt(e, offsetof(struct hop_rt, parallel), e->i32, shared, 5);
+    return LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, direct, 4, "");
+}
+
+static LLVMValueRef run_either(struct emitter *e, LLVMValueRef little, LLVMValueRef direct[4],
+                               LLVMValueRef shared[5])
+{
+    LLVMBasicBlockRef ways[2] = { new_block(e, "threads"), new_block(e, "alone") };
+    LLVMBasicBlockRef join = new_block(e, "join");
+    LLVMValueRef statuses[2];
+    LLVMBuildCondBr(e->builder, little, ways[1], ways[0]);
+    for (uint32_t k = 0; k < 2; k++) {
+        LLVMPositionBuilderAtEnd(e->builder, ways[k]);
+        statuses[k] = run_loop(e, k, direct, shared);
+        LLVMBuildBr(e->builder, join);
+    }
+    LLVMPositionBuilderAtEnd(e->builder, join);
+    LLVMValueRef status = LLVMBuildPhi(e->builder, e->i32, "");
+    LLVMAddIncoming(status, statuses, ways, 2);
+    return status;
+}
+
 void emit_parallel(struct emitter *e, const struct lp_stmt *s)
 {
     LLVMValueRef lo = value_scalar(e, s->lo);
@@ -703,23 +759,11 @@ void emit_parallel(struct emitter *e, const struct lp_stmt *s)
     }
     LLVMValueRef fn = loop_function(e, s);
     LLVMValueRef env = fill_environment(e, s);
-    LLVMBasicBlockRef alone = new_block(e, "alone");
-    LLVMBasicBlockRef threads = new_block(e, "threads");
-    LLVMBasicBlockRef join = new_block(e, "join");
-    LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLE, n, grain, ""), alone, threads);
-    LLVMPositionBuilderAtEnd(e->builder, alone);
+    LLVMValueRef little = LLVMBuildICmp(e->builder, LLVMIntSLE, n, grain, "");
     LLVMValueRef direct[4] = { e->f->rt, env, const_index(e, 0), n };
-    LLVMValueRef status_alone = LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, direct, 4, "");
-    LLVMBuildBr(e->builder, join);
-    LLVMPositionBuilderAtEnd(e->builder, threads);
-    LLVMValueRef args[5] = { e->f->rt, fn, env, n, worth(e, grain, work) };
-    LLVMValueRef status_threads = call_rt(e, offsetof(struct hop_rt, parallel), e->i32, args, 5);
-    LLVMBuildBr(e->builder, join);
-    LLVMPositionBuilderAtEnd(e->builder, join);
-    LLVMValueRef status = LLVMBuildPhi(e->builder, e->i32, "");
-    LLVMAddIncoming(status, &status_alone, &alone, 1);
-    LLVMAddIncoming(status, &status_threads, &threads, 1);
-    leave_on(e, status);
+    LLVMValueRef shared[5] = { e->f->rt, fn, env, n, worth(e, grain, work) };
+    leave_on(e, LLVMIsAConstantInt(little) ? run_loop(e, LLVMConstIntGetZExtValue(little), direct, shared)
+                                           : run_either(e, little, direct, shared));
 }
 
 /* ---- sections ---- */

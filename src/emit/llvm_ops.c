@@ -598,6 +598,29 @@ static LLVMValueRef shift(struct emitter *e, enum lp_op op, const struct operand
     return sign ? LLVMBuildAShr(e->builder, o->a, by, "") : LLVMBuildLShr(e->builder, o->a, by, "");
 }
 
+/* The halves of a word exchanged: LLVM finds it in two shifts and their union as well, but only after it has
+ * asked for each what bits of it are known, by way of all before it; random bits are chains of these. NULL:
+ * it is no such union. */
+static LLVMValueRef rotated(struct emitter *e, const struct operands *o)
+{
+    if (!o->i || is_float(o->t) || o->t == DT_BOOL) return NULL;
+    const struct lp_instr *left = instr(e, o->i->a), *right = instr(e, o->i->b);
+    int64_t up, down;
+    bool shifts = left->op == LP_SHL && right->op == LP_SHR && left->a == right->a;
+    if (!shifts || !const_int(e, left->b, &up) || !const_int(e, right->b, &down)) return NULL;
+    bool whole = up > 0 && down > 0 && up + down == 8 * (int64_t)size_of(o->t);
+    if (!whole || !LLVMIsAInstruction(o->a) || LLVMGetInstructionOpcode(o->a) != LLVMShl) return NULL;
+    LLVMValueRef x = LLVMGetOperand(o->a, 0);
+    LLVMValueRef args[3] = { x, x, const_whole(e, o->t, o->lanes, up) };
+    return intrinsic_same(e, "llvm.fshl", args, 3);
+}
+
+static LLVMValueRef united(struct emitter *e, const struct operands *o)
+{
+    LLVMValueRef r = rotated(e, o);
+    return r ? r : ON_BITS(BUILD2(Or));
+}
+
 static LLVMValueRef contracted(struct emitter *e, const struct operands *o)
 {
     if (e->has_fma) return math(e, "llvm.fma", o);
@@ -624,7 +647,7 @@ OPERATION(REM, quotient(e, LP_REM, o))
 OPERATION(MIN, extreme(e, LP_MIN, o))
 OPERATION(MAX, extreme(e, LP_MAX, o))
 OPERATION(AND, ON_BITS(BUILD2(And)))
-OPERATION(OR, ON_BITS(BUILD2(Or)))
+OPERATION(OR, united(e, o))
 OPERATION(XOR, ON_BITS(BUILD2(Xor)))
 OPERATION(SHL, shift(e, LP_SHL, o))
 OPERATION(SHR, shift(e, LP_SHR, o))

@@ -1,13 +1,16 @@
 /* Equal nests: loops at the top of a program (in no other loop) that are the same up to the buffers, values
  * and locals they name become one function that is called for each. A program made of twelve equal blocks
- * then costs the code generator one. The nests' canonical texts are made here, before anything else is
- * decided. */
+ * then costs the code generator one. Nests of some size become functions, too, where their program has
+ * several: functions are what threads that generate code can share among them. The nests' canonical texts are
+ * made here, before anything else is decided. */
 #include "emit/llvm.h"
 
 enum {
     LEAST_STATEMENTS = 6, /* a nest smaller than this is cheaper in place */
     ENOUGH_WORK = 8192,   /* operations of a nest in a loop beside which a call is nothing */
-    UNKNOWN_EXTENT = 32   /* trips of a loop whose bounds are found while running */
+    UNKNOWN_EXTENT = 32,  /* trips of a loop whose bounds are found while running */
+    LARGE_NEST = 32,      /* statements of a nest that is a function although it is the only one of its kind */
+    LARGE_PROGRAM = 160   /* where all nests together have so many */
 };
 
 /* A canonical text under construction: words, and a number for each name in the order of first use. */
@@ -15,6 +18,7 @@ struct writer {
     struct emitter *e;
     struct top_loop *n;
     uint32_t cap, statements, epoch;
+    uint32_t all; /* statements of all nests */
     struct numbers {
         uint32_t *number, *epoch;
     } values, inner, buffers, locals, loops; /* inner: values made inside */
@@ -225,7 +229,8 @@ static void mark_functions(struct emitter *e)
     for (uint32_t k = 0; k < e->plan.n_nests; k++) {
         const struct top_loop *n = &e->plan.nests[k];
         struct loop_plan *l = &e->plan.loops[n->loop];
-        l->own_function = l->mode == LOOP_OUTLINED || e->plan.nests[n->leader].copies > 1;
+        bool called = e->plan.nests[n->leader].copies > 1 || (n->large && !n->apart);
+        l->own_function = l->mode == LOOP_OUTLINED || called;
     }
 }
 
@@ -263,7 +268,9 @@ static void add_nest(struct writer *w, const struct lp_stmt *s, bool looped)
     if (region) plan->loops[s->target].mode = LOOP_OUTLINED;
     n->apart |= w->statements < LEAST_STATEMENTS || (looped && work_of(e, s) < ENOUGH_WORK);
     n->leader = find_leader(plan, k);
+    n->large = w->statements >= LARGE_NEST;
     plan->nests[n->leader].copies++;
+    w->all += w->statements;
 }
 
 static bool has_region(const struct lp_block *block)
@@ -309,6 +316,7 @@ void share_find(struct emitter *e)
     for (uint32_t k = 0; k < p->loops.len; k++) e->plan.loops[k].nest = HOP_NONE;
     e->plan.nests = EMIT_NEW(e, struct top_loop, p->loops.len + 1);
     find_nests(&w, p->root, false);
+    for (uint32_t k = 0; k < e->plan.n_nests && w.all < LARGE_PROGRAM; k++) e->plan.nests[k].large = false;
     mark_functions(e);
 }
 
@@ -331,7 +339,9 @@ static bool must_stay(const struct emitter *e, const struct top_loop *n)
     }
     for (uint32_t k = 0; k < n->locals.n; k++)
         if (e->plan.locals[n->locals.ids[k]].shared) return true;
-    for (uint32_t k = 0; k < n->buffers.n; k++) {
+    /* What a region shares with others is in memory, whether the region is shared or not. */
+    bool region = e->plan.loops[n->loop].mode == LOOP_OUTLINED;
+    for (uint32_t k = 0; k < n->buffers.n && !region; k++) {
         const struct lp_buffer *b = &e->p->buffers.data[n->buffers.ids[k]];
         const struct slot_plan *about = &e->plan.buffers[n->buffers.ids[k]];
         bool small = b->kind == BUF_LOCAL && b->static_count * size_of((enum dtype)b->dtype) <= CHUNK_BYTES;
@@ -348,7 +358,8 @@ bool share_check(struct emitter *e)
     for (uint32_t k = 0; k < plan->n_nests; k++) {
         struct top_loop *n = &plan->nests[k];
         struct top_loop *leader = &plan->nests[n->leader];
-        if (leader->copies > 1 && (sizes || must_stay(e, n))) {
+        bool called = leader->copies > 1 || (n->large && !n->apart);
+        if (called && (sizes || must_stay(e, n))) {
             leader->apart = true;
             changed = true;
         }

@@ -452,6 +452,7 @@ static LLVMValueRef vector_loop(struct emitter *e, const struct lp_stmt *s, LLVM
     phis_begin(e, &c);
     vector_step(e, s, &w, enter, i, masked ? LLVMBuildSub(e->builder, limit, i, "") : NULL);
     LLVMValueRef next = LLVMBuildAdd(e->builder, i, const_index(e, count), "");
+    next = no_longer_a_counter(e, next); /* its addresses are what the processor adds up anyway */
     LLVMBasicBlockRef latch = here(e);
     LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, next, limit, ""), body, exit);
     return end_loop(e, &c, &(struct loop_ends){ i, start, next, pre, enter, latch, exit, before, guard });
@@ -632,24 +633,82 @@ void func_begin(struct emitter *e, struct func *f, uint32_t loop, LLVMValueRef f
     }
 }
 
-/* Phis that nobody reads: branches in branches join what is of use inside only once for each level. The outer
- * join stands before the inner one, whose phi it read, so that one walk finds all. */
-static void drop_unread_phis(LLVMValueRef fn)
+/* A phi of the function, and whether something that is no phi reads it, directly or by way of others. */
+struct joined {
+    LLVMValueRef phi;
+    bool read;
+};
+
+static int by_address(const void *x, const void *y)
 {
-    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b)) {
-        LLVMValueRef next, i = LLVMGetFirstInstruction(b);
-        for (; i && LLVMIsAPHINode(i); i = next) {
-            next = LLVMGetNextInstruction(i);
-            if (!LLVMGetFirstUse(i)) LLVMInstructionEraseFromParent(i);
+    uintptr_t a = (uintptr_t)((const struct joined *)x)->phi, b = (uintptr_t)((const struct joined *)y)->phi;
+    return (a > b) - (a < b);
+}
+
+static struct joined *joined_of(struct joined *all, uint32_t n, LLVMValueRef phi)
+{
+    return bsearch(&(struct joined){ .phi = phi }, all, n, sizeof *all, by_address);
+}
+
+/* All that are read because this one is; `waiting` has room for all. */
+static void mark_read(struct joined *all, uint32_t n, struct joined *first, struct joined **waiting)
+{
+    uint32_t left = 1;
+    first->read = true;
+    waiting[0] = first;
+    while (left) {
+        LLVMValueRef phi = waiting[--left]->phi;
+        for (uint32_t k = 0; k < LLVMCountIncoming(phi); k++) {
+            LLVMValueRef from = LLVMGetIncomingValue(phi, k);
+            struct joined *other = LLVMIsAPHINode(from) ? joined_of(all, n, from) : NULL;
+            if (!other || other->read) continue;
+            other->read = true;
+            waiting[left++] = other;
         }
     }
+}
+
+static bool is_read_by_others(LLVMValueRef phi)
+{
+    for (LLVMUseRef use = LLVMGetFirstUse(phi); use; use = LLVMGetNextUse(use))
+        if (!LLVMIsAPHINode(LLVMGetUser(use))) return true;
+    return false;
+}
+
+/* How many phis the function has, and which. */
+static uint32_t phis_of(LLVMValueRef fn, struct joined *all)
+{
+    uint32_t n = 0;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b)) {
+        LLVMValueRef i = LLVMGetFirstInstruction(b);
+        for (; i && LLVMIsAPHINode(i); i = LLVMGetNextInstruction(i), n++)
+            if (all) all[n].phi = i;
+    }
+    return n;
+}
+
+/* Phis that only phis read: branches in branches and loops in loops join what is of use inside only once for
+ * each level, and loops carry it around. */
+static void drop_unread_phis(struct emitter *e, LLVMValueRef fn)
+{
+    uint32_t n = phis_of(fn, NULL);
+    struct joined *all = EMIT_NEW(e, struct joined, n + 1);
+    phis_of(fn, all);
+    qsort(all, n, sizeof *all, by_address);
+    struct joined **waiting = EMIT_NEW(e, struct joined *, n + 1);
+    for (uint32_t k = 0; k < n; k++)
+        if (!all[k].read && is_read_by_others(all[k].phi)) mark_read(all, n, &all[k], waiting);
+    for (uint32_t k = 0; k < n; k++)
+        if (!all[k].read) LLVMReplaceAllUsesWith(all[k].phi, LLVMGetPoison(LLVMTypeOf(all[k].phi)));
+    for (uint32_t k = 0; k < n; k++)
+        if (!all[k].read) LLVMInstructionEraseFromParent(all[k].phi);
 }
 
 void func_end(struct emitter *e)
 {
     struct func *f = e->f;
     LLVMBuildRet(e->builder, LLVMConstInt(e->i32, HOP_OK, false));
-    drop_unread_phis(f->fn);
+    drop_unread_phis(e, f->fn);
     go_on_in(e, f->entry);
     LLVMBuildBr(e->builder, LLVMGetNextBasicBlock(f->entry));
     e->f = f->parent;

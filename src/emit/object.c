@@ -1,5 +1,5 @@
-/* The loader of objects: a relocatable ELF object that the back end made, or that the cache kept, comes in;
- * code in this process goes out. The sections that are loaded are laid out one after the other in one
+/* The loader of objects: a relocatable ELF object that the back end made, or that the cache kept, or several
+ * that are the parts of one program, come in; code in this process goes out. The sections that are loaded are laid out one after the other in one
  * mapping, places of outside functions behind them, relocations are applied, and the mapping becomes
  * executable and read-only. Everything is checked against the object's bounds: what is not understood is an
  * error, never a guess. */
@@ -57,6 +57,8 @@ struct stub {
     void *address;  /* of the function */
 };
 struct object {
+    const struct object *parts; /* of the program, this one among them */
+    uint32_t n_parts;
     const unsigned char *bytes;
     size_t n;
     const Elf64_Shdr *sections;
@@ -211,13 +213,30 @@ static void *outside_address(const char *name)
     return NULL;
 }
 
+/* The part that has a function of this name, and the number of its symbol; NULL: none has. */
+static const struct object *part_with(const struct object *o, const char *name, uint32_t *symbol)
+{
+    for (uint32_t k = 0; k < o->n_parts; k++) {
+        const struct object *part = &o->parts[k];
+        for (uint32_t i = 1; i < part->n_symbols; i++) {
+            const Elf64_Sym *y = &part->symbols[i];
+            bool offered = y->st_shndx != SHN_UNDEF;
+            if (!offered || strcmp(symbol_name(part, y), name)) continue;
+            *symbol = i;
+            return part;
+        }
+    }
+    return NULL;
+}
+
 static bool place_stubs(struct object *o)
 {
+    uint32_t elsewhere;
     o->used = align_up(o->used, STUB);
     for (uint32_t i = 1; i < o->n_symbols; i++) {
         const char *name = symbol_name(o, &o->symbols[i]);
         bool defined = o->symbols[i].st_shndx != SHN_UNDEF;
-        if (defined || !*name) continue;
+        if (defined || !*name || part_with(o, name, &elsewhere)) continue;
         void *address = outside_address(name);
         if (!address || o->n_stubs == MAX_OUTSIDE)
             return fail(o, "the object needs '%.200s', which it is not given", name);
@@ -250,24 +269,34 @@ static const struct stub *stub_of(const struct object *o, uint32_t symbol)
     return NULL;
 }
 
-/* Offset of a symbol in the image; of an outside one, of its stub. */
-static bool symbol_place(const struct object *o, uint32_t symbol, uint64_t *place, bool *is_stub)
+/* Offset in the image of a symbol that the object defines. */
+static bool defined_place(const struct object *o, uint32_t symbol, uint64_t *place)
 {
-    if (symbol >= o->n_symbols) return fail(o, "a relocation names symbol %u of %u", symbol, o->n_symbols);
     const Elf64_Sym *y = &o->symbols[symbol];
     uint32_t section = y->st_shndx;
-    *is_stub = section == SHN_UNDEF;
-    if (*is_stub) {
-        const struct stub *stub = stub_of(o, symbol);
-        if (!stub) return fail(o, "a relocation names nothing");
-        *place = stub->place;
-        return true;
-    }
     bool loaded = section < o->n_sections && o->place[section] != UNPLACED;
     if (!loaded || y->st_value > o->sections[section].sh_size)
         return fail(o, "symbol %u lies in no section that is loaded", symbol);
     *place = o->place[section] + y->st_value;
     return true;
+}
+
+/* Offset of a symbol in the image, whichever part has it; of an outside one, of its stub. */
+static bool symbol_place(const struct object *o, uint32_t symbol, uint64_t *place, bool *is_stub)
+{
+    if (symbol >= o->n_symbols) return fail(o, "a relocation names symbol %u of %u", symbol, o->n_symbols);
+    const Elf64_Sym *y = &o->symbols[symbol];
+    *is_stub = false;
+    if (y->st_shndx != SHN_UNDEF) return defined_place(o, symbol, place);
+    const struct stub *stub = stub_of(o, symbol);
+    if (stub) {
+        *is_stub = true;
+        *place = stub->place;
+        return true;
+    }
+    uint32_t elsewhere;
+    const struct object *part = part_with(o, symbol_name(o, y), &elsewhere);
+    return part ? defined_place(part, elsewhere, place) : fail(o, "a relocation names nothing");
 }
 
 /* A relocation, everything but its type as addresses. */
@@ -411,18 +440,15 @@ static bool relocate_section(const struct object *o, const Elf64_Shdr *relocatio
 
 static bool find_entry(const struct object *o, uint64_t *place)
 {
-    for (uint32_t i = 1; i < o->n_symbols; i++) {
-        const Elf64_Sym *y = &o->symbols[i];
-        bool stub;
-        if (strcmp(symbol_name(o, y), ENTRY_NAME) || y->st_shndx == SHN_UNDEF) continue;
-        if (!symbol_place(o, i, place, &stub)) return false;
-        bool is_code = o->sections[y->st_shndx].sh_flags & SHF_EXECINSTR;
-        return is_code || fail(o, "the entry is not code");
-    }
-    return fail(o, "the object has no %s", ENTRY_NAME);
+    uint32_t symbol;
+    const struct object *part = part_with(o, ENTRY_NAME, &symbol);
+    if (!part) return fail(o, "the object has no %s", ENTRY_NAME);
+    if (!defined_place(part, symbol, place)) return false;
+    bool is_code = part->sections[part->symbols[symbol].st_shndx].sh_flags & SHF_EXECINSTR;
+    return is_code || fail(o, "the entry is not code");
 }
 
-static bool fill_image(const struct object *o, struct loaded *out)
+static bool fill_part(const struct object *o)
 {
     for (uint32_t i = 0; i < o->n_sections; i++) {
         const Elf64_Shdr *s = &o->sections[i];
@@ -434,31 +460,87 @@ static bool fill_image(const struct object *o, struct loaded *out)
         if (s->sh_type == SHT_REL) return fail(o, "relocations without addends are not known here");
         if (s->sh_type == SHT_RELA && !relocate_section(o, s)) return false;
     }
-    uint64_t entry;
-    if (!find_entry(o, &entry)) return false;
-    out->entry = (int32_t (*)(void *, void **, int64_t *))(uintptr_t)(o->address + entry);
     return true;
 }
 
-static bool open_object(struct object *o, struct loaded *out)
+/* ---- programs ---- */
+
+struct program {
+    struct object parts[OBJECT_MOST_PARTS];
+    uint32_t n;
+    size_t used;
+};
+
+/* The parts of what comes in, which may be a single object. */
+static bool find_parts(struct program *p, const unsigned char *bytes, size_t n, uint32_t machine, char *error)
+{
+    struct object_parts head;
+    struct object *first = &p->parts[0];
+    *first = (struct object){ .bytes = bytes, .n = n, .machine = machine, .error = error };
+    p->n = 1;
+    if (n >= sizeof head) memcpy(&head, bytes, sizeof head);
+    bool several = n >= sizeof head && head.magic == OBJECT_PARTS_MAGIC;
+    size_t at = sizeof head;
+    if (several && (!head.n || head.n > OBJECT_MOST_PARTS))
+        return fail(first, "the program has %llu parts, at most %d are loaded", (unsigned long long)head.n,
+                    OBJECT_MOST_PARTS);
+    if (several) p->n = (uint32_t)head.n;
+    for (uint32_t k = 0; several && k < p->n; k++) {
+        bool fits = at <= n && head.bytes[k] <= n - at;
+        if (!fits) return fail(first, "part %u reaches past the end", k);
+        p->parts[k] = (struct object){
+            .bytes = bytes + at, .n = head.bytes[k], .machine = machine, .error = error
+        };
+        at += align_up(head.bytes[k], 8);
+    }
+    for (uint32_t k = 0; k < p->n; k++) {
+        p->parts[k].parts = p->parts;
+        p->parts[k].n_parts = p->n;
+    }
+    return true;
+}
+
+static bool open_program(struct program *p, const void *bytes, size_t n, uint32_t machine, struct loaded *out,
+                         char *error)
 {
     *out = (struct loaded){ 0 };
-    return read_header(o) && read_symbols(o) && place_sections(o, out) && place_stubs(o);
+    if (!find_parts(p, bytes, n, machine, error)) return false;
+    p->used = 0;
+    for (uint32_t k = 0; k < p->n; k++)
+        if (!read_header(&p->parts[k]) || !read_symbols(&p->parts[k])) return false;
+    for (uint32_t k = 0; k < p->n; k++) {
+        p->parts[k].used = p->used;
+        if (!place_sections(&p->parts[k], out) || !place_stubs(&p->parts[k])) return false;
+        p->used = p->parts[k].used;
+    }
+    return true;
+}
+
+static bool fill_program(struct program *p, unsigned char *image, uint64_t address, struct loaded *out)
+{
+    uint64_t entry;
+    for (uint32_t k = 0; k < p->n; k++) {
+        p->parts[k].image = image;
+        p->parts[k].address = address;
+    }
+    for (uint32_t k = 0; k < p->n; k++)
+        if (!fill_part(&p->parts[k])) return false;
+    if (!find_entry(&p->parts[0], &entry)) return false;
+    out->entry = (int32_t (*)(void *, void **, int64_t *))(uintptr_t)(address + entry);
+    return true;
 }
 
 int object_place(const void *object, size_t bytes, uint32_t machine, unsigned char *image, size_t room,
                  uint64_t address, size_t *used, struct loaded *out, char error[512])
 {
-    struct object o = {
-        .bytes = object, .n = bytes, .machine = machine, .image = image, .address = address, .error = error
-    };
-    if (!open_object(&o, out)) return EMIT_FAILED;
-    *used = o.used;
-    if (o.used > room) {
-        fail(&o, "the object needs %zu bytes, given %zu", o.used, room);
+    struct program p;
+    if (!open_program(&p, object, bytes, machine, out, error)) return EMIT_FAILED;
+    *used = p.used;
+    if (p.used > room) {
+        fail(&p.parts[0], "the object needs %zu bytes, given %zu", p.used, room);
         return EMIT_FAILED;
     }
-    return fill_image(&o, out) ? EMIT_OK : EMIT_FAILED;
+    return fill_program(&p, image, address, out) ? EMIT_OK : EMIT_FAILED;
 }
 
 /* The mapping becomes code that can be run. */
@@ -476,24 +558,25 @@ static int make_executable(const struct object *o, const struct loaded *l)
 
 int object_load(const void *object, size_t bytes, struct loaded *out, char error[512])
 {
-    struct object o = { .bytes = object, .n = bytes, .machine = HOST_MACHINE, .error = error };
+    struct program p;
+    struct object *first = &p.parts[0];
+    first->error = error;
     if (HOST_MACHINE == EM_NONE) {
-        fail(&o, "code for this machine cannot be loaded");
+        fail(first, "code for this machine cannot be loaded");
         return EMIT_FAILED;
     }
-    if (!open_object(&o, out)) return EMIT_FAILED;
+    if (!open_program(&p, object, bytes, HOST_MACHINE, out, error)) return EMIT_FAILED;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t size = align_up(o.used + 1, page);
+    size_t size = align_up(p.used + 1, page);
     void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED) {
-        fail(&o, "no memory for %zu bytes of code", size);
+        fail(first, "no memory for %zu bytes of code", size);
         return EMIT_NOMEM;
     }
-    o.image = map;
-    o.address = (uint64_t)(uintptr_t)map;
     out->map = map;
     out->bytes = size;
-    int status = fill_image(&o, out) ? make_executable(&o, out) : EMIT_FAILED;
+    bool filled = fill_program(&p, map, (uint64_t)(uintptr_t)map, out);
+    int status = filled ? make_executable(first, out) : EMIT_FAILED;
     if (status) object_unload(out);
     return status;
 }

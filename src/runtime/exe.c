@@ -278,6 +278,7 @@ struct emission {
     const struct backend *backend;
     struct lp *p;
     struct emit_options options;
+    struct emit_threads threads;
     struct cache_key key; /* taken over from the caller */
     struct arena arena;   /* of the image */
     struct text image;
@@ -353,7 +354,9 @@ static void emit_code(struct exe *e, struct module *m, struct lp *p, const struc
     w->image.arena = &w->arena;
     *key = (struct cache_key){ 0 };
     hop_cleanup_push(emission_free, w);
-    w->options = (struct emit_options){ .keep_ir_text = o->keep_ir_text,
+    w->threads = (struct emit_threads){ pool_threads(), worker_begin, worker_end };
+    w->options = (struct emit_options){ .threads = &w->threads,
+                                        .keep_ir_text = o->keep_ir_text,
                                         .keep_machine_text = o->keep_machine_text,
                                         .scalar = !choice_on(&o->passes, CHOICE_vector),
                                         .serial = serial,

@@ -35,6 +35,8 @@ struct job {
     void *env;
     pthread_t thread;
     bool done, left; /* under the lock: whoever sets the second of the two frees the job */
+    bool waits;      /* under the lock: for a job that it began */
+    bool beside;     /* the job of another */
     atomic_bool stopped;
     struct job *next; /* of those at work */
 };
@@ -85,10 +87,11 @@ static void stop_here(int number, siginfo_t *info, void *context)
     for (;;) pause();
 }
 
+/* Who waits for another will not go on: it finds that the process ends. */
 static struct job *somebody_at_work(void)
 {
     struct job *job = workers.first;
-    while (job && atomic_load(&job->stopped)) job = job->next;
+    while (job && (job->waits || atomic_load(&job->stopped))) job = job->next;
     return job;
 }
 
@@ -208,11 +211,37 @@ bool worker_run(void (*work)(void *env), void (*drop)(void *env), void *env, con
     return done;
 }
 
+void *worker_begin(void (*work)(void *env), void *env)
+{
+    struct job *job = calloc(1, sizeof *job);
+    bool ended = false;
+    if (!job) return NULL;
+    *job = (struct job){ .work = work, .env = env, .beside = true };
+    pthread_once(&workers.once, register_ends);
+    if (start(job, &ended)) return job;
+    free(job);
+    return NULL;
+}
+
+void worker_end(void *begun)
+{
+    struct job *job = begun;
+    if (!job) return;
+    pthread_mutex_lock(&workers.lock);
+    if (own) own->waits = true;
+    while (!job->done) pthread_cond_wait(&workers.changed, &workers.lock);
+    bool stops = own && workers.ended;
+    if (own && !stops) own->waits = false;
+    pthread_mutex_unlock(&workers.lock);
+    while (stops) pause();
+    free(job);
+}
+
 uint32_t worker_count(void)
 {
     uint32_t n = 0;
     pthread_mutex_lock(&workers.lock);
-    for (const struct job *job = workers.first; job; job = job->next) n++;
+    for (const struct job *job = workers.first; job; job = job->next) n += !job->beside;
     pthread_mutex_unlock(&workers.lock);
     return n;
 }
