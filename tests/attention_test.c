@@ -67,8 +67,8 @@ struct shape {
     bool lists;
 };
 static const struct shape shapes[] = {
-    { 1, 1, 2, 2, 5, 5, 3, 2, { 2, 2 }, false },  { 2, 2, 2, 1, 4, 6, 2, 3, { 4, 3 }, false },
-    { 2, 1, 4, 2, 3, 7, 2, 2, { 2, 4 }, false },  { 1, 1, 1, 1, 1, 9, 4, 4, { 0, 0 }, false },
+    { 1, 1, 2, 2, 5, 5, 3, 2, { 2, 2 }, false },   { 2, 2, 2, 1, 4, 6, 2, 3, { 4, 3 }, false },
+    { 2, 1, 4, 2, 3, 7, 2, 2, { 2, 4 }, false },   { 1, 1, 1, 1, 1, 9, 4, 4, { 0, 0 }, false },
     { 1, 1, 2, 2, 7, 4, 2, 2, { 3, 128 }, false }, { 1, 1, 2, 1, 5, 6, 2, 2, { 2, 2 }, true },
     { 2, 2, 1, 1, 6, 5, 1, 1, { 2, 3 }, true },
 };
@@ -165,10 +165,11 @@ static void add_scores(struct text *t, const struct one *o)
     add_piece(t, body_as(t->arena, o->score->body, "%score"), s, o->computed);
     add_piece(t, body_as(t->arena, o->mask->body, "%mask"), s, o->computed);
     if (s->lists) {
-        text_add(t,
-                 "%%bq = full {value = %d, dims = [], dtype = i64}\n%%bk = full {value = %d, dims = [], dtype "
-                 "= i64}\n",
-                 s->block[0], s->block[1]);
+        text_add(
+            t,
+            "%%bq = full {value = %d, dims = [], dtype = i64}\n%%bk = full {value = %d, dims = [], dtype "
+            "= i64}\n",
+            s->block[0], s->block[1]);
         text_str(t, "%r = div(%i, %bq)\n%col = div(%j, %bk)\n%p0 = gather {dims = [0, 1]} (%l0, %r, %col)\n"
                     "%p1 = gather {dims = [0, 1]} (%l1, %r, %col)\n%p2 = and(%mask, %p0)\n"
                     "%there = or(%p2, %p1)\nstack(%score, %there)\n");
@@ -199,7 +200,8 @@ static void add_plain(struct text *t, const struct one *o)
     text_add(t, "  %%scale = broadcast {dims = [%s], at = []} (%%c)\n  %%scaled = mul(%%raw, %%scale)\n",
              all);
     add_scores(t, o);
-    text_add(t, "  %%ninf = full {value = -inf, dims = [%s], dtype = %s}\n  %%u = select(%%ok, %%t, %%ninf)\n",
+    text_add(t,
+             "  %%ninf = full {value = -inf, dims = [%s], dtype = %s}\n  %%u = select(%%ok, %%t, %%ninf)\n",
              all, c);
     text_str(t, "  %top = reduce_max {dims = [3]} (%u)\n  %largest = stop_gradient(%top)\n");
     text_add(t, "  %%none = full {value = -inf, dims = [%s], dtype = %s}\n", rows, c);
@@ -280,8 +282,8 @@ static void compare(struct bag *bag, struct module *m, uint32_t fn, uint32_t pla
 }
 
 /* The arguments of a vjp: those of the function, then a cotangent for each result. */
-static struct tensor **with_cotangents(struct bag *bag, struct module *m, uint32_t vjp,
-                                       struct tensor **args, uint32_t n, uint32_t seed)
+static struct tensor **with_cotangents(struct bag *bag, struct module *m, uint32_t vjp, struct tensor **args,
+                                       uint32_t n, uint32_t seed)
 {
     const struct fn *f = module_fn(m, vjp);
     struct sample_sizes sizes = sample_sizes(&bag->arena, f, 0);
@@ -298,8 +300,8 @@ static void check_one(struct bag *bag, struct module *m, const struct one *o, ui
     struct tensor **args = arguments(bag, m, flex, o, number);
     bool *wrt = ARENA_ZNEW(&bag->arena, bool, n), low = o->dtype[0] == 'b' || o->dtype[1] == '1';
     for (uint32_t p = 0; p < n; p++) wrt[p] = dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype);
-    const char *what = arena_printf(&bag->arena, "case %u (%s; %s; %s)", number, o->score->name, o->mask->name,
-                                    o->dtype);
+    const char *what = arena_printf(&bag->arena, "case %u (%s; %s; %s)", number, o->score->name,
+                                    o->mask->name, o->dtype);
     uint32_t back = vjp_function(m, flex, wrt), plain_back = vjp_function(m, plain, wrt);
     args = with_cotangents(bag, m, back, args, n, number);
     compare(bag, m, back, plain_back, args, what, low);
@@ -345,7 +347,8 @@ static void walk_case(uint32_t number)
 
 #define LONG(score) \
     "hop 1\nfn @main(%%q: f32[1, 1, %d, 8], %%k: f32[1, 1, %d, 8], %%v: f32[1, 1, %d, 8]) -> (f32[]) {\n" \
-    "  %%zero = full {value = 0, dims = [], dtype = i64}\n  %%c = full {value = 1, dims = [], dtype = f32}\n" \
+    "  %%zero = full {value = 0, dims = [], dtype = i64}\n  %%c = full {value = 1, dims = [], dtype = " \
+    "f32}\n" \
     "  %%o, %%l, %%m = flex_attention(%%q, %%k, %%v) from(%%s = %%c, %%b = %%zero, %%h = %%zero, %%i = " \
     "%%zero, %%j = %%zero) score {\n" score "  } mask {\n    %%t = ge(%%i, %%j)\n    yield(%%t)\n  }\n" \
     "  %%o2 = mul(%%o, %%o)\n  %%r = sum(%%o2)\n  return %%r\n}\n"
@@ -404,7 +407,8 @@ static void a_pole(void)
         failed = hop_tensor_new(&in[i], "f32[1, 1, 1000, 8]");
         float *x = failed ? NULL : hop_data(in[i]);
         for (int k = 0; x && k < LENGTH * WIDTH; k++)
-            x[k] = 0.5f + 0.5f * sinf((float)(k * (i + 1))) * sinf((float)(k % 97)); /* positive: no pole met */
+            x[k] = 0.5f +
+                   0.5f * sinf((float)(k * (i + 1))) * sinf((float)(k % 97)); /* positive: no pole met */
     }
     failed = failed || hop_run(exe, in, 3, out, 3);
     CLAIM(!failed, "1 / s: %s", hop_message());
@@ -426,9 +430,11 @@ static void a_pole(void)
 /* ---- what is refused ---- */
 
 #define BAD(q, k, v, scale, more, score, mask) \
-    "hop 1\nfn @main(%q: " q ", %k: " k ", %v: " v ", %c: " scale ", %n: i32[1, 1, 2], %x: i32[1, 1, 2, 2]) " \
+    "hop 1\nfn @main(%q: " q ", %k: " k ", %v: " v ", %c: " scale \
+    ", %n: i32[1, 1, 2], %x: i32[1, 1, 2, 2]) " \
     "-> () {\n  %zero = full {value = 0, dims = [], dtype = i64}\n" \
-    "  %o, %l, %m = flex_attention {block = [2, 2]} (%q, %k, %v) from(%s = %c, %b = %zero, %h = %zero, %i = " \
+    "  %o, %l, %m = flex_attention {block = [2, 2]} (%q, %k, %v) from(%s = %c, %b = %zero, %h = %zero, %i " \
+    "= " \
     "%zero, %j = %zero) " more "score {\n" score "  } mask {\n" mask "  }\n  return\n}\n"
 #define ALL "    %t = full {value = 1, dims = [], dtype = bool}\n    yield(%t)\n"
 #define SAME "    yield(%s)\n"
@@ -445,7 +451,8 @@ static void refusals(void)
         { BAD("f32[2, 4, 3]", F4, F4, "f32[]", "", SAME, ALL), "query: expected floats" },
         { BAD(F4, "f64[1, 2, 4, 3]", F4, "f32[]", "", SAME, ALL), "expected the dtype of query" },
         { BAD(F4, F4, F4, "f64[]", "", SAME, ALL), "the scale: expected f32[]" },
-        { BAD(F4, F4, F4, "f32[]", "", "    yield(%i)\n", ALL), "score: the body gives i64[], expected f32[]" },
+        { BAD(F4, F4, F4, "f32[]", "", "    yield(%i)\n", ALL),
+          "score: the body gives i64[], expected f32[]" },
         { BAD(F4, F4, F4, "f32[]", "", SAME, SAME), "mask: the body gives f32[], expected bool[]" },
         { BAD("f32[1, 2, 6, 3]", F4, F4, "f32[]", "blocks(%n, %x) ", SAME, ALL),
           "rows of the block mask and blocks of queries" },

@@ -991,10 +991,10 @@ typedef struct hop_associative_scan_spec {
 int hop_associative_scan_at(hop_place at, hop_val *results, int n_results,
                             const hop_associative_scan_spec *spec);
 
-/* Attention with functions for scores and mask (docs/control-flow.md). query [b, h, l, e], key [b or 1, h / g, s,
- * e], value [b or 1, h / g, s, v]; both functions: (score, batch, head, index of the query, index of the key),
- * scalars -> a score, or whether the key takes part (a bool). Results, always three: [b, h, l, v], the
- * logarithm of the sum of the exponentials of the scores [b, h, l], the largest score [b, h, l]. */
+/* Attention with functions for scores and mask (docs/control-flow.md). query [b, h, l, e], key [b or 1, h /
+ * g, s, e], value [b or 1, h / g, s, v]; both functions: (score, batch, head, index of the query, index of
+ * the key), scalars -> a score, or whether the key takes part (a bool). Results, always three: [b, h, l, v],
+ * the logarithm of the sum of the exponentials of the scores [b, h, l], the largest score [b, h, l]. */
 typedef struct hop_flex_attention_spec {
     hop_val query, key, value;
     hop_body score; /* NULL: scores as they are */
@@ -1003,12 +1003,12 @@ typedef struct hop_flex_attention_spec {
     hop_val scale; /* of the products of queries and keys; not set: 1 / sqrt(e) */
     /* integers from which the functions' indices count; not set: 0 */
     hop_val first_batch, first_head, first_query, first_key;
-    /* a block mask: 0, 2 or 4 values. Per block of queries, how many blocks of keys take part [b or 1, h or 1,
-     * rows], and which, first those that do [b or 1, h or 1, rows, columns]; then the same for blocks in which
-     * all keys take part, so that the mask is not asked. */
+    /* a block mask: 0, 2 or 4 values. Per block of queries, how many blocks of keys take part [b or 1, h or
+     * 1, rows], and which, first those that do [b or 1, h or 1, rows, columns]; then the same for blocks in
+     * which all keys take part, so that the mask is not asked. */
     const hop_val *blocks;
     int n_blocks;
-    int query_block, key_block; /* sizes of a block; both 0: hop's choice */
+    int query_block, key_block;         /* sizes of a block; both 0: hop's choice */
     const char *score_name, *mask_name; /* for texts and messages; NULL: none */
     void *reserved[3];
 } hop_flex_attention_spec;

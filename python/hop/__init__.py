@@ -89,7 +89,8 @@ __all__ = [
     "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug", "autograd",
     "implicit", "policies",
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
-    *_attention.__all__, *_callback.__all__, *_calls.__all__, *_check.__all__, *_check_operator.__all__,  # noqa: F405
+    *_attention.__all__,  # noqa: F405
+    *_callback.__all__, *_calls.__all__, *_check.__all__, *_check_operator.__all__,  # noqa: F405
     *_control.__all__, *_custom.__all__, *_engine.__all__,  # noqa: F405
     *_files.__all__, *_function.__all__, *_gradients.__all__, *_hooks.__all__,  # noqa: F405
     *_jit.__all__, *_printing.__all__,  # noqa: F405

@@ -515,8 +515,8 @@ def attention(
 ):  # fmt: skip
     """softmax(scale · query · keyᵀ + bias) · value, for the usual masks: arrays of [batch, heads, length,
     width], or with layout "bthd" of [batch, length, heads, width]; key and value may have fewer heads. bias
-    and mask broadcast against [batch, heads, queries, keys]; a key takes part where mask holds, with is_causal
-    where it is not behind the query, and where its index is below key_value_seq_lengths[batch];
+    and mask broadcast against [batch, heads, queries, keys]; a key takes part where mask holds, with
+    is_causal where it is not behind the query, and where its index is below key_value_seq_lengths[batch];
     local_window_size: how far it may be, a number or (before, behind).
 
     >>> q = hop.ones((1, 2, 1, 4))

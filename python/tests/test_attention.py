@@ -269,7 +269,7 @@ class Mistakes(Case):
             (lambda: hop.flex_attention(q, k[:, :3], v[:, :3], enable_gqa=True), "must be a multiple"),
             (lambda: hop.flex_attention(q, k[..., :1], v), "the widths of query and key"),
             (lambda: hop.flex_attention(q, k, v, lambda *a: a[3]), "score_mod gives: expected a float"),
-            (lambda: hop.flex_attention(q, k, v, mask_mod=lambda *a: a[2]), "mask_mod gives: expected a bool"),
+            (lambda: hop.flex_attention(q, k, v, mask_mod=lambda *a: a[2]), "gives: expected a bool"),
             (lambda: hop.flex_attention(q, k, v, block_mask=made), "block_mask is larger than the call"),
             (lambda: hop.flex_attention(q[:, :, :1], k, v, block_mask=made), "block_mask is larger"),
             (lambda: hop.flex_attention(q, k, v, block_mask=made, mask_mod=causal), "expected one of them"),

@@ -1,4 +1,5 @@
-/* Attention with bodies for scores and mask: a specification comes in, one node of flex_attention goes out. */
+/* Attention with bodies for scores and mask: a specification comes in, one node of flex_attention goes out.
+ */
 #include "capture/capture.h"
 #include "hops/flex_parts.h"
 

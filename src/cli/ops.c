@@ -10,8 +10,9 @@ enum { COLUMNS = HOP_COUNT(column_names) };
 
 static const char *cell(const struct op_row *row, int column)
 {
-    const bool there[COLUMNS] = { row->infer, row->eval,  row->vjp,      row->jvp,
-                                  row->batch, row->lower || row->stands_for, row->n_samples };
+    const bool there[COLUMNS] = { row->infer,    row->eval,  row->vjp,
+                                  row->jvp,      row->batch, row->lower || row->stands_for,
+                                  row->n_samples };
     bool is_gradient = column == 2 || column == 3; /* vjp, jvp */
     bool is_samples = column == COLUMNS - 1;
     if (there[column]) return NULL;

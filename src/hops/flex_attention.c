@@ -105,8 +105,9 @@ static void infer_bodies(struct infer *in)
             infer_error(in, "%s: the body gives %s, expected %s", names[r], infer_text(in, found),
                         infer_text(in, wanted));
         if (!effects_are_none(g->effects))
-            infer_error(in, "%s: the body has effects (it checks, prints or calls the host): it may be run "
-                            "for any key, in any order",
+            infer_error(in,
+                        "%s: the body has effects (it checks, prints or calls the host): it may be run "
+                        "for any key, in any order",
                         names[r]);
     }
 }
@@ -116,7 +117,8 @@ static void flex_infer(struct infer *in)
     if (in->groups[FLEX_ARRAYS] != FLEX_N_ARRAYS)
         infer_error(in, "expected query, key and value, found %u operands", in->groups[FLEX_ARRAYS]);
     if (in->groups[FLEX_FROM] != FLEX_N_FROM)
-        infer_error(in, "from: expected the scale and the first batch, head, query and key, found %u operands",
+        infer_error(in,
+                    "from: expected the scale and the first batch, head, query and key, found %u operands",
                     in->groups[FLEX_FROM]);
     infer_arrays(in);
     infer_from(in);

@@ -122,8 +122,7 @@ static void pull_tile(const struct flex_step *s, struct builder *b, const val *c
     val safe = allowed == VAL_NONE ? raw : emit_select(b, allowed, raw, emit_full_like(b, raw, 1));
     val u = flex_scores(x, b, operands, &t, flex_scaled(x, b, operands, safe));
     if (allowed != VAL_NONE) u = emit_select(b, allowed, u, emit_full_like(b, u, -INFINITY));
-    val p = emit1(b, OP_exp,
-                  emit2(b, OP_sub, u, flex_spread(b, extra[STEP_LSE], x->tile[0], x->tile[1], 0)));
+    val p = emit1(b, OP_exp, emit2(b, OP_sub, u, flex_spread(b, extra[STEP_LSE], x->tile[0], x->tile[1], 0)));
     val of_values = emit_dot(b, p, extra[STEP_CT], NULL, NULL, 0, &rows, &rows, 1);
     val dp = emit_dot(b, extra[STEP_CT], values, NULL, NULL, 0, &along, &along, 1);
     val ct = emit2(b, OP_mul, p,
@@ -222,8 +221,8 @@ static struct region_in row_body(const struct back *w, struct builder *around, c
     val ct = flex_window(b, given[GIVEN_CT], extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD], start, x->tile[0],
                          x->value_width);
     extra[STEP_CT] = emit_cast(b, ct, x->computed);
-    extra[STEP_LSE] = flex_window(b, given[GIVEN_LSE], extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD], start, x->tile[0],
-                                  0);
+    extra[STEP_LSE] = flex_window(b, given[GIVEN_LSE], extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD], start,
+                                  x->tile[0], 0);
     extra[STEP_DELTA] = flex_window(b, given[GIVEN_DELTA], extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD], start,
                                     x->tile[0], 0);
     carry[0] = emit_full(b, x->computed, 0, 2, (dim[]){ x->tile[0], x->width });
@@ -382,8 +381,7 @@ static uint32_t backward_with_lists(const struct flex *x, const bool *wanted)
     struct builder *b = &body.b;
     flex_with_lists(&listed, x, b, body.operands, &with);
     bool *more = ARENA_ZNEW(&b->arena, bool, listed.n);
-    for (uint32_t k = 0; k < x->n; k++)
-        more[k < FLEX_FIRST_BLOCK ? k : k + listed.n - x->n] = wanted[k];
+    for (uint32_t k = 0; k < x->n; k++) more[k < FLEX_FIRST_BLOCK ? k : k + listed.n - x->n] = wanted[k];
     val *results = ARENA_NEW(&b->arena, val, x->n);
     uint32_t n = 0, fn = flex_backward(&listed, more);
     for (uint32_t k = 0; k < x->n; k++) n += wanted[k];

@@ -575,8 +575,7 @@ static void next_carries(const struct flex *x, struct builder *b, const val *car
     next[CARRY_SUM] = emit2(b, OP_add, emit2(b, OP_mul, carry[CARRY_SUM], shrink), sum);
     val more = emit_dot_to(b, x->computed, emit_cast(b, p, x->given), values, NULL, NULL, 0, &along, &zero,
                            1);
-    val rest = emit2(b, OP_mul, carry[CARRY_OUT],
-                     flex_spread(b, shrink, x->tile[0], x->value_width, 0));
+    val rest = emit2(b, OP_mul, carry[CARRY_OUT], flex_spread(b, shrink, x->tile[0], x->value_width, 0));
     next[CARRY_OUT] = emit2(b, OP_add, rest, more);
 }
 
@@ -611,8 +610,8 @@ static struct region_in tile_body(const struct flex *x, const val *with)
     extra[FLEX_AT_HEAD] = emit2(b, OP_rem, of_head, heads);
     extra[FLEX_AT_BATCH] = emit2(b, OP_div, of_head, heads);
     val start = flex_start(x, b, extra[FLEX_AT_ROW], 0);
-    extra[EXTRA_QUERIES] = flex_window(b, body.operands[FLEX_QUERY], extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD],
-                                       start, x->tile[0], x->width);
+    extra[EXTRA_QUERIES] = flex_window(b, body.operands[FLEX_QUERY], extra[FLEX_AT_BATCH],
+                                       extra[FLEX_AT_HEAD], start, x->tile[0], x->width);
     dim out_dims[2] = { x->tile[0], x->value_width };
     carry[CARRY_MAX] = emit_full(b, x->computed, -INFINITY, 1, x->tile);
     carry[CARRY_SUM] = emit_full(b, x->computed, 0, 1, x->tile);
@@ -621,12 +620,9 @@ static struct region_in tile_body(const struct flex *x, const val *with)
     carry_types(x, types);
     for (uint32_t k = 0; k < FLEX_AT; k++) extras[k] = flex_index(x);
     extras[EXTRA_QUERIES] = type_intern(x->m, x->given, 2, (dim[]){ x->tile[0], x->width });
-    struct flex_step step = { .x = x,
-                              .carry = types,
-                              .extra = extras,
-                              .n_carry = CARRIES,
-                              .n_extra = EXTRAS,
-                              .emit = tile_step };
+    struct flex_step step = {
+        .x = x, .carry = types, .extra = extras, .n_carry = CARRIES, .n_extra = EXTRAS, .emit = tile_step
+    };
     flex_loops(&step, b, carry, body.operands, extra);
     val none = emit2(b, OP_eq, carry[CARRY_SUM], emit_full_like(b, carry[CARRY_SUM], 0));
     val sum = emit_select(b, none, emit_full_like(b, carry[CARRY_SUM], 1), carry[CARRY_SUM]);
