@@ -108,6 +108,26 @@ static void computed_once(void)
     }
 }
 
+/* A carry of one element is a scalar, whatever its rank. */
+static void single_carries(void)
+{
+    static const char step[] = "fn @f[T](%xs: f32[T, 1], %h: f32[1]) -> (f32[1]) {\n"
+                               "  %l = scan carry(%c = %h) over(%x in %xs) {\n"
+                               "    %p = mul(%c, %x)\n"
+                               "    %n = sub(%x, %p)\n"
+                               "    next(%n)\n"
+                               "  }\n"
+                               "  return %l\n"
+                               "}\n";
+    hop_fn *f = NULL;
+    CLAIM(!hop_fn_read(&f, step, NULL), "%s", hop_message());
+    const char *text = emitted(f, "loops", NULL);
+    HAS(text, "f32 carry0;");
+    LACKS(text, "carry of a loop");
+    LACKS(text, "vector {");
+    hop_fn_free(f);
+}
+
 static void compiles(const char *source)
 {
     char path[] = "/tmp/hop_explain_XXXXXX.c", object[sizeof path];
@@ -221,6 +241,7 @@ int main(void)
     texts(f, gradient, native);
     constants();
     computed_once();
+    single_carries();
     emitted(NULL, NULL, NULL); /* frees the last texts */
     explained(NULL, NULL, NULL);
     hop_fn_free(gradient);

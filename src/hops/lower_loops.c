@@ -180,7 +180,7 @@ static struct carry *begin_carries(struct lower *L, const struct fn *f, const st
     struct carry *carries = ARENA_ZNEW(&p->arena, struct carry, l->n_carry);
     for (uint32_t i = 0; i < l->n_carry; i++) {
         carries[i].type = value_type(f, l->n->results + i);
-        carries[i].scalar = !type_get(m, carries[i].type).rank;
+        carries[i].scalar = lower_is_single(L, carries[i].type) && !written_at_index(m, l->body, i);
     }
     make_rings(L, f, l, carries);
     for (uint32_t i = 0; i < l->n_carry; i++) {
@@ -280,12 +280,25 @@ static void advance_carries(struct lower *L, const struct carry *carries, uint32
     }
 }
 
+static void end_scalar(struct lower *L, const struct node *n, uint32_t i, const struct carry *c)
+{
+    struct lp *p = lower_lp(L);
+    lpv last = lp_read(p, c->local);
+    if (!type_get(lower_module(L), c->type).rank) {
+        lower_set_scalar(L, n, i, last);
+        return;
+    }
+    struct array a = lower_result(L, n, i);
+    lp_store(p, a.buffer, a.at, last);
+    lower_set_result(L, n, i, a);
+}
+
 static void end_carries(struct lower *L, const struct node *n, const struct carry *carries, uint32_t n_carry)
 {
     struct lp *p = lower_lp(L);
     for (uint32_t i = 0; i < n_carry; i++) {
         const struct carry *c = &carries[i];
-        if (c->scalar) lower_set_scalar(L, n, i, lp_read(p, c->local));
+        if (c->scalar) end_scalar(L, n, i, c);
         else if (!c->turns) lower_set_result(L, n, i, c->array);
         else if (lower_result_used(L, n, i)) {
             struct array last = { c->array.buffer, lp_read(p, c->local) };

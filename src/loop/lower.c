@@ -311,7 +311,19 @@ lpv lower_elem(struct lower *L, val v, const lpv *idx)
 
 static const lpv no_index[1] = { LPV_NONE }; /* of a scalar: rows may add to it */
 
-lpv lower_scalar(struct lower *L, val v) { return lower_elem(L, v, no_index); }
+lpv lower_scalar(struct lower *L, val v)
+{
+    uint32_t rank = type_get(L->S->m, value_type(L->f, v)).rank;
+    lpv first[MAX_RANK];
+    for (uint32_t i = 0; i < rank; i++) first[i] = lp_index(lower_p(L), 0);
+    return lower_elem(L, v, rank ? first : no_index);
+}
+
+bool lower_is_single(struct lower *L, type_id t)
+{
+    dim count = type_elements(L->S->m, t);
+    return dim_is_const(L->S->m, count) && dim_const_value(L->S->m, count) == 1;
+}
 
 struct array lower_array(struct lower *L, val v)
 {
@@ -731,7 +743,7 @@ static void bind_size(struct lower *L, const struct node *n)
 
 static void emit_scalar(struct lower *L, val v)
 {
-    lpv value = lower_elem(L, v, no_index);
+    lpv value = lower_scalar(L, v);
     L->slots[v] = (struct slot){ .kind = SLOT_SCALAR, .scalar = value };
 }
 
@@ -747,7 +759,8 @@ void lower_put(struct lower *L, val v, struct array to, const char *why)
 static void put_result(struct lower *L, val v, struct array to)
 {
     type_id t = value_type(L->f, v);
-    if (type_get(L->S->m, t).rank) {
+    bool one = L->info[v].single && L->slots[v].kind != SLOT_ARRAY;
+    if (type_get(L->S->m, t).rank && !one) {
         lower_put(L, v, to, "a result that lies elsewhere");
         return;
     }

@@ -105,6 +105,7 @@ struct value_info {
     dim within_at, within_skip; /* … its element within_skip at that one's element within_at … */
     bool strided;               /* … but in rows that stand apart, where nobody reads it */
     bool placed;                /* it has been made there */
+    bool single; /* an array of one element that is computed as a scalar, where carries are kept so */
     const char *why;
 };
 

@@ -54,7 +54,8 @@ bool nest_is_step(struct lower *L, val v)
 {
     const struct value_info *info = &L->info[v];
     uint32_t node = L->f->values[v].node;
-    if (info->root || !info->uses || !info->cost || type_of(L, v).rank || node == NODE_NONE) return false;
+    bool scalar = info->single || !type_of(L, v).rank;
+    if (info->root || !info->uses || !info->cost || !scalar || node == NODE_NONE) return false;
     const struct node *n = fn_node(L->f, node);
     return !nest_is_block(L, n) && lower_of(n)->kind == LOWER_POINTWISE;
 }
@@ -96,6 +97,17 @@ static void count_block_use(struct lower *L, const struct node *n, uint32_t k)
     info->singly |= use == USE_ONCE && row->one_by_one && row->one_by_one(L->S->m, L->f, n);
 }
 
+/* In a step whose carries of one element are scalars (begin_carries of src/hops/lower_loops.c), all arrays of
+ * one element are. */
+static void find_singles(struct lower *L)
+{
+    bool any = false;
+    for (uint32_t r = 0; r < L->f->n_results; r++)
+        any |= L->sinks[r].scalar && type_of(L, L->f->results[r]).rank;
+    for (uint32_t v = L->f->n_params; any && v < L->f->n_values; v++)
+        L->info[v].single = type_of(L, v).rank && lower_is_single(L, value_type(L->f, v));
+}
+
 static void count_uses(struct lower *L)
 {
     const struct fn *f = L->f;
@@ -103,11 +115,12 @@ static void count_uses(struct lower *L)
         L->info[i] = (struct value_info){
             .nest = HOP_NONE, .item = HOP_NONE, .sum = VAL_NONE, .takes = HOP_NONE, .given = HOP_NONE
         };
+    find_singles(L);
     for (uint32_t r = 0; r < f->n_results; r++) {
         if (L->sinks[r].unused) continue;
         struct value_info *info = &L->info[f->results[r]];
         info->uses++;
-        if (type_of(L, f->results[r]).rank && !info->why) info->why = "result";
+        if (type_of(L, f->results[r]).rank && !info->why && !info->single) info->why = "result";
     }
     const bool *kept = kept_values(L->S->m, f->id);
     for (uint32_t i = 0; kept && i < f->n_values; i++)
@@ -164,7 +177,9 @@ static void choose_roots(struct lower *L)
             struct value_info *info = &L->info[n->results + k];
             info->cost = HOP_MIN(cost, 1u << 20);
             if (nest_is_block(L, n)) continue;
-            bool scalar = row->kind == LOWER_POINTWISE && !type_of(L, n->results + k).rank;
+            bool single = info->single && !info->why;
+            bool scalar = row->kind == LOWER_POINTWISE && (single || !type_of(L, n->results + k).rank);
+            info->single = single;
             const char *why = scalar ? NULL : store_reason(info, row);
             if (!why || !info->uses) continue;
             info->root = true;
@@ -476,6 +491,8 @@ static void choose_memory(struct lower *L)
         const struct nest *nest = L->nest_list.data[k];
         for (uint32_t i = 0; i < nest->items.len; i++) put_reads_in_memory(L, k, &nest->items.data[i]);
     }
+    for (uint32_t r = 0; r < L->f->n_results; r++) /* a fold that is the next value of such a carry */
+        if (L->sinks[r].scalar && type_of(L, L->f->results[r]).rank) mark_inline_reads(L, L->f->results[r]);
 }
 
 /* ---- memory that is written over ---- */
