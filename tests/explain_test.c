@@ -71,8 +71,10 @@ static const struct {
     { "fn @f[N](%x: f32[N], %a: f32[N, 16]) -> (f32[N]) {\n  %e = exp(%x)\n  %d = broadcast {dims = [N, 16], "
       "at = [0]} (%e)\n  %m = mul(%d, %a)\n  %s = sum {dims = [1]} (%m)\n  return %s\n}\n",
       NULL, "%e = exp: once, N elements: read many times" },
-    { "fn @f[T, N](%xs: f32[T, N], %h: f32[N, 16]) -> (f32[N, 16]) {\n  %e = exp(%xs)\n  %l = scan carry(%c = "
-      "%h) over(%x in %e) {\n    %y = add(%x, %x)\n    %d = broadcast {dims = [N, 16], at = [0]} (%y)\n    %n "
+    { "fn @f[T, N](%xs: f32[T, N], %h: f32[N, 16]) -> (f32[N, 16]) {\n  %e = exp(%xs)\n  %l = scan carry(%c "
+      "= "
+      "%h) over(%x in %e) {\n    %y = add(%x, %x)\n    %d = broadcast {dims = [N, 16], at = [0]} (%y)\n    "
+      "%n "
       "= mul(%d, %c)\n    next(%n)\n  }\n  return %l\n}\n",
       NULL, "%e = exp: once, T*N elements: read many times" },
     { "fn @f[T](%xs: f32[T, 64], %h: f32[64]) -> (f32[64]) {\n  %e = exp(%xs)\n  %l = scan carry(%c = %h) "

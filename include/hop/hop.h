@@ -886,8 +886,8 @@ int hop_operator_lists_at(hop_place at, hop_val *results, int n_results, const c
 /* ---- what gradients keep ---- */
 
 /* The value as it is. A gradient that reads it keeps it (rather than computing it again), or computes it
- * again from what is kept (rather than keeping it). What is kept is stored in programs without gradients, too,
- * rather than computed where it is read. */
+ * again from what is kept (rather than keeping it). What is kept is stored in programs without gradients,
+ * too, rather than computed where it is read. */
 hop_val hop_keep_at(hop_place at, hop_val x);
 hop_val hop_recompute_at(hop_place at, hop_val x);
 #define hop_keep(...) hop_keep_at(HOP_HERE, __VA_ARGS__)

@@ -518,8 +518,9 @@ static val tag_value(const struct tagging *t, struct copier *c, const struct nod
     bool again = found == AGAIN && n->n_operands && (t->nested || is_free(t->p));
     if ((found < KEEP && !again) || (!is_float && !is_named(t, v))) return made;
     if (found == MOVE) return tag_to_move(c->b, made, name_of(t, v));
-    struct attr attrs[TAG_ATTRS] = { [TAG_GRADIENT] = A_WORD(found == KEEP ? TAG_KEEP : TAG_RECOMPUTE),
-                                     [TAG_USE] = A_WORD(TAG_SAVES) };
+    struct attr attrs[TAG_ATTRS] = {
+        [TAG_GRADIENT] = A_WORD(found == KEEP ? TAG_KEEP : TAG_RECOMPUTE), [TAG_USE] = A_WORD(TAG_SAVES)
+    };
     return emit(c->b, OP_tag, &made, 1, attrs);
 }
 

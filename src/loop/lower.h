@@ -118,7 +118,7 @@ lpv lower_flatten(struct lower *L, type_id t, const lpv *idx);
 
 /* For block rows. */
 struct array lower_array(struct lower *L, val v); /* where an operand with USE_ARRAY lies */
-lpv lower_scalar(struct lower *L, val v); /* an operand of rank 0, or the only element of another */
+lpv lower_scalar(struct lower *L, val v);         /* an operand of rank 0, or the only element of another */
 bool lower_is_single(struct lower *L, type_id t); /* surely one element */
 struct array lower_result(struct lower *L, const struct node *n,
                           uint32_t k); /* memory of result k; its dims must be bound already */

@@ -123,12 +123,12 @@ struct shared {
     bool shallow;                /* few bodies stand in bodies: what procedures put on the stack is bounded */
     struct map procedure_map;
     vec(struct procedure) procedures;
-    uint64_t lowered; /* nodes so far */
-    uint32_t mark;    /* of a profiled program: the one that is open, HOP_NONE: none */
-    uint32_t depth;   /* of bodies in bodies */
-    struct lower *writer;      /* whose nest is being written, NULL: none's */
+    uint64_t lowered;           /* nodes so far */
+    uint32_t mark;              /* of a profiled program: the one that is open, HOP_NONE: none */
+    uint32_t depth;             /* of bodies in bodies */
+    struct lower *writer;       /* whose nest is being written, NULL: none's */
     const struct item *writing; /* and the item */
-    uint32_t level;   /* of the procedures called so far by what is being lowered */
+    uint32_t level;             /* of the procedures called so far by what is being lowered */
 };
 
 struct probe { /* a dry run that records reads instead of emitting */

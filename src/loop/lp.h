@@ -257,11 +257,11 @@ struct lp {
     vec(struct lp_mark) marks; /* of a profiled program, its procedures' included; the first is its own */
     struct lp *program; /* of a procedure: whose it is, with the list of sites; NULL: a program's own */
     struct lp_block *root, *current;
-    vec(struct lp_stmt) open;       /* FOR, IF and WHILE statements under construction */
-    uint32_t n_nests, n_copies;     /* for explain */
-    vec(const char *) copy_notes;   /* why each copy exists */
+    vec(struct lp_stmt) open;         /* FOR, IF and WHILE statements under construction */
+    uint32_t n_nests, n_copies;       /* for explain */
+    vec(const char *) copy_notes;     /* why each copy exists */
     vec(struct lp_computed) computed; /* expensive values, for explain */
-    vec(const char *) within_notes; /* values that are made or read in the memory of another, for explain */
+    vec(const char *) within_notes;   /* values that are made or read in the memory of another, for explain */
     vec(struct lp_update) updates;
     /* Procedures are loop programs of their own, called by address (CALL_PROCEDURE). Each comes after those
      * that it calls. They are made of bodies with several callers (transform/sharing.h), take symbols from
