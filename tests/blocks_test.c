@@ -1,5 +1,5 @@
 /* What is cut into blocks for threads: column sums beside what shares their visit, sums of everything,
- * running values, sorts, scatters, associative scans. Each program runs natively with 1, 2, 3, 7 and 16
+ * running values, sorts, scatters, associative scans, steps of loops whose sizes are symbols. Each program runs natively with 1, 2, 3, 7 and 16
  * threads, which must give the same bits, and once more compiled for one; default numbers must be near the
  * interpreter's on every back end, strict ones equal to them bit for bit. */
 #include "captured.h"
@@ -344,6 +344,9 @@ static const struct blocks_case sorts[] = {
 #define SIZED_SCATTER \
     SIZED("T, D", "%x: f32[100, D], %i: i64[T], %u: f32[T, D]", "f32[100, D]", \
           "  %y = scatter(%x, %i, %u)\n  return %y\n")
+#define SIZED_HISTOGRAM \
+    SIZED("T", "%x: f32[100], %i: i64[T], %u: f32[T]", "f32[100]", \
+          "  %y = scatter(%x, %i, %u)\n  return %y\n")
 static const struct blocks_case scatters[] = {
     SCATTERED("", "f32[101, 80]", "i64[1000]", "f32[1000, 80]"),
     SCATTERED(" {mode = set}", "f32[101, 80]", "i32[1000]", "f32[1000, 80]"),
@@ -383,16 +386,29 @@ static const struct blocks_case scatters[] = {
       { "f32[30, 40, 64]", "i64[1100]", "i32[1100]", "f32[1100, 64]" },
       1,
       { 0, 32, 41 } },
+    SCATTERED("", "f32[100]", "i64[40003]", "f32[40003]"), /* histograms */
+    SCATTERED("", "i32[100]", "i64[40003]", "i32[40003]"),
+    SCATTERED("", "f64[100, 3]", "i64[3, 5000]", "f64[3, 5000, 3]"),
+    SCATTERED("", "u8[100]", "i32[40003]", "u8[40003]"),
+    SCATTERED("", "bf16[100]", "i32[40003]", "bf16[40003]"),
+    { SIZED_HISTOGRAM, { "f32[100]", "i64[40003]", "f32[40003]" }, 1, { 0, 110 } },
+    { SIZED_HISTOGRAM, { "f32[100]", "i64[5]", "f32[5]" }, 1, { 0, 110 } },
+    { SIZED_HISTOGRAM, { "f32[100]", "i64[0]", "f32[0]" }, 1, { 0, 110 } },
     { SIZED_SCATTER, { "f32[100, 200]", "i64[700]", "f32[700, 200]" }, 1, { 0, 110 } },
     { SIZED_SCATTER, { "f32[100, 5]", "i64[40]", "f32[40, 5]" }, 1, { 0, 110 } },
     { SIZED_SCATTER, { "f32[100, 5]", "i64[0]", "f32[0, 5]" }, 1, { 0, 110 } },
     { SIZED_SCATTER, { "f32[100, 0]", "i64[9]", "f32[9, 0]" }, 1, { 0, 110 } },
 };
 
+enum { FIRST_HISTOGRAM = 20 };
+
 static void scatters_explained(void)
 {
     static const char *const how[] = {
-        [0] = "scatter, in ranges of what is written", [10] = "scatter, in pieces of a dim"
+        [0] = "scatter, in ranges of what is written",
+        [10] = "scatter, in pieces of a dim",
+        [FIRST_HISTOGRAM] = "scatter, in blocks of updates",
+        [FIRST_HISTOGRAM + 5] = "scatter, in blocks of updates"
     };
     for (uint32_t k = 0; k < HOP_COUNT(how); k++) {
         hop_fn *f = NULL;
@@ -404,6 +420,55 @@ static void scatters_explained(void)
         hop_text_free(text);
         hop_fn_free(f);
     }
+}
+
+/* Loops whose steps are worth threads or not, which only a run tells: stencils and histories whose carries take
+ * turns, folds and softmax of rows, parts that are written, rows of a map. */
+#define STENCIL \
+    "    %r = roll {dims = [0], shifts = [1]} (%c)\n    %q = roll {dims = [1], shifts = [-1]} (%c)\n" \
+    "    %a = add(%r, %q)\n    %h = full {value = 0.3, dims = [N, N], dtype = f32}\n" \
+    "    %b = mul(%a, %h)\n    %e = sub(%b, %c)\n    %n = sin(%e)\n"
+#define LOOPED(text) \
+    { text, { "f32[300, 300]" }, 1, { 0 } }, { text, { "f32[5, 5]" }, 1, { 0 } }, \
+    { \
+        text, { "f32[1, 1]" }, 1, { 0 } \
+    }
+#define SQUARE(body) SIZED("N", "%u: f32[N, N]", "f32[N, N]", body)
+static const struct blocks_case loops[] = {
+    LOOPED(SQUARE("  %l = scan {length = 3} carry(%c = %u) {\n" STENCIL "    next(%n)\n  }\n  return %l\n")),
+    LOOPED(SQUARE("  %l, %m = scan {length = 4} carry(%d = %u, %c = %u) {\n" STENCIL
+                  "    %s = sub(%n, %d)\n    next(%c, %s)\n  }\n  %t = add(%l, %m)\n  return %t\n")),
+    LOOPED(SQUARE("  %o = neg(%u)\n  %l, %m, %k = scan {length = 5} carry(%d = %u, %c = %o, %f = %u) {\n" STENCIL
+                  "    next(%c, %f, %n)\n  }\n  %t = add(%l, %m)\n  %s = sub(%t, %k)\n  return %s\n")),
+    LOOPED(SQUARE("  %z = full {value = 0, dims = [], dtype = i64}\n"
+                  "  %l, %k = while_loop carry(%c = %u, %i = %z) cond {\n"
+                  "    %most = full {value = 3, dims = [], dtype = i64}\n"
+                  "    %large = full {value = 1000.0, dims = [], dtype = f32}\n    %s = sum(%c)\n"
+                  "    %p = lt(%i, %most)\n    %q = lt(%s, %large)\n    %t = and(%p, %q)\n    test(%t)\n"
+                  "  } body {\n" STENCIL "    %one = full {value = 1, dims = [], dtype = i64}\n"
+                  "    %j = add(%i, %one)\n    next(%n, %j)\n  }\n  return %l\n")),
+    LOOPED(SQUARE("  %l = scan {length = 3} carry(%c = %u) {\n    %s = softmax {dims = [1]} (%c)\n"
+                  "    %t = sum {dims = [0]} (%s)\n    %b = broadcast {dims = [N, N], at = [1]} (%t)\n"
+                  "    %m = sum(%s)\n    %k = broadcast {dims = [N, N], at = []} (%m)\n"
+                  "    %d = sub(%c, %b)\n    %o = div(%d, %k)\n    next(%o)\n  }\n  return %l\n")),
+    LOOPED(SQUARE("  %l = scan {length = 3} carry(%c = %u) {\n    %g = map over(%r in %c) {\n"
+                  "      %s = sum(%r)\n      %b = broadcast {dims = [N], at = []} (%s)\n"
+                  "      %t = tanh(%b)\n      %y = sub(%r, %t)\n      stack(%y)\n    }\n    next(%g)\n  }\n"
+                  "  return %l\n")),
+};
+
+static void loops_explained(void)
+{
+    static const char *const expected[] = { "on threads", "carries of a loop, in turns" };
+    hop_fn *f = NULL;
+    char *text = NULL;
+    int status = hop_fn_read(&f, loops[0].text, NULL);
+    if (!status) status = hop_explain(&text, f, &(hop_compile_options){ .portable = 1 }, NULL);
+    for (uint32_t k = 0; k < HOP_COUNT(expected); k++)
+        CLAIM(!status && strstr(text, expected[k]), "expected '%s' in:\n%s", expected[k],
+              text ? text : hop_message());
+    hop_text_free(text);
+    hop_fn_free(f);
 }
 
 /* Sums that overflow, and factors that would on the way from one end of a block to the other. */
@@ -432,6 +497,8 @@ int main(void)
 {
     for (uint32_t k = 0; k < HOP_COUNT(folds); k++) check_case(&folds[k]);
     for (uint32_t k = 0; k < HOP_COUNT(sorts); k++) check_case(&sorts[k]);
+    for (uint32_t k = 0; k < HOP_COUNT(loops); k++) check_case(&loops[k]);
+    loops_explained();
     lower_blocks_early(true);
     for (uint32_t k = 0; k < HOP_COUNT(overflowing); k++) check_case(&overflowing[k]);
     for (uint32_t k = 0; k < HOP_COUNT(running); k++) check_case(&running[k]);

@@ -284,6 +284,14 @@ static const struct program programs[] = {
       "    %a = matmul(%h, %v)\n    %t = tanh(%a)\n    %u = permute {order = [1, 0]} (%v)\n"
       "    %b = matmul(%t, %u)\n    %c = add(%b, %x)\n    %n = sin(%c)\n    next(%n) stack(%n)\n  }\n"
       "  return %last, %all\n}\n" },
+    { "layers of a loop, each with weights of its own", 1,
+      "fn @f(%x: f32[2, 64, 96], %ws: f32[3, 96, 192], %us: f32[3, 192, 96], %bs: f32[3, 192]) -> "
+      "(f32[2, 64, 96], f32[3, 2, 64, 192]) {\n"
+      "  %last, %all = scan carry(%h = %x) over(%w in %ws, %u in %us, %b in %bs) {\n"
+      "    %s = softmax {dims = [2]} (%h)\n    %p = matmul(%s, %w)\n"
+      "    %c = broadcast {dims = [2, 64, 192], at = [2]} (%b)\n    %q = add(%p, %c)\n    %t = tanh(%q)\n"
+      "    %r = matmul(%t, %u)\n    %n = add(%h, %r)\n    next(%n) stack(%t)\n  }\n"
+      "  return %last, %all\n}\n" },
     { "few rows", 0,
       "fn @f(%x: f32[48, 64], %w: f32[64, 80]) -> (f32[48, 80]) {\n"
       "  %p = matmul(%x, %w)\n  %r = tanh(%p)\n  return %r\n}\n" },
@@ -317,6 +325,30 @@ static void count_loops(const struct program *p, const char *text)
     }
 }
 
+/* What lives within a panel is there once for each thread, not for all rows. */
+static void measure_arena(void)
+{
+    enum { ROWS = 2048, WIDTH = 256, PANEL = 48 };
+    static const char text[] =
+        "hop 1\nfn @f(%x: f32[2048, 256], %w: f32[256, 256], %u: f32[256, 256]) -> (f32[2048, 256]) {\n"
+        "  %p = matmul(%x, %w)\n  %t = tanh(%p)\n  %q = matmul(%t, %u)\n  %s = sin(%q)\n  return %s\n}\n";
+    struct pass_options options = { 0 };
+    struct module *m = text_read("t", text, strlen(text));
+    hop_cleanup_push(module_free, m);
+    struct lp *lp = lower_and_plan(m, module_find(m, "f"), &options);
+    int64_t all_rows = (int64_t)sizeof(float) * ROWS * WIDTH, of_thread = (int64_t)sizeof(float) * PANEL * WIDTH;
+    bool small = lp->arena_total < all_rows && lp->private_size > 0 && lp->private_size <= 3 * of_thread;
+    if (small) passed++;
+    else {
+        failed++;
+        printf("temporaries of panels: %lld bytes, %lld of them for each thread\n", (long long)lp->arena_total,
+               (long long)lp->private_size);
+    }
+    lp_free(lp);
+    hop_cleanup_pop(m);
+    module_free(m);
+}
+
 int main(int argc, char **argv)
 {
     struct arena arena = { 0 };
@@ -331,6 +363,7 @@ int main(int argc, char **argv)
         hold(programs[i].name, text);
         count_loops(&programs[i], text);
     }
+    if (argc < 2) measure_arena();
     for (uint64_t seed = first; seed < first + count; seed++)
         hold(arena_printf(&arena, "seed %llu", (unsigned long long)seed), random_chain(&arena, seed));
     arena_free(&arena);

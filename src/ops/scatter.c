@@ -216,6 +216,7 @@ struct update_loops {
     uint32_t cut_at;
     int64_t pieces, least, enough;
     lpv lo, hi;
+    bool adds_up; /* pieces of a dim each have their own sums */
 };
 
 /* ---- on threads ---- */
@@ -321,11 +322,10 @@ static lpv update_loop(struct lower *L, const struct update_loops *w, uint32_t d
                         lp_index(p, 1), mode);
 }
 
-/* ranges: what is dropped needs nothing done. */
-static struct update_loops updates_begin(struct lower *L, const struct fn *f, const struct node *n,
-                                         const struct attr *dims, uint32_t values, bool ranges)
+/* ranges: what is dropped needs nothing done. Nothing is written yet. */
+static struct update_loops updates_of(struct lower *L, const struct fn *f, const struct node *n,
+                                      const struct attr *dims, uint32_t values, bool ranges)
 {
-    struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     uint32_t n_index = index_count(n->n_operands, values);
     struct update_loops w = { .x = operand_type(m, f, n, 0),
@@ -336,19 +336,33 @@ static struct update_loops updates_begin(struct lower *L, const struct fn *f, co
     w.u_type = value_type(f, operand(f, n, 1 + n_index));
     w.s = indexed_dims(dims, n_index, w.x.rank);
     w.head = w.s.first + w.rank;
-    lpv zero = lp_index(p, 0), inside = LPV_NONE;
     choose_cut(L, f, n, &w, ranges);
-    if (w.cut) pieces_begin(L, &w);
-    for (uint32_t i = 0; i < w.head; i++) w.from[i] = update_loop(L, &w, i, FOR_SERIAL);
-    for (uint32_t i = 0; i < n_index; i++) {
-        lpv at = lower_index(p, lower_elem(L, operand(f, n, 1 + i), w.from + w.s.first));
-        bool cut = w.cut == CUT_RANGE && w.cut_at == i;
-        lpv limit = cut ? w.hi : lower_dim(L, w.x.dims[w.s.dims[i]]);
-        lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, at, cut ? w.lo : zero), lp_bin(p, LP_LT, at, limit));
+    return w;
+}
+
+/* The loops, inside of a piece where they are cut. */
+static void updates_open(struct lower *L, const struct fn *f, const struct node *n, struct update_loops *w)
+{
+    struct lp *p = lower_lp(L);
+    lpv zero = lp_index(p, 0), inside = LPV_NONE;
+    for (uint32_t i = 0; i < w->head; i++) w->from[i] = update_loop(L, w, i, FOR_SERIAL);
+    for (uint32_t i = 0; i < w->s.n; i++) {
+        lpv at = lower_index(p, lower_elem(L, operand(f, n, 1 + i), w->from + w->s.first));
+        bool cut = w->cut == CUT_RANGE && w->cut_at == i;
+        lpv limit = cut ? w->hi : lower_dim(L, w->x.dims[w->s.dims[i]]);
+        lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, at, cut ? w->lo : zero), lp_bin(p, LP_LT, at, limit));
         inside = inside == LPV_NONE ? here : lp_bin(p, LP_AND, inside, here);
-        w.index[i] = at;
+        w->index[i] = at;
     }
     lp_if_begin(p, inside);
+}
+
+static struct update_loops updates_begin(struct lower *L, const struct fn *f, const struct node *n,
+                                         const struct attr *dims, uint32_t values, bool ranges)
+{
+    struct update_loops w = updates_of(L, f, n, dims, values, ranges);
+    if (w.cut) pieces_begin(L, &w);
+    updates_open(L, f, n, &w);
     return w;
 }
 
@@ -376,6 +390,7 @@ static void updates_end(struct lower *L, const struct update_loops *w)
     for (uint32_t i = 0; i < w->head; i++) lp_for_end(p);
     if (!w->cut) return;
     const char *how = w->cut == CUT_DIM ? "pieces of a dim" : "ranges of what is written";
+    if (w->adds_up) how = "blocks of updates";
     lp_for_end(p)->note = arena_printf(&p->arena, "%s, in %s", w->name, how);
 }
 
@@ -592,13 +607,104 @@ static void batch_scatter(struct batch *v)
     v->results[0] = emit(v->b, OP_scatter, operands, n, a);
 }
 
+/* ---- histograms ---- */
+
+/* Many updates that are added up in few places: blocks of them add up in memory of their own, which is then
+ * added in the order of the blocks. Blocks are cut by sizes alone. Integers are exact in any order; of floats
+ * strict numbers say the order, and narrow ones are rounded at every step. */
+enum {
+    BINS_MOST = 16384, /* that stay in a cache … */
+    BINS_ALWAYS = 1024, /* … and that cost nothing to speak of where updates may be few */
+    HISTOGRAM_LEAST = 131072,
+    UPDATES_OF_BIN = 8 /* at least, in each block */
+};
+
+static bool is_histogram(struct lower *L, const struct fn *f, const struct update_loops *w, uint32_t mode)
+{
+    struct module *m = lower_module(L);
+    enum dtype t = (enum dtype)w->x.dtype;
+    bool exact = dtype_is_integer(t), plain = t == DT_F32 || t == DT_F64;
+    dim bins = type_elements(m, w->x_type), updates = type_elements(m, w->u_type);
+    if (mode != SCATTER_ADD || w->cut || w->s.first || !w->rank || !lower_may_thread(L)) return false;
+    if (!exact && (!plain || lower_lp(L)->regime.strict)) return false;
+    if (!dim_is_const(m, bins) || dim_const_value(m, bins) > BINS_MOST) return false;
+    if (!dim_is_const(m, updates) && dim_const_value(m, bins) > BINS_ALWAYS) return false;
+    int64_t least = HOP_MAX(lower_large(HISTOGRAM_LEAST), UPDATES_OF_BIN * dim_const_value(m, bins));
+    return largest(m, f, updates) >= least;
+}
+
+/* The blocks, along the longest dim of the indices. */
+static struct blocks histogram_blocks(struct lower *L, const struct fn *f, struct update_loops *w)
+{
+    struct lp *p = lower_lp(L);
+    struct module *m = lower_module(L);
+    int64_t bins = dim_const_value(m, type_elements(m, w->x_type));
+    w->cut = CUT_DIM;
+    w->adds_up = true;
+    for (uint32_t d = 1; d < w->head; d++)
+        if (largest(m, f, w->u.dims[d]) > largest(m, f, w->u.dims[w->cut_at])) w->cut_at = d;
+    lpv others = lp_index(p, 1), one = lp_index(p, 1);
+    for (uint32_t d = 0; d < w->u.rank; d++)
+        if (d != w->cut_at) others = lp_bin(p, LP_MUL, others, lower_dim(L, w->u.dims[d]));
+    lpv total = lower_dim(L, w->u.dims[w->cut_at]);
+    lpv least = lp_index(p, HOP_MAX(UPDATES_OF_BIN * bins, lower_large(HISTOGRAM_LEAST) / 8));
+    least = lp_bin(p, LP_FLOORDIV, least, lp_bin(p, LP_MAX, others, one));
+    lpv share = divided_up(p, total, LOWER_BLOCKS);
+    return lower_pieces(L, total, lp_bin(p, LP_MAX, lp_bin(p, LP_MAX, least, share), one));
+}
+
+/* Adds up what the blocks have, place by place. */
+static void add_blocks(struct lower *L, struct array to, struct array parts, lpv count, lpv bins, enum dtype t)
+{
+    struct lp *p = lower_lp(L);
+    lpv zero = lp_index(p, 0), one = lp_index(p, 1);
+    uint32_t sum = lp_local(p, t, LOCAL_SCALAR, "sum");
+    lpv bin = lp_for_begin(p, zero, bins, one, FOR_VECTOR);
+    lpv place = lp_bin(p, LP_ADD, to.at, bin);
+    lp_set(p, sum, lp_load(p, to.buffer, place));
+    lpv block = lp_for_begin(p, zero, count, one, FOR_SERIAL);
+    lpv part = lp_load(p, parts.buffer, lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, block, bins), bin));
+    lp_set(p, sum, scalar_lp(p, OP_add, (lpv[]){ lp_read(p, sum), part }));
+    lp_for_end(p);
+    lp_store(p, to.buffer, place, lp_read(p, sum));
+    lp_for_end(p);
+}
+
+static void histogram(struct lower *L, const struct fn *f, const struct node *n, struct update_loops *w,
+                      struct array to)
+{
+    struct lp *p = lower_lp(L);
+    dim elements = type_elements(lower_module(L), w->x_type);
+    enum dtype t = (enum dtype)w->x.dtype;
+    lpv bins = lower_dim(L, elements), zero = lp_index(p, 0);
+    lpv nothing = dtype_is_float(t) ? lp_real(p, t, -0.0) : lp_const_bits(p, t, 0);
+    struct array parts = lower_block_memory(L, t, elements, "what each block of updates adds up to");
+    struct blocks b = histogram_blocks(L, f, w);
+    lpv base = lp_bin(p, LP_MUL, lower_block_begin(L, &b, &w->lo, &w->hi), bins);
+    lpv bin = lp_for_begin(p, zero, bins, lp_index(p, 1), FOR_VECTOR);
+    lp_store(p, parts.buffer, lp_bin(p, LP_ADD, base, bin), nothing);
+    lp_for_end(p);
+    updates_open(L, f, n, w);
+    lpv place = lp_bin(p, LP_ADD, base, rest_begin(L, w));
+    lpv u = lower_elem(L, operand(f, n, n->n_operands - 1), w->from);
+    lp_store(p, parts.buffer, place, scalar_lp(p, OP_add, (lpv[]){ lp_load(p, parts.buffer, place), u }));
+    rest_end(L, w);
+    updates_end(L, w);
+    add_blocks(L, to, parts, b.count, bins, t);
+}
+
 static void block_scatter(struct lower *L, const struct fn *f, const struct node *n)
 {
     struct lp *p = lower_lp(L);
     uint32_t mode = mode_of(node_attr(f, n, SCATTER_MODE));
     val updates = operand(f, n, n->n_operands - 1);
     struct array to = begin_result(L, f, n);
-    struct update_loops w = updates_begin(L, f, n, node_attr(f, n, SCATTER_DIMS), 1, true);
+    struct update_loops w = updates_of(L, f, n, node_attr(f, n, SCATTER_DIMS), 1, true);
+    if (is_histogram(L, f, &w, mode)) {
+        histogram(L, f, n, &w, to);
+        return;
+    }
+    w = updates_begin(L, f, n, node_attr(f, n, SCATTER_DIMS), 1, true);
     lpv place = lp_bin(p, LP_ADD, to.at, rest_begin(L, &w));
     lpv u = lower_elem(L, updates, w.from);
     if (mode != SCATTER_SET) u = scalar_lp(p, combine[mode], (lpv[]){ lp_load(p, to.buffer, place), u });
