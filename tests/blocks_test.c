@@ -1,7 +1,8 @@
 /* What is cut into blocks for threads: column sums beside what shares their visit, sums of everything,
- * running values, sorts, scatters, associative scans, steps of loops whose sizes are symbols. Each program runs natively with 1, 2, 3, 7 and 16
- * threads, which must give the same bits, and once more compiled for one; default numbers must be near the
- * interpreter's on every back end, strict ones equal to them bit for bit. */
+ * running values, sorts, scatters, associative scans, steps of loops whose sizes are symbols. Each program
+ * runs natively with 1, 2, 3, 7 and 16 threads, which must give the same bits, and once more compiled for
+ * one; default numbers must be near the interpreter's on every back end, strict ones equal to them bit for
+ * bit. */
 #include "captured.h"
 #include "loop/lower.h"
 
@@ -404,12 +405,10 @@ enum { FIRST_HISTOGRAM = 20 };
 
 static void scatters_explained(void)
 {
-    static const char *const how[] = {
-        [0] = "scatter, in ranges of what is written",
-        [10] = "scatter, in pieces of a dim",
-        [FIRST_HISTOGRAM] = "scatter, in blocks of updates",
-        [FIRST_HISTOGRAM + 5] = "scatter, in blocks of updates"
-    };
+    static const char *const how[] = { [0] = "scatter, in ranges of what is written",
+                                       [10] = "scatter, in pieces of a dim",
+                                       [FIRST_HISTOGRAM] = "scatter, in blocks of updates",
+                                       [FIRST_HISTOGRAM + 5] = "scatter, in blocks of updates" };
     for (uint32_t k = 0; k < HOP_COUNT(how); k++) {
         hop_fn *f = NULL;
         char *text = NULL;
@@ -422,8 +421,8 @@ static void scatters_explained(void)
     }
 }
 
-/* Loops whose steps are worth threads or not, which only a run tells: stencils and histories whose carries take
- * turns, folds and softmax of rows, parts that are written, rows of a map. */
+/* Loops whose steps are worth threads or not, which only a run tells: stencils and histories whose carries
+ * take turns, folds and softmax of rows, parts that are written, rows of a map. */
 #define STENCIL \
     "    %r = roll {dims = [0], shifts = [1]} (%c)\n    %q = roll {dims = [1], shifts = [-1]} (%c)\n" \
     "    %a = add(%r, %q)\n    %h = full {value = 0.3, dims = [N, N], dtype = f32}\n" \
@@ -438,8 +437,9 @@ static const struct blocks_case loops[] = {
     LOOPED(SQUARE("  %l = scan {length = 3} carry(%c = %u) {\n" STENCIL "    next(%n)\n  }\n  return %l\n")),
     LOOPED(SQUARE("  %l, %m = scan {length = 4} carry(%d = %u, %c = %u) {\n" STENCIL
                   "    %s = sub(%n, %d)\n    next(%c, %s)\n  }\n  %t = add(%l, %m)\n  return %t\n")),
-    LOOPED(SQUARE("  %o = neg(%u)\n  %l, %m, %k = scan {length = 5} carry(%d = %u, %c = %o, %f = %u) {\n" STENCIL
-                  "    next(%c, %f, %n)\n  }\n  %t = add(%l, %m)\n  %s = sub(%t, %k)\n  return %s\n")),
+    LOOPED(
+        SQUARE("  %o = neg(%u)\n  %l, %m, %k = scan {length = 5} carry(%d = %u, %c = %o, %f = %u) {\n" STENCIL
+               "    next(%c, %f, %n)\n  }\n  %t = add(%l, %m)\n  %s = sub(%t, %k)\n  return %s\n")),
     LOOPED(SQUARE("  %z = full {value = 0, dims = [], dtype = i64}\n"
                   "  %l, %k = while_loop carry(%c = %u, %i = %z) cond {\n"
                   "    %most = full {value = 3, dims = [], dtype = i64}\n"

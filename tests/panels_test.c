@@ -336,13 +336,14 @@ static void measure_arena(void)
     struct module *m = text_read("t", text, strlen(text));
     hop_cleanup_push(module_free, m);
     struct lp *lp = lower_and_plan(m, module_find(m, "f"), &options);
-    int64_t all_rows = (int64_t)sizeof(float) * ROWS * WIDTH, of_thread = (int64_t)sizeof(float) * PANEL * WIDTH;
+    int64_t all_rows = (int64_t)sizeof(float) * ROWS * WIDTH,
+            of_thread = (int64_t)sizeof(float) * PANEL * WIDTH;
     bool small = lp->arena_total < all_rows && lp->private_size > 0 && lp->private_size <= 3 * of_thread;
     if (small) passed++;
     else {
         failed++;
-        printf("temporaries of panels: %lld bytes, %lld of them for each thread\n", (long long)lp->arena_total,
-               (long long)lp->private_size);
+        printf("temporaries of panels: %lld bytes, %lld of them for each thread\n",
+               (long long)lp->arena_total, (long long)lp->private_size);
     }
     lp_free(lp);
     hop_cleanup_pop(m);

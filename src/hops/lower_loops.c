@@ -56,7 +56,8 @@ static bool written_at_index(struct module *m, const struct fn *body, uint32_t k
 static bool is_small(struct module *m, const struct fn *body, const struct carry *c, uint32_t i)
 {
     dim count = type_elements(m, c->type);
-    return dim_is_const(m, count) && dim_const_value(m, count) <= SMALL_CARRY && !written_at_index(m, body, i);
+    return dim_is_const(m, count) && dim_const_value(m, count) <= SMALL_CARRY &&
+           !written_at_index(m, body, i);
 }
 
 /* The carry that carry i is in the next step; itself, or HOP_NONE, it is computed. */

@@ -11,11 +11,11 @@ enum {
     PANELS_WISHED = 64, /* … and so that there are no more panels than this, enough for threads */
     PANEL_UNKNOWN = 48, /* rows that are only known while running */
     FEWEST_PANELS = 8,
-    MANY_PANELS = 32,     /* whatever a panel costs … */
-    PANEL_WORK = 8000000, /* … multiplications of one where there are fewer: a thread has no more than one */
+    MANY_PANELS = 32,      /* whatever a panel costs … */
+    PANEL_WORK = 8000000,  /* … multiplications of one where there are fewer: a thread has no more than one */
     LOOPED_WORK = 2000000, /* in loops: multiplications of all, for which threads are woken at every step */
-    GROUP_STEPS = 16,     /* more become one function, which LLVM takes more than linear time for */
-    PASSED_STEPS = 32     /* that may stand between the steps of a group */
+    GROUP_STEPS = 16,      /* more become one function, which LLVM takes more than linear time for */
+    PASSED_STEPS = 32      /* that may stand between the steps of a group */
 };
 
 enum standing { STANDS_APART, STANDS_IN, STANDS_BEFORE, STANDS_BEHIND };
@@ -353,7 +353,8 @@ static bool lives_in_panel(const struct scratch *s, val v)
     const struct value_info *info = &L->info[v];
     struct type t = type_get(L->S->m, value_type(L->f, v));
     struct span readers = L->readers[v];
-    bool inside = readers.first >= g->first && readers.last < g->first + g->n && readers.first <= readers.last;
+    bool inside = readers.first >= g->first && readers.last < g->first + g->n &&
+                  readers.first <= readers.last;
     if (!inside || nest_is_result(L, v) || L->slots[v].kind != SLOT_INLINE) return false;
     bool elsewhere = info->within != HOP_NONE || info->takes != HOP_NONE || info->given != HOP_NONE;
     if (elsewhere || info->sum != VAL_NONE || info->run || info->assembled) return false;

@@ -613,7 +613,7 @@ static void batch_scatter(struct batch *v)
  * added in the order of the blocks. Blocks are cut by sizes alone. Integers are exact in any order; of floats
  * strict numbers say the order, and narrow ones are rounded at every step. */
 enum {
-    BINS_MOST = 16384, /* that stay in a cache … */
+    BINS_MOST = 16384,  /* that stay in a cache … */
     BINS_ALWAYS = 1024, /* … and that cost nothing to speak of where updates may be few */
     HISTOGRAM_LEAST = 131072,
     UPDATES_OF_BIN = 8 /* at least, in each block */
@@ -654,7 +654,8 @@ static struct blocks histogram_blocks(struct lower *L, const struct fn *f, struc
 }
 
 /* Adds up what the blocks have, place by place. */
-static void add_blocks(struct lower *L, struct array to, struct array parts, lpv count, lpv bins, enum dtype t)
+static void add_blocks(struct lower *L, struct array to, struct array parts, lpv count, lpv bins,
+                       enum dtype t)
 {
     struct lp *p = lower_lp(L);
     lpv zero = lp_index(p, 0), one = lp_index(p, 1);

@@ -35,10 +35,10 @@ enum {
     PAUSE = 4,              /* … and left out for so many times as long … */
     MOST_OFTEN = 6,         /* … doubled each time that it is late again soon, so often … */
     MOST_PAUSE = 500000000, /* … and no longer than that */
-    SHORT_JOB = 8,        /* grains */
-    WORTH_WAKING = 60000, /* nanoseconds that a short job took alone: the next ones wake workers */
-    WAKING = 64,          /* so many of them */
-    LINE = 64             /* bytes of a cache line, which no two threads' data share */
+    SHORT_JOB = 8,          /* grains */
+    WORTH_WAKING = 60000,   /* nanoseconds that a short job took alone: the next ones wake workers */
+    WAKING = 64,            /* so many of them */
+    LINE = 64               /* bytes of a cache line, which no two threads' data share */
 };
 
 /* `state`: serial number of the job, how many threads it is for, and whether it may be joined. */
@@ -83,8 +83,8 @@ static struct {
     /* under `use` */
     uint32_t workers; /* started: seats 1, 2, … */
     uint64_t serial;
-    int64_t last;     /* when the last job ended */
-    uint32_t waking;  /* short jobs to come that wake workers */
+    int64_t last;                      /* when the last job ended */
+    uint32_t waking;                   /* short jobs to come that wake workers */
     struct seat seat[MAX_WORKERS + 1]; /* the caller has the first */
 } pool = { .use = PTHREAD_MUTEX_INITIALIZER, .caller_on = -1 };
 
