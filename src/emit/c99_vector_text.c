@@ -12,7 +12,7 @@ static const char detection[] =
     "#define HOP_VECTOR_WIDEST 1 /* sixteen lanes are one vector or two; parts of one are loaded at once */\n"
     "#elif defined(__AVX2__)\n"
     "#define HOP_VECTOR_BYTES 32\n"
-    "#elif defined(__SSE2__) || defined(__aarch64__)\n"
+    "#elif defined(__SSE4_2__) || defined(__aarch64__)\n"
     "#define HOP_VECTOR_BYTES 16\n"
     "#endif\n"
     "#endif\n"
@@ -139,10 +139,10 @@ static const char whole_macro[] =
 /* Of floats. HOP_FMA_D, HOP_SQRT_D and HOP_ROUND_D are instructions where the machine has them. */
 static const char real_macro[] =
     "#define HOP_VECTOR_REAL(D, T, N, S, M, bits) \\\n"
-    "    HOP_VECTOR_FN hop_##D hop_min_##D(hop_##D a, hop_##D b) { const hop_##S k = (hop_##S)(a < b) | "
-    "(hop_##S)(a != a); return (hop_##D)(((hop_##S)a & k) | ((hop_##S)b & ~k)); } \\\n"
-    "    HOP_VECTOR_FN hop_##D hop_max_##D(hop_##D a, hop_##D b) { const hop_##S k = (hop_##S)(a > b) | "
-    "(hop_##S)(a != a); return (hop_##D)(((hop_##S)a & k) | ((hop_##S)b & ~k)); } \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_min_##D(hop_##D a, hop_##D b) { return hop_pick_##D(hop_lt_##D(a, b) | "
+    "hop_ne_##D(a, a), a, b); } \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_max_##D(hop_##D a, hop_##D b) { return hop_pick_##D(hop_gt_##D(a, b) | "
+    "hop_ne_##D(a, a), a, b); } \\\n"
     "    HOP_VECTOR_FN hop_##D hop_abs_##D(hop_##D a) { return (hop_##D)((hop_##S)a & hop_set_##S(bits)); } \\\n"
     "    HOP_VECTOR_EACH(min, D, T, N, hop_min_##D(x, y)) HOP_VECTOR_EACH(max, D, T, N, hop_max_##D(x, y))\n"
     "#define HOP_VECTOR_LANES(name, D, N, lane) \\\n"
@@ -361,15 +361,16 @@ static const char real_functions[] =
     "#endif\n";
 
 /* Elements from p + start on where lanes are there, the one of the first lane or of the last elsewhere: D, T,
- * M. */
+ * M, the class. */
 static const char run_function[] =
     "#ifdef HOP_PART_%1$s\n"
     "HOP_VECTOR_FN hop_%1$s hop_run_%1$s(const %2$s *p, int64_t start, hop_%3$s at, int64_t n)\n"
     "{\n"
-    "    const hop_%3$s along = (hop_%3$s)(at == hop_range_%3$s(start, 1));\n"
-    "    const hop_%1$s r = (hop_%1$s)HOP_SOME_%1$s(p + start, HOP_ANY_%3$s(along) & ((1u << n) - 1));\n"
-    "    const hop_%3$s before = (hop_%3$s)(at == hop_set_%3$s(at[0]));\n"
-    "    return hop_select_%1$s(along, r, hop_select_%1$s(before, hop_set_%1$s(p[at[0]]), hop_set_%1$s(p[at[n - "
+    "    if (n <= 0) return hop_set_%1$s(0);\n"
+    "    const hop_flag_%4$s along = hop_eq_%3$s(at, hop_range_%3$s(start, 1));\n"
+    "    const hop_flag_%4$s before = hop_eq_%3$s(at, hop_set_%3$s(at[0]));\n"
+    "    const hop_%1$s r = (hop_%1$s)HOP_SOME_%1$s((uintptr_t)p + (uintptr_t)start * sizeof *p, hop_bits_%4$s(along) & ((1u << n) - 1));\n"
+    "    return hop_pick_%1$s(along, r, hop_pick_%1$s(before, hop_set_%1$s(p[at[0]]), hop_set_%1$s(p[at[n - "
     "1]])));\n"
     "}\n"
     "#endif\n";
@@ -395,7 +396,9 @@ static const char flag_functions[] =
     "HOP_VECTOR_FLAG_%1$s(ge, >=, 29, 5)\n";
 static const char mask_flags[] = "#ifdef HOP_FLAGS\n"
                                  "#define hop_flags_%1$s(m) HOP_ANY_%2$s(m)\n"
+                                 "#define hop_bits_%1$s(k) (k)\n"
                                  "#else\n"
+                                 "#define hop_bits_%1$s(k) HOP_ANY_%2$s(k)\n"
                                  "#define hop_flags_%1$s(m) (m)\n"
                                  "#endif\n";
 
@@ -453,7 +456,7 @@ static void put_functions(const struct c99_unit *unit, struct text *out, enum dt
             text_add(out, mask_flags, letter, name);
         }
     }
-    text_add(out, run_function, name, type, mask[wide]);
+    text_add(out, run_function, name, type, mask[wide], letter);
     if (dtype_is_float(t) && !dtype_is_narrow(t)) {
         bool single = t == DT_F32;
         text_add(out, "HOP_VECTOR_REAL(%s, %s, %s, %s, %s, %s)\n", name, type, lanes[wide], size, mask[wide],

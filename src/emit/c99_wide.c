@@ -733,6 +733,14 @@ static bool is_whole(const struct c99_loop *l)
     return l->extent >= 0 && l->extent % (lanes * l->parts) == 0;
 }
 
+/* Parts of a step of the last loop: both halves of the strict lanes, unless one takes what is left. */
+static uint32_t rest_parts(const struct c99_loop *l)
+{
+    enum { HALF = LP_STRICT_LANES / 2 };
+    if (!l->strict || l->class == WIDE_A) return 1;
+    return l->extent >= 0 && l->extent % (l->parts * HALF) <= HALF ? 1 : 2;
+}
+
 void c99_put_wide_loop(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
 {
     struct c99_wide *w = &e->vectors->now;
@@ -753,7 +761,7 @@ void c99_put_wide_loop(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
     put_body(e, s, indent + 2);
     if (!is_whole(l)) {
         w->partial = true;
-        w->parts = l->strict && l->class == WIDE_B ? 2 : 1;
+        w->parts = rest_parts(l);
         put_indent(e, indent + 1);
         text_add(e->out, "for (; i_%u < ", t);
         c99_put(e, s->hi);
