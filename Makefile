@@ -1,4 +1,4 @@
-# hop: make all | demo | test | test-quick | soak | fuzzers | mutants | bench | bench-instructions | bench-sizes | bench-calls | bench-operators | check | docs | python | wheel | stubs | test-python | test-array-api | test-peers | peers-state | peers-control | peers-dense | peers-memory | install | uninstall | clean
+# hop: make all | demo | test | test-quick | soak | fuzzers | mutants | bench | bench-emitted | bench-instructions | bench-sizes | bench-calls | bench-operators | check | docs | python | wheel | stubs | test-python | test-array-api | test-peers | peers-state | peers-control | peers-dense | peers-memory | install | uninstall | clean
 #
 # BUILD=DIR  where everything is built      SAN=1     with the address and undefined-behaviour sanitizers
 # PREFIX=DIR where install puts things      BENCH="…" which benchmarks to run
@@ -185,11 +185,15 @@ mutants:
 bench: all
 	@BUILD=$(BUILD) HOP=$(BUILD)/hop bench/run $(BENCH)
 
-# From Python: code for any size beside code for one.
+# Emitted C beside the code that hop compiles itself.
+bench-emitted: all
+	@BUILD=$(BUILD) bench/run emitted $(BENCH)
+
 # Instructions of one run of each program, a figure that can be compared: BENCH="--beside DIR" counts those of another build as well.
 bench-instructions: all
 	@BUILD=$(BUILD) bench/instructions $(BENCH)
 
+# From Python: code for any size beside code for one.
 bench-sizes: python
 	PYTHONPATH=$(BUILD)/python HOP_CACHE=off $(PYTHON) bench/sizes.py $(BENCH)
 
@@ -309,4 +313,4 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(OBJECTS:.o=.d) $(CLI:.o=.d) $(LLVM_OBJECTS:.o=.d) $(TESTS:=.d)
-.PHONY: all python wheel stubs test-python test-array-api test-peers peers-state peers-control peers-dense peers-memory tests demo test test-quick soak mutants bench bench-instructions bench-sizes bench-calls bench-operators check docs install uninstall clean force
+.PHONY: all python wheel stubs test-python test-array-api test-peers peers-state peers-control peers-dense peers-memory tests demo test test-quick soak mutants bench bench-emitted bench-instructions bench-sizes bench-calls bench-operators check docs install uninstall clean force

@@ -24,10 +24,10 @@ static double now_ms(void)
 
 struct program {
     const char *name, *file;
-    const char *wrt;     /* parameter to differentiate by, NULL: forward */
-    int64_t size;        /* of every dim that is a symbol */
-    double least, most;  /* elements of its arrays */
-    int64_t whole;       /* its integers and bools */
+    const char *wrt;    /* parameter to differentiate by, NULL: forward */
+    int64_t size;       /* of every dim that is a symbol */
+    double least, most; /* elements of its arrays */
+    int64_t whole;      /* its integers and bools */
 };
 static const struct program programs[] = {
     { "rnn", "rnn.hop", NULL, 1000, -0.2, 0.2, 0 },

@@ -113,7 +113,10 @@ void c_programs_build(struct c_programs *c, bool optimised)
 {
     struct text source = { .arena = &c->arena };
     const char *level = getenv("HOP_TEST_CFLAGS"), *folder = secure_getenv("TMPDIR");
-    if (!level) level = optimised ? "-O1" : "-O0";
+    /* By turns in vector types and as plain C99. */
+    static _Atomic uint32_t builds;
+    const char *form = builds++ % 2 ? "-DHOP_PLAIN_C" : "-march=native";
+    if (!level) level = arena_printf(&c->arena, "%s %s", optimised ? "-O1" : "-O0", form);
     char *flags = arena_string(&c->arena, level, strlen(level));
     if (!c->list.len) return;
     snprintf(c->folder, sizeof c->folder, "%.40s/hop_c_XXXXXX", folder && *folder == '/' ? folder : "/tmp");
@@ -126,11 +129,11 @@ void c_programs_build(struct c_programs *c, bool optimised)
     c99_finish(&c->unit, NULL, &source, NULL);
     put_operators(c, &source);
     file_write(in, &source);
-    const char *const fixed[] = { "-std=c99",  "-pedantic", "-Wall",
-                                  "-Wextra",   "-Werror",   "-ffp-contract=off",
-                                  "-fPIC",     "-shared",   "-Wl,-Bsymbolic", /* no operator from elsewhere */
-                                  in,          "-o",        out,
-                                  "-lm",       NULL };
+    const char *const fixed[] = { "-std=c99", "-pedantic", "-Wall",
+                                  "-Wextra",  "-Werror",   "-ffp-contract=off",
+                                  "-fPIC",    "-shared",   "-Wl,-Bsymbolic", /* no operator from elsewhere */
+                                  in,         "-o",        out,
+                                  "-lm",      NULL };
     enum { MOST_FLAGS = 12 };
     const char *args[MOST_FLAGS + HOP_COUNT(fixed)];
     uint32_t n = 0;

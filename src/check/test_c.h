@@ -12,8 +12,9 @@ void c_programs_free(void *programs);
 uint32_t c_programs_add(
     struct c_programs *c, struct module *m, uint32_t fn,
     const struct pass_options *passes); /* lowers and emits it; returns its number; throws */
-/* Compiles and loads; throws. Optimised: -O1, which takes half as long again, else -O0; $HOP_TEST_CFLAGS
- * takes the place of both. */
+/* Compiles and loads; throws. Optimised: -O1, which takes half as long again, else -O0; by turns
+ * with -march=native and -DHOP_PLAIN_C; $HOP_TEST_CFLAGS, options with spaces between, takes the place of
+ * all. */
 void c_programs_build(struct c_programs *c, bool optimised);
 /* Like run_on. */
 bool c_programs_run(struct c_programs *c, uint32_t number, struct bag *bag, struct module *m, uint32_t fn,

@@ -51,9 +51,8 @@ static bool is_of_dialect(const struct c99_dialect *d, const char *name)
 /* v_3, i_0, … are the text's own. */
 static bool is_numbered(const char *name)
 {
-    static const char *const beginnings[] = {
-        "base", "c", "i", "l", "n", "rest", "room", "s", "sl", "st", "t", "v", "w"
-    };
+    static const char *const beginnings[] = { "base", "c",  "i",  "l", "n", "rest", "room",
+                                              "s",    "sl", "st", "t", "v", "w" };
     const char *under = strrchr(name, '_');
     if (!under || !under[1]) return false;
     const char *digits = under + 1;
@@ -977,7 +976,10 @@ static const char operator_types[] =
     "#endif\n";
 
 static const char head_comment[] =
-    "/* Written by hop from a tensor program; plain C99 that needs nothing but libm.\n"
+    "/* Written by hop from a tensor program; C99 that needs nothing but libm.\n"
+    " * GCC and clang see vector types where -march allows (-march=native, or x86-64-v3 and above), all "
+    "others, and "
+    "-DHOP_PLAIN_C, plain loops.\n"
     " * Compile with -O2 or -O3 and -ffp-contract=off (gcc does not know the pragma below and contracts by "
     "default unless -std=c99 is given), never with\n"
     " * -ffast-math.%s\n"

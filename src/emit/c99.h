@@ -76,8 +76,7 @@ struct c99_dialect {
     const char *preamble; /* before the helpers: includes, pragmas, definitions */
     bool vectors;         /* loops are also written in the vector types of GCC and clang */
 };
-extern const struct c99_dialect c99_own_dialect;   /* C99, with vector types where compilers have them */
-extern const struct c99_dialect c99_plain_dialect; /* C99 and nothing else */
+extern const struct c99_dialect c99_own_dialect; /* C99, with vector types where compilers have them */
 
 enum { C99_MOST_HELPERS = 192 };
 struct c99_operator { /* from outside: a function that the unit declares and calls */

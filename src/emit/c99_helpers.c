@@ -40,8 +40,8 @@ struct helper {
  * numbers that are not strict. */
 #define FUSED(T, C, fused, fast) \
     { "fma_" #T, NULL, \
-      "static inline " C " hop_fma_" #T "(" C " a, " C " b, " C " c)\n{\n#if defined(" fast ") || defined(__FMA__)\n    return " fused \
-      "(a, b, c);\n#else\n    return a * b + c;\n#endif\n}\n" }
+      "static inline " C " hop_fma_" #T "(" C " a, " C " b, " C " c)\n{\n#if defined(" fast \
+      ") || defined(__FMA__)\n    return " fused "(a, b, c);\n#else\n    return a * b + c;\n#endif\n}\n" }
 #define FOLD(F, T, C, needs, combined) \
     { "fold_" #F "_" #T, needs, \
       "static inline " C " hop_fold_" #F "_" #T "(const " C " *lanes)\n{\n    " C \

@@ -35,10 +35,10 @@ struct c99 {
     const struct lp_block *block; /* being counted */
     uint32_t lane_loop;           /* the innermost vector loop that keeps lanes, HOP_NONE: none */
     bool context, growing,
-        workspace;     /* it takes a context; it owns memory that must be given back; it takes a workspace */
-    bool left;         /* a goto was written */
+        workspace; /* it takes a context; it owns memory that must be given back; it takes a workspace */
+    bool left;     /* a goto was written */
     struct c99_vectors *vectors; /* loops in vector types: c99_vector.h */
-    struct c99 *parts; /* the program's procedures: functions of their own */
+    struct c99 *parts;           /* the program's procedures: functions of their own */
     uint32_t n_parts;
 };
 

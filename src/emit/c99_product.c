@@ -9,7 +9,8 @@
     "static void hop_gemm_" S "(int ta, int tb, int64_t m, int64_t n, int64_t k, const " T \
     " *a, int64_t lda, const " T " *b, int64_t ldb, " T " *c, int64_t ldc, int accumulate)\n" \
     "{\n" \
-    "    cblas_" letter "gemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, " \
+    "    cblas_" letter \
+    "gemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, " \
     "(int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, accumulate, c, (int)ldc);\n" \
     "}\n"
 
@@ -34,7 +35,8 @@
     "    }\n" \
     "    HOP_UNROLL for (int r = 0; r < R; r++)\n" \
     "        HOP_UNROLL for (int v = 0; v < V; v++)\n" \
-    "            hop_store_part_" D "(c + r * ldc + v * " W ", sum[r][v], hop_rest(nj - v * " W ", " W "));\n" \
+    "            hop_store_part_" D "(c + r * ldc + v * " W ", sum[r][v], hop_rest(nj - v * " W ", " W \
+    "));\n" \
     "}\n" \
     "#define HOP_TILE(R) \\\n" \
     "    static __attribute__((noinline)) void hop_tile_" S "_##R(int64_t np, const " T \
@@ -72,12 +74,14 @@
     "    enum { DEEP = 128, WIDE = " columns ", STRIP = 2 * " W ", APART = DEEP + 2 * " W " };\n" \
     "    " T " panels[DEEP * WIDE], rows_of_a[HOP_TILE_ROWS * APART];\n" \
     "    const int64_t down = ta ? 1 : lda, along = ta ? lda : 1;\n" \
-    "    /* Few rows read B once or twice: it is not worth packing, but where its columns are not whole. */\n" \
+    "    /* Few rows read B once or twice: it is not worth packing, but where its columns are not whole. " \
+    "*/\n" \
     "    const int64_t beside = !tb && m <= 2 * HOP_TILE_ROWS ? n / STRIP * STRIP : 0;\n" \
     "    for (int64_t i = 0; i < m;) {\n" \
     "        const int rows = hop_tile_rows(m - i);\n" \
     "        for (int64_t j = 0; j < beside; j += STRIP)\n" \
-    "            hop_rows_" S "(rows, k, a + i * down, down, along, b + j, ldb, c + i * ldc + j, ldc, STRIP, " \
+    "            hop_rows_" S \
+    "(rows, k, a + i * down, down, along, b + j, ldb, c + i * ldc + j, ldc, STRIP, " \
     "!accumulate);\n" \
     "        i += rows;\n" \
     "    }\n" \
@@ -89,17 +93,21 @@
     "                for (int64_t p = 0; p < np; p++) {\n" \
     "                    " T " *const to = panels + j * DEEP + p * STRIP;\n" \
     "                    const int64_t here = nj - j < STRIP ? nj - j : STRIP;\n" \
-    "                    const " T " *const from = tb ? b + (j0 + j) * ldb + p0 + p : b + (p0 + p) * ldb + j0 + " \
+    "                    const " T \
+    " *const from = tb ? b + (j0 + j) * ldb + p0 + p : b + (p0 + p) * ldb + j0 + " \
     "j;\n" \
     "                    if (!tb && here == STRIP) memcpy(to, from, STRIP * sizeof *to);\n" \
     "                    else\n" \
-    "                        for (int64_t q = 0; q < STRIP; q++) to[q] = q < here ? from[tb ? q * ldb : q] : 0;\n" \
+    "                        for (int64_t q = 0; q < STRIP; q++) to[q] = q < here ? from[tb ? q * ldb : q] " \
+    ": 0;\n" \
     "                }\n" \
     "            for (int64_t i = 0; i < m;) {\n" \
     "                const int rows = hop_tile_rows(m - i);\n" \
     "                const " T " *of = a + i * down + p0 * along;\n" \
-    "                const int copies = !ta && nj > STRIP; /* rows that are far apart meet in the cache */\n" \
-    "                for (int64_t r = 0; copies && r < rows; r++) memcpy(rows_of_a + r * APART, of + r * lda, " \
+    "                const int copies = !ta && nj > STRIP; /* rows that are far apart meet in the cache " \
+    "*/\n" \
+    "                for (int64_t r = 0; copies && r < rows; r++) memcpy(rows_of_a + r * APART, of + r * " \
+    "lda, " \
     "(size_t)np * sizeof *of);\n" \
     "                if (copies) of = rows_of_a;\n" \
     "                for (int64_t j = 0; j < nj; j += STRIP)\n" \
@@ -177,10 +185,10 @@ static const char shared[] =
     "#endif\n";
 
 static const char plain_f32[] = PLAIN("f32", "float"), plain_f64[] = PLAIN("f64", "double");
-static const char vectors_f32[] =
-    CBLAS("f32", "float", "s") VECTORS("f32", "float", "f32a", "HOP_LANES_A", "128") "#else\n";
-static const char vectors_f64[] =
-    CBLAS("f64", "double", "d") VECTORS("f64", "double", "f64b", "HOP_LANES_B", "64") "#else\n";
+static const char vectors_f32[] = CBLAS("f32", "float", "s")
+    VECTORS("f32", "float", "f32a", "HOP_LANES_A", "128") "#else\n";
+static const char vectors_f64[] = CBLAS("f64", "double", "d")
+    VECTORS("f64", "double", "f64b", "HOP_LANES_B", "64") "#else\n";
 
 const char *c99_product(struct c99_unit *unit, enum dtype t)
 {

@@ -10,7 +10,6 @@ static const char preamble[] = "#include <math.h>\n"
                                "#pragma STDC FP_CONTRACT OFF\n"
                                "#endif\n";
 const struct c99_dialect c99_own_dialect = { .preamble = preamble, .vectors = true };
-const struct c99_dialect c99_plain_dialect = { .preamble = preamble };
 
 const char *c99_word_of(const struct c99_dialect *d, const char *word, size_t length)
 {

@@ -10,7 +10,7 @@ enum {
     CHUNK_WORK = 160,  /* a loop of so much work altogether is one step */
     MOST_PARTS = 4,
     FEWEST_TRIPS = 4, /* a shorter loop stays plain, unless it has loops and parts of vectors are loaded */
-    WIDEST = 64, /* bytes of the vectors that parts are chosen for */
+    WIDEST = 64,      /* bytes of the vectors that parts are chosen for */
     WEIGHT_GATHER = 12
 };
 
@@ -297,8 +297,8 @@ static void find_loops(struct c99 *e, const struct lp_block *block)
             struct c99_loop *l = &e->vectors->loops[s->target];
             l->stmt = s;
             l->extent = extent_of(e, s);
-            l->wide = !s->scalar && !s->poll && has_unit_step(e, s) &&
-                      l->extent != 0 && survey_loop(e, s->target);
+            l->wide = !s->scalar && !s->poll && has_unit_step(e, s) && l->extent != 0 &&
+                      survey_loop(e, s->target);
             l->short_rows = l->extent >= 0 && l->extent < FEWEST_TRIPS;
             l->wide &= !l->short_rows || (l->has_loop && !l->has_lanes && l->extent > 1);
             if (l->wide) l->parts = parts_of(l);

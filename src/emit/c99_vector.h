@@ -13,11 +13,11 @@ enum c99_kind { KIND_UNIFORM, KIND_AFFINE, KIND_VARYING };
 
 struct c99_loop {
     const struct lp_stmt *stmt;
-    bool wide;     /* written with vectors as well */
-    bool rejected; /* by what its accumulators need */
-    bool strict;   /* keeps all strict lanes: only where a vector has them all, or half of them */
+    bool wide;       /* written with vectors as well */
+    bool rejected;   /* by what its accumulators need */
+    bool strict;     /* keeps all strict lanes: only where a vector has them all, or half of them */
     bool short_rows; /* worth it only where parts of a vector are loaded and stored at once */
-    bool stores; /* elements or lanes: not only what all lanes have in common */
+    bool stores;     /* elements or lanes: not only what all lanes have in common */
     bool has_lanes, reads_lanes, has_loop, branches;
     uint8_t class, parts;
     uint32_t weight;
@@ -37,10 +37,10 @@ struct c99_wide {
 };
 
 struct c99_vectors {
-    struct c99_loop *loops;           /* per loop */
-    struct c99_accumulators *locals;  /* per local */
-    bool *own;                        /* per local: vector loops have one of their own for each lane */
-    uint32_t *kinds, epoch;           /* per value: epoch and kind */
+    struct c99_loop *loops;          /* per loop */
+    struct c99_accumulators *locals; /* per local */
+    bool *own;                       /* per local: vector loops have one of their own for each lane */
+    uint32_t *kinds, epoch;          /* per value: epoch and kind */
     struct c99_wide now;
 };
 
@@ -49,7 +49,7 @@ enum dtype c99_wide_dtype(enum dtype t, enum c99_wide_class class);
 bool c99_wide_fits(const struct c99 *e, lpv v); /* an i64 that an i32 holds */
 
 /* c99_vector.c */
-void c99_plan_vectors(struct c99 *e); /* after c99_count */
+void c99_plan_vectors(struct c99 *e);          /* after c99_count */
 void c99_survey(struct c99 *e, uint32_t loop); /* kinds of the values in a loop, before it is written */
 enum c99_kind c99_kind_of(const struct c99 *e, lpv v);
 bool c99_stride(const struct c99 *e, lpv v, int64_t *stride); /* of an affine value, when it is a constant */

@@ -107,8 +107,8 @@ static const char *lane_function(struct c99 *e, const char *what, enum dtype res
     for (uint32_t k = 0; k < n; k++)
         text_add(&unit->lane_text, "%shop_%s %s", k ? ", " : "", name_now(e, operands[k]), names[k]);
     text_add(&unit->lane_text,
-             ")\n{\n    hop_%s r = { 0 };\n    for (int l = 0; l < %s; l++) r[l] = %s;\n    return r;\n}\n", to,
-             lanes_now(e), lane);
+             ")\n{\n    hop_%s r = { 0 };\n    for (int l = 0; l < %s; l++) r[l] = %s;\n    return r;\n}\n",
+             to, lanes_now(e), lane);
     return name;
 }
 
@@ -286,7 +286,8 @@ static void put_wide_cast(struct c99 *e, const struct lp_instr *i)
     } else if (dtype_is_float(from) && !dtype_is_float(to)) {
         const char *what = arena_printf(e->arena, "to_%s", dtype_info[to].name);
         const char *narrowed = to == DT_I64 && class_now(e) == WIDE_A ? "(int32_t)" : "";
-        put_by_lanes(e, what, i, 1, arena_printf(e->arena, "%s%s(x[l])", narrowed, c99_helper(e->unit, what)));
+        put_by_lanes(e, what, i, 1,
+                     arena_printf(e->arena, "%s%s(x[l])", narrowed, c99_helper(e->unit, what)));
     } else {
         text_add(e->out, "__builtin_convertvector(%s", from == DT_BOOL && to != DT_BOOL ? "-" : "");
         put_wide(e, i->a);
@@ -443,7 +444,10 @@ static void put_wide_store(struct c99 *e, const struct lp_stmt *s)
     bool varying = c99_kind_of(e, s->index) == KIND_VARYING;
     int64_t stride;
     bool beside = !varying && c99_stride(e, s->index, &stride) && stride == 1;
-    const char *how = varying ? "scatter" : !beside ? "store_step" : e->vectors->now.partial ? "store_part" : "store";
+    const char *how = varying                   ? "scatter"
+                      : !beside                 ? "store_step"
+                      : e->vectors->now.partial ? "store_part"
+                                                : "store";
     text_add(e->out, "hop_%s_%s(", how, name);
     put_pointer_to(e, s->target, s->index, !varying);
     text_str(e->out, ", ");
@@ -479,10 +483,10 @@ static void put_wide_definition(struct c99 *e, lpv v)
     static const char *const compare[] = {
         [LP_EQ] = "==", [LP_NE] = "!=", [LP_LT] = "<", [LP_LE] = "<=", [LP_GT] = ">", [LP_GE] = ">="
     };
-    static const char *const by_name[LP_OP_COUNT] = { [LP_ABS] = "abs",     [LP_SQRT] = "sqrt",
-                                                      [LP_FLOOR] = "floor", [LP_CEIL] = "ceil",
-                                                      [LP_TRUNC] = "trunc", [LP_ROUND] = "rint",
-                                                      [LP_FMA] = "fma",     [LP_FUSED] = "fused" };
+    static const char *const by_name[LP_OP_COUNT] = {
+        [LP_ABS] = "abs",     [LP_SQRT] = "sqrt",  [LP_FLOOR] = "floor", [LP_CEIL] = "ceil",
+        [LP_TRUNC] = "trunc", [LP_ROUND] = "rint", [LP_FMA] = "fma",     [LP_FUSED] = "fused"
+    };
     const struct lp_instr *i = instr(e, v);
     enum lp_op op = (enum lp_op)i->op;
     enum dtype t = (enum dtype)i->dtype;
@@ -581,7 +585,8 @@ static void put_fold_of(struct c99 *e, enum lp_fold fold, enum dtype t, const ch
     bool bits = fold == FOLD_AND || fold == FOLD_OR || t == DT_BOOL;
     bool arithmetic = !bits && (fold == FOLD_SUM || fold == FOLD_PROD);
     bool wraps = arithmetic && dtype_info[wide].kind == KIND_INT;
-    const char *as = wraps ? arena_printf(e->arena, "(hop_%s)", name_of(e, unsigned_of(wide), class_now(e))) : "";
+    const char *as = wraps ? arena_printf(e->arena, "(hop_%s)", name_of(e, unsigned_of(wide), class_now(e)))
+                           : "";
     if (wraps) text_add(e->out, "(hop_%s)", name);
     if (bits || arithmetic) text_add(e->out, "(%s%s ", as, left);
     else text_add(e->out, "hop_%s_%s(%s", lp_fold_word(fold), name, left);
@@ -719,8 +724,8 @@ static void put_body(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
     for (uint32_t l = 0; l < e->p->locals.len; l++)
         for (uint32_t p = 0; own[l] && p < w->parts; p++) {
             put_indent(e, indent);
-            text_add(e->out, "hop_%s w_%u_%u = { 0 };\n", name_now(e, (enum dtype)e->p->locals.data[l].dtype), l,
-                     p);
+            text_add(e->out, "hop_%s w_%u_%u = { 0 };\n", name_now(e, (enum dtype)e->p->locals.data[l].dtype),
+                     l, p);
         }
     put_wide_block(e, s->body, indent);
     put_indent(e, indent - 1);
