@@ -259,6 +259,40 @@ class Plain(Case):
         self.close(slopes, hop.grad(lambda t: hop.sum(by_hand(t) ** 2))(bias), 1e-9)
 
 
+class Around(Case):
+    def test_modes(self):
+        q, k, v = data((1, 2, 6, 4), (1, 2, 6, 4), (1, 2, 6, 4), dtype=hop.float32)
+
+        def attend(q):
+            return hop.flex_attention(q, k, v, lambda s, b, h, i, j: hop.tanh(s) * 2, mask_mod=causal)
+
+        expected = attend(q)
+        with hop.autocast(hop.bfloat16):
+            for f in (attend, hop.jit(attend)):
+                self.assertEqual(f(q).dtype, hop.bfloat16)
+                self.close(f(q).astype(hop.float32), expected, 3e-2)
+        with hop.disable_jit():
+            self.close(attend(q), expected)
+        self.close(hop.checkpoint(attend)(q), expected)
+        loss = lambda f: hop.grad(lambda q: hop.sum(f(q) ** 2))(q)  # noqa: E731
+        self.close(loss(hop.checkpoint(attend)), loss(attend))
+        with hop.no_grad():
+            self.close(attend(q), expected)
+
+    def test_watched(self):
+        q, k, v = data((1, 2, 6, 4), (1, 2, 6, 4), (1, 2, 6, 4))
+        attend = lambda q: hop.flex_attention(q, k, v, mask_mod=causal)  # noqa: E731
+        self.close(hop.debug_nans(attend)(q), attend(q), 0)
+        slope = hop.grad(lambda q: hop.sum(attend(q)))
+        self.close(hop.debug_nans(slope)(q), slope(q), 1e-12)
+        with self.assertRaisesRegex(hop.NotFiniteError, "flex_attention"):
+            hop.debug_nans(lambda q: hop.flex_attention(q, k, v, lambda s, b, h, i, j: s * 0 / 0))(q)
+        with self.assertRaisesRegex(hop.InvalidError, "probe 's': it stands in flex_attention"):
+            hop.probes(lambda q: hop.flex_attention(q, k, v, lambda s, *at: hop.probe(s, "s")))(q)
+        with self.assertRaisesRegex(hop.InvalidError, "the body has effects"):
+            hop.jit(lambda q: hop.flex_attention(q, k, v, lambda s, *at: hop.print("{}", s) or s))(q)
+
+
 class Mistakes(Case):
     def test_messages(self):
         q, k, v = data((1, 4, 6, 2), (1, 4, 6, 2), (1, 4, 6, 2))

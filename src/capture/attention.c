@@ -64,6 +64,14 @@ static val bring(struct capture *c, hop_val v)
     return operand_value(&c->innermost->b, &o);
 }
 
+/* An array, in the dtype of products. */
+static val bring_array(struct capture *c, hop_val v)
+{
+    struct builder *b = &c->innermost->b;
+    val x = bring(c, v);
+    return emit_cast(b, x, modes_dtype(b, OP_dot, (enum dtype)emit_type(b, x).dtype));
+}
+
 static void do_flex_attention(struct capture *c, void *args)
 {
     const struct attention_args *a = args;
@@ -75,9 +83,9 @@ static void do_flex_attention(struct capture *c, void *args)
         hop_throw(HOP_UNAVAILABLE, "flex_attention: it is compiled as a whole: it cannot be run eagerly");
     uint32_t n_blocks = (uint32_t)spec->n_blocks;
     val operands[FLEX_FIRST_BLOCK + 2 * FLEX_LIST];
-    operands[FLEX_QUERY] = bring(c, spec->query);
-    operands[FLEX_KEY] = bring(c, spec->key);
-    operands[FLEX_VALUE] = bring(c, spec->value);
+    operands[FLEX_QUERY] = bring_array(c, spec->query);
+    operands[FLEX_KEY] = bring_array(c, spec->key);
+    operands[FLEX_VALUE] = bring_array(c, spec->value);
     operands[FLEX_SCALE] = bring_scale(c, spec->scale, operands[FLEX_QUERY]);
     operands[FLEX_BATCH] = bring_first(c, spec->first_batch, "first_batch");
     operands[FLEX_HEAD] = bring_first(c, spec->first_head, "first_head");

@@ -16,6 +16,7 @@ enum { FLEX_TILE = 128, FLEX_FEW = 16, FLEX_LONG_TILE = 512 };
  * the node's operands. */
 struct flex {
     struct module *m;
+    struct place place; /* of the node, which its loops have */
     const struct fn *shape;
     const dim *symbols; /* what its symbols are where the node stands */
     const dim *same;    /* what they are in each of the functions: themselves */
@@ -38,6 +39,7 @@ struct flex {
 /* symbols: of the function in which the types are; groups, attrs, regions: of the node in its terms. */
 struct flex_in {
     struct module *m;
+    struct place place;
     const struct symbol *symbols;
     const type_id *operands;
     uint32_t n_operands;

@@ -148,6 +148,7 @@ static void begin_in(struct flex *x, struct builder *b, const struct fn *f, cons
     for (uint32_t k = 0; k < n->n_operands; k++) types[k] = builder_type(b, operands[k]);
     flex_begin(x, &b->arena,
                &(struct flex_in){ .m = b->m,
+                                  .place = n->place,
                                   .symbols = b->symbols.data,
                                   .operands = types,
                                   .n_operands = n->n_operands,
@@ -208,6 +209,7 @@ static const struct evaluated *evaluated(const struct eval *e)
     struct flex x;
     flex_begin(&x, &arena,
                &(struct flex_in){ .m = m,
+                                  .place = n->place,
                                   .symbols = f->symbols,
                                   .operands = types,
                                   .n_operands = n->n_operands,
@@ -435,7 +437,7 @@ static const struct attr_spec flex_attrs[FLEX_ATTRS] = {
 const struct op_row row_flex_attention = {
     .name = "flex_attention",
     .meaning = "attention whose scores and whose mask are bodies",
-    .autocast = AUTOCAST_LOW,
+    .autocast = AUTOCAST_KEEP, /* of its arrays: where it is captured */
     .sig = { .n_attrs = FLEX_ATTRS,
              .attrs = flex_attrs,
              .n_groups = 3,

@@ -112,7 +112,7 @@ static bool reads_param(const struct module *m, uint32_t fn, uint32_t p)
 void flex_begin(struct flex *x, struct arena *arena, const struct flex_in *in)
 {
     struct module *m = in->m;
-    *x = (struct flex){ .m = m, .n = in->n_operands };
+    *x = (struct flex){ .m = m, .place = in->place, .n = in->n_operands };
     make_shape(x, arena, in);
     struct type q = type_get(m, value_type(x->shape, FLEX_QUERY));
     struct type k = type_get(m, value_type(x->shape, FLEX_KEY));
@@ -159,6 +159,7 @@ void flex_body_begin(struct flex_body *body, const struct flex *x, const type_id
                      const type_id *last, uint32_t n_last, val *params)
 {
     builder_begin(&body->b, x->m, x->shape);
+    body->b.place = x->place;
     body->x = x;
     for (uint32_t k = 0; k < n_first; k++) params[k] = builder_param(&body->b, first[k], 0);
     val *operands = ARENA_NEW(&body->b.arena, val, x->n);
@@ -487,6 +488,7 @@ void flex_with_lists(struct flex *out, const struct flex *x, struct builder *b, 
     uint32_t groups[3] = { FLEX_N_ARRAYS, FLEX_N_FROM, 2 * FLEX_LIST };
     flex_begin(out, &b->arena,
                &(struct flex_in){ .m = m,
+                                  .place = x->place,
                                   .symbols = b->symbols.data,
                                   .operands = types,
                                   .n_operands = n,

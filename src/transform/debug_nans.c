@@ -318,7 +318,7 @@ static uint32_t build(struct module *m, const struct fn *f, struct body_of of)
         if (is_float(m, f, p) && !w.checked[p]) check_argument(&w, p);
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
-        if (n->n_regions) {
+        if (n->n_regions && !node_row(n)->stands_for) {
             watch_higher(&w, n);
             continue;
         }
