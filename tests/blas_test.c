@@ -145,6 +145,41 @@ static void test_pieces(void)
     }
 }
 
+/* A few rows by themselves are what they are among more, whether the matrix is read where it lies, from
+ * memory or from panels, and however the columns are cut. */
+static void test_few_rows(void)
+{
+    static const int64_t shapes[][2] = { { 1100, 1030 }, { 129, 600 }, { 1024, 256 }, { 47, 513 } };
+    int32_t dtypes = HOP_RT_DTYPES(DT_F32, DT_F32, DT_F32);
+    enum { ALL = 20 };
+    for (size_t s = 0; s < HOP_COUNT(shapes); s++) {
+        int64_t n = shapes[s][0], k = shapes[s][1], whole = (n + 63) / 64 * 64;
+        float *a = calloc((size_t)(ALL * k), sizeof *a), *b = calloc((size_t)(k * n), sizeof *b),
+              *c = calloc((size_t)(ALL * n), sizeof *c), *other = calloc((size_t)(ALL * n), sizeof *c);
+        float *panels = aligned_alloc(64, (size_t)(whole * k) * sizeof *panels);
+        for (int64_t i = 0; i < ALL * k; i++) a[i] = (float)((double)(i * 7919 % 10007) / 997 - 5);
+        for (int64_t i = 0; i < k * n; i++) b[i] = (float)((double)(i * 6101 % 10009) / 991 - 5);
+        struct hop_rt rt = { .parallel = in_pieces };
+        struct hop_rt_gemm pack = { .dtypes = dtypes, .n = n, .k = k, .ldb = n, .b = b, .c = panels };
+        at_a_time = INT32_MAX;
+        gemm(&rt, dtypes, 0, 0, ALL, n, k, a, k, b, n, c, n, 0);
+        blas_pack(&rt, &pack);
+        for (int64_t m = 1; m <= 9; m++)
+            for (int how = 0; how < 4; how++) {
+                bool packed = how & 1;
+                at_a_time = how & 2 ? 1 : 3;
+                backwards = how & 2;
+                memset(other, 0, (size_t)(ALL * n) * sizeof *other);
+                gemm(&rt, dtypes, 0, packed ? HOP_RT_PANELS : 0, m, n, k, a, k, packed ? panels : b, n, other,
+                     n, 0);
+                CLAIM(!memcmp(c, other, (size_t)(m * n) * sizeof *c), "%lld rows of %lld x %lld%s",
+                      (long long)m, (long long)n, (long long)k, packed ? " in panels" : "");
+            }
+        backwards = false;
+        free(a), free(b), free(c), free(other), free(panels);
+    }
+}
+
 /* Elements that lie in memory of some dtype: bytes of every value, floats of so many, so far apart. */
 enum { MOST_VALUES = 1009, PERIOD = 8191 };
 static char *elements(enum dtype t, int64_t count, uint64_t seed, int n_values, double apart)
@@ -471,10 +506,12 @@ int main(int argc, char **argv)
     if (argc > 1) return tests_end();
     test_threads();
     test_pieces();
+    test_few_rows();
     for (int level = 1; level >= 0; level--) { /* which any machine with a higher one has, too */
         product_kernels_limit(level);
         test_products();
         test_pieces();
+        test_few_rows();
         test_batches();
         test_panels();
     }

@@ -466,7 +466,9 @@ static struct right_operand right_operand(struct lower *L, const struct node *n,
 {
     struct product_sizes s = sizes_of(L, n, d);
     bool turned = is_turned(&s);
-    struct right_operand r = { .v = node_operands(L->f, n)[!turned], .columns = turned ? s.m : s.n, .depth = s.k };
+    struct right_operand r = { .v = node_operands(L->f, n)[!turned],
+                               .columns = turned ? s.m : s.n,
+                               .depth = s.k };
     r.layout = operand_layout(L, n, !turned, d, &r.stored);
     r.transposed = (r.layout == LAYOUT_TRANSPOSED) != turned;
     return r;

@@ -141,7 +141,7 @@ enum {
     PARALLEL_SINGLE = 65536, /* updates of few elements each: a nanosecond an element */
     PARALLEL_WIDE = 262144,  /* updates of WIDE elements or more, by vectors; also copies of x */
     WIDE = 16,
-    FAR = 262144,        /* elements of x that are more than a core's cache holds */
+    FAR = 262144, /* elements of x that are more than a core's cache holds */
     /* Elements side by side that a piece of the rest has: at most, and where updates have few. */
     LEAST_COLUMNS = 128,
     FEWEST_COLUMNS = 32,

@@ -62,7 +62,7 @@ struct seat {
     pthread_mutex_t sleep;
     pthread_cond_t wake;
     pthread_t thread;
-    int apart_from; /* under `sleep`: the processor that it stays away from, -1: none */
+    atomic_int apart_from; /* the processor that it stays away from, -1: none */
 };
 
 static struct {
@@ -82,6 +82,7 @@ static struct {
     _Alignas(LINE) atomic_int status;
     /* under `use` */
     uint32_t workers; /* started: seats 1, 2, … */
+    uint32_t placed;  /* so many were told to stay off the caller's processor */
     uint64_t serial;
     int64_t last;                      /* when the last job ended */
     uint32_t waking;                   /* short jobs to come that wake workers */
@@ -98,22 +99,27 @@ static void child_after_fork(void)
     static const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pool.use = mutex;
     atomic_store(&pool.state, 0);
-    pool.workers = 0;
+    pool.workers = pool.placed = 0;
+    atomic_store(&pool.caller_on, -1);
     inside = false;
     number = 0;
 }
 
-/* Its `sleep` is locked. Schedulers may start a worker on the processor of whoever wakes it, where the two
- * take turns for milliseconds while another one is idle. */
+/* Its `sleep` is locked. */
 static void wake(struct seat *s)
 {
-    int away_from = atomic_load_explicit(&pool.caller_on, memory_order_relaxed);
-    if (away_from >= 0 && s->apart_from != away_from) {
-        pthread_setaffinity_np(s->thread, sizeof pool.others, &pool.others);
-        s->apart_from = away_from;
-    }
     pthread_cond_signal(&s->wake);
     pthread_mutex_unlock(&s->sleep);
+}
+
+/* Schedulers may start a worker on the processor of whoever wakes it, where the two take turns for
+ * milliseconds while another one is idle. */
+static void keep_apart(struct seat *s)
+{
+    int away_from = atomic_load_explicit(&pool.caller_on, memory_order_relaxed);
+    if (away_from < 0 || atomic_load(&s->apart_from) == away_from) return;
+    atomic_store(&s->apart_from, away_from);
+    pthread_setaffinity_np(s->thread, sizeof pool.others, &pool.others);
 }
 
 /* Where the caller is; workers stay on other processors if each has one. */
@@ -121,11 +127,14 @@ static void note_processor(void)
 {
     int before = atomic_load_explicit(&pool.caller_on, memory_order_relaxed);
     int now = atomic_load_explicit(&pool.spins, memory_order_relaxed) ? sched_getcpu() : -1;
-    if (now == before) return;
+    if (now == before && pool.workers == pool.placed) return;
+    pool.placed = pool.workers;
     bool known = now >= 0 && now < CPU_SETSIZE && !sched_getaffinity(0, sizeof pool.others, &pool.others);
     if (known) CPU_CLR(now, &pool.others);
     bool others = known && CPU_COUNT(&pool.others);
     atomic_store_explicit(&pool.caller_on, others ? now : -1, memory_order_relaxed);
+    for (uint32_t i = 1; i <= pool.workers; i++)
+        if (!atomic_load(&pool.seat[i].asleep)) keep_apart(&pool.seat[i]);
 }
 
 /* Unless a job is under way on another thread: then the workers end with the process. */
@@ -226,10 +235,12 @@ static bool is_paused(struct seat *s, int64_t now)
  * something else meanwhile. */
 static void wake_below(uint32_t waker, uint32_t threads, int64_t now)
 {
-    for (uint32_t i = 2 * waker + 1; i <= 2 * waker + 2 && i < threads; i++)
+    for (uint32_t i = 2 * waker + 1; i <= 2 * waker + 2 && i < threads && i <= pool.workers; i++)
         if (is_paused(&pool.seat[i], now)) wake_below(i, threads, now);
-        else if (atomic_load(&pool.seat[i].asleep) && !pthread_mutex_trylock(&pool.seat[i].sleep))
+        else if (atomic_load(&pool.seat[i].asleep) && !pthread_mutex_trylock(&pool.seat[i].sleep)) {
+            keep_apart(&pool.seat[i]);
             wake(&pool.seat[i]);
+        }
 }
 
 /* Is there a job for the worker at hand that it has not seen? */
@@ -313,7 +324,7 @@ static void start_workers(uint32_t wanted)
         pthread_cond_init(&s->wake, NULL);
         atomic_store(&s->inside, 0);
         atomic_store(&s->asleep, false);
-        s->apart_from = -1;
+        atomic_store(&s->apart_from, -1);
         if (pthread_create(&s->thread, NULL, worker, (void *)next)) break;
         pool.workers++;
     }

@@ -13,8 +13,10 @@ enum {
     BLOCK_TILES = 8,  /* rows of tiles in a block of C */
     BLOCK_PANELS = 4, /* and columns */
     MANY_BLOCKS = 96,
-    MANY_MATRICES = 32,   /* of a batch: each is for one thread */
-    SHORT_SIDE = 48,      /* so many rows read columns where they lie */
+    MANY_MATRICES = 32,  /* of a batch: each is for one thread */
+    SHORT_SIDE = 48,     /* so many rows read columns where they lie */
+    STREAMED_ROWS = 192, /* and for so many a side of more bytes is put into panels bit by bit */
+    STREAMED_SIDE = 4 << 20,
     FEW_PANELS = 2,       /* so many panels of columns read rows where they lie */
     SMALL_SIDE = 1 << 20, /* and a side of so many bytes is, if its lines are in different pages' parts … */
     ALIASED_SIDE = 32 << 10, /* … and else one of so many */
@@ -189,8 +191,9 @@ static int32_t own_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
     _Alignas(ALIGNED) char room[LINES * DEPTH * sizeof(double)];
     struct job j = *(const struct job *)env;
     const struct product_kernel *k = j.kernel;
+    int64_t of_rows = j.rows.own ? j.block_rows * (DEPTH + k->beside) * k->size : 0;
     if (j.rows.own) j.rows.panels = room;
-    if (j.cols.own) j.cols.panels = room + j.block_rows * (DEPTH + k->beside) * k->size;
+    if (j.cols.own) j.cols.panels = room + of_rows;
     return blocks_some(rt, &j, lo, hi);
 }
 
@@ -223,6 +226,16 @@ static bool packs_cols(const struct job *j)
            (is_large(bytes / 2, j->cols.step * j->kernel->size) && j->rows.n > SHORT_SIDE);
 }
 
+/* A large matrix for fewer rows than pay for panels of all of it: each block of columns has panels of its
+ * own, which stay in the cache. */
+static bool streams_cols(const struct job *j)
+{
+    const struct product_kernel *k = j->kernel;
+    double bytes = (double)j->cols.n * (double)j->depth * k->size;
+    return !j->cols.panels && k->group == 1 && j->leaving == LEAVE_IN_PLACE && j->rows.n <= STREAMED_ROWS &&
+           bytes > STREAMED_SIDE;
+}
+
 /* How large blocks of C are: such that there are enough for many threads, if each is worth one. */
 static void choose_blocks(struct job *j)
 {
@@ -230,7 +243,7 @@ static void choose_blocks(struct job *j)
     int64_t tiles = BLOCK_TILES, panels = BLOCK_PANELS;
     double work = work_of(j) * (double)j->batch;
     if (j->rows.own || j->cols.own) {
-        tiles = OWN_TILES;
+        tiles = j->rows.own ? OWN_TILES : (j->rows.n + k->rows - 1) / k->rows;
         panels = OWN_PANELS;
     }
     for (;;) {
@@ -239,7 +252,8 @@ static void choose_blocks(struct job *j)
         j->n_block_cols = (j->cols.n + j->block_cols - 1) / j->block_cols;
         j->n_blocks = (j->rows.n + j->block_rows - 1) / j->block_rows * j->n_block_cols;
         double n = (double)j->n_blocks * (double)j->batch;
-        bool many = j->alone || n >= MANY_BLOCKS || work / n < WORTH_A_THREAD;
+        bool many = j->alone || n >= MANY_BLOCKS || work / n < WORTH_A_THREAD ||
+                    (j->cols.own && !j->rows.own);
         if (many || (tiles == 1 && panels == 1)) return;
         if (panels == 1 || j->block_rows > j->block_cols) tiles = (tiles + 1) / 2;
         else panels = (panels + 1) / 2;
@@ -349,7 +363,7 @@ static int32_t multiply_parts(struct hop_rt *rt, const struct job *whole, const 
 static struct packing packing_of(const struct job *j, int64_t most)
 {
     const struct product_kernel *k = j->kernel;
-    struct packing p = { .rows = packs_rows(j), .cols = packs_cols(j) };
+    struct packing p = { .rows = packs_rows(j), .cols = packs_cols(j) && !j->cols.own };
     int64_t lines = (p.rows ? rounded_up(j->rows.n, k->rows) : 0) +
                     (p.cols ? rounded_up(j->cols.n, k->cols) : 0);
     double bytes = (double)j->batch * ((double)lines * (double)line_bytes(k, j->depth) + 4 * ALIGNED);
@@ -369,7 +383,7 @@ static int32_t multiply_job(struct hop_rt *rt, struct job *j, struct packing p)
     p.room = p.size >= wanted * line_bytes(k, least) ? panels_room((size_t)p.size) : NULL;
     if (p.room) return multiply_parts(rt, j, &p);
     j->rows.own = p.rows;
-    j->cols.own = p.cols;
+    j->cols.own |= p.cols;
     return multiply_blocks(rt, j);
 }
 
@@ -423,7 +437,7 @@ static const char *line_elements(const struct job *j, const struct side *s)
 /* A few rows, or a column, times a matrix; false: it is none that the kernels know. */
 static bool multiply_line(struct hop_rt *rt, const struct job *j, int32_t *status)
 {
-    bool is_rows = j->rows.n == 1 || (j->rows.n <= PRODUCT_FEW_ROWS && j->cols.n > 1);
+    bool is_rows = j->rows.n == 1 || (j->rows.n <= PRODUCT_STREAMED_ROWS && j->cols.n > 1);
     const struct side *lines = is_rows ? &j->rows : &j->cols, *matrix = is_rows ? &j->cols : &j->rows;
     int64_t c_step = is_rows ? j->c_col : j->c_row;
     bool packed = matrix->panels != NULL, by_vectors = packed || (matrix->along == 1 && matrix->step != 1);
@@ -449,7 +463,7 @@ static bool multiply_line(struct hop_rt *rt, const struct job *j, int32_t *statu
     double work = work_of(j);
     int64_t n_units = (matrix->n + LINE_UNIT - 1) / LINE_UNIT;
     if (j->alone || work < WORTH_A_THREAD / 2) *status = line_some(rt, &line, 0, n_units);
-    else *status = rt->parallel(rt, line_some, &line, n_units, 1);
+    else *status = rt->parallel(rt, line_some, &line, n_units, HOP_MAX(n_units / (2 * pool_threads()), 1));
     return true;
 }
 
@@ -599,9 +613,11 @@ static struct plan plan_of(const struct product *p)
         j->leaving = dtype_is_integer(p->c_dtype) ? LEAVE_ADDED : LEAVE_ROUNDED;
     bool may_turn = j->leaving == LEAVE_IN_PLACE && !j->cols.panels;
     bool same = p->a_dtype == kernel->dtype && p->b_dtype == kernel->dtype;
-    bool line = p->m <= PRODUCT_FEW_ROWS || (p->n == 1 && !j->cols.panels);
+    int64_t few = streams_cols(j) && !p->tb && !p->ta ? PRODUCT_STREAMED_ROWS : PRODUCT_FEW_ROWS;
+    bool line = p->m <= few || (p->n == 1 && !j->cols.panels);
     plan.line = line && j->leaving == LEAVE_IN_PLACE && same;
     if (!may_turn || (!p->tb && !packs_rows(j) && !packs_cols(j))) return plan; /* small ones notice */
+    if (streams_cols(j)) return plan;
     struct job other = transposed(j);
     if (cost(&other) < cost(j)) *j = other;
     return plan;
@@ -611,6 +627,7 @@ static int32_t multiply_planned(struct hop_rt *rt, const struct plan *plan, stru
 {
     int32_t status = 0;
     if (plan->line && multiply_line(rt, j, &status)) return status;
+    j->cols.own = streams_cols(j);
     return multiply_job(rt, j, packing_of(j, room));
 }
 

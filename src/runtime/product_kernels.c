@@ -9,7 +9,13 @@
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
-enum { ROW_VECTORS = 8, FEW_ROWS = PRODUCT_FEW_ROWS, DOT_ROWS = 4 };
+enum {
+    ROW_VECTORS = 8,
+    FEW_ROWS = PRODUCT_STREAMED_ROWS,
+    DOT_ROWS = 4,
+    WIDE_COLUMNS = 1024, /* whose sums stay in the first cache … */
+    ROWS_AT_ONCE = 8     /* … while so many rows of B are added */
+};
 
 #define TURN_TWO(x) \
     do { \

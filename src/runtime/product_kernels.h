@@ -4,7 +4,8 @@
 
 #include "ir/ir.h"
 
-enum { PRODUCT_FEW_ROWS = 3 }; /* so many rows of C at most have a kernel of their own */
+/* So many rows of C at most have a kernel of their own; where B is read from memory. */
+enum { PRODUCT_FEW_ROWS = 3, PRODUCT_STREAMED_ROWS = 8 };
 
 /* C = A B, or C += A B: rows of A, columns of B that lie beside each other. Strides in elements. */
 struct tile {

@@ -208,13 +208,56 @@ TARGET static inline __attribute__((always_inline)) void NAME(row_of)(const stru
     }
 }
 
+/* The same for a stretch of columns that lie beside each other: a few rows of B at a time, so that long runs
+ * of each are read; the sums stay in the first cache. */
+TARGET static inline __attribute__((always_inline)) void NAME(wide_rows_of)(const struct tile *w, int rows,
+                                                                            int64_t lo, int64_t hi)
+{
+    T sums[FEW_ROWS][WIDE_COLUMNS];
+    const T *a = w->a, *b = (const T *)w->b + lo;
+    int64_t depth = w->depth, step = w->b_step, a_row = w->a_row, n = hi - lo, t = 0;
+    for (; t + ROWS_AT_ONCE <= depth; t += ROWS_AT_ONCE, b += ROWS_AT_ONCE * step)
+        for (int64_t j = 0; j < n; j += LANES) {
+            NAME(vector) s[FEW_ROWS] = { { 0 } };
+            UNROLLED
+            for (int i = 0; i < rows && t; i++) s[i] = *(const NAME(vector) *)(sums[i] + j);
+            UNROLLED
+            for (int u = 0; u < ROWS_AT_ONCE; u++) {
+                const T *at = b + u * step + j;
+                NAME(vector) x = *(const NAME(vector) *)at;
+                __builtin_prefetch(at + ROWS_AT_ONCE * step, 0, 2);
+                UNROLLED
+                for (int i = 0; i < rows; i++) s[i] += a[i * a_row + t + u] * x;
+            }
+            UNROLLED
+            for (int i = 0; i < rows; i++) *(NAME(vector) *)(sums[i] + j) = s[i];
+        }
+    for (int64_t j = 0; j < n; j += LANES) {
+        UNROLLED
+        for (int i = 0; i < rows; i++) {
+            NAME(vector) s = { 0 }, *c = (NAME(vector) *)((T *)w->c + i * w->c_row + lo + j);
+            if (t) s = *(const NAME(vector) *)(sums[i] + j);
+            for (int64_t u = t; u < depth; u++)
+                s += a[i * a_row + u] * *(const NAME(vector) *)(b + (u - t) * step + j);
+            if (w->add) s += *c;
+            *c = s;
+        }
+    }
+}
+
 /* `rows` rows of C, whose columns lie beside each other in B, or in panels; from column lo, the first of a
  * panel, up to hi. */
 TARGET static inline __attribute__((always_inline)) void NAME(rows_of)(const struct tile *w, int rows,
                                                                        int64_t lo, int64_t hi)
 {
     int64_t j = lo;
-    int most = rows == 1 ? ROW_VECTORS : ROW_VECTORS / 2;
+    int most = rows == 1 ? ROW_VECTORS : rows <= PRODUCT_FEW_ROWS ? ROW_VECTORS / 2 : 2;
+    for (; !w->b_whole && j + most * LANES <= hi;) {
+        int64_t end = HOP_MIN(j + (rows <= 4 ? WIDE_COLUMNS : WIDE_COLUMNS / 2),
+                              j + (hi - j) / LANES * LANES);
+        NAME(wide_rows_of)(w, rows, j, end);
+        j = end;
+    }
     for (; j + most * LANES <= hi; j += most * LANES) NAME(row_of)(w, rows, most, j);
     for (; j + 2 * LANES <= hi; j += 2 * LANES) NAME(row_of)(w, rows, 2, j);
     for (; j + LANES <= hi; j += LANES) NAME(row_of)(w, rows, 1, j);
@@ -224,17 +267,23 @@ TARGET static inline __attribute__((always_inline)) void NAME(rows_of)(const str
             const T *b = (const T *)w->b + j / (2 * LANES) * w->b_apart + j % (2 * LANES);
             T *c = (T *)w->c + i * w->c_row + j, s = 0;
             for (int64_t t = 0; t < w->depth; t++) s += a[t] * b[t * w->b_step];
-            *c = w->add ? *c + s : s;
+            if (w->add) s += *c;
+            *c = s;
         }
 }
 
 TARGET static void NAME(row)(const struct tile *w, int64_t lo, int64_t hi)
 {
-    _Static_assert(FEW_ROWS == 3, "a case for each");
+    _Static_assert(FEW_ROWS == 8, "a case for each");
     switch (w->rows) {
     case 1: NAME(rows_of)(w, 1, lo, hi); break;
     case 2: NAME(rows_of)(w, 2, lo, hi); break;
-    default: NAME(rows_of)(w, 3, lo, hi); break;
+    case 3: NAME(rows_of)(w, 3, lo, hi); break;
+    case 4: NAME(rows_of)(w, 4, lo, hi); break;
+    case 5: NAME(rows_of)(w, 5, lo, hi); break;
+    case 6: NAME(rows_of)(w, 6, lo, hi); break;
+    case 7: NAME(rows_of)(w, 7, lo, hi); break;
+    default: NAME(rows_of)(w, 8, lo, hi); break;
     }
 }
 
