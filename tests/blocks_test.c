@@ -399,16 +399,18 @@ static const struct blocks_case scatters[] = {
     { SIZED_SCATTER, { "f32[100, 5]", "i64[40]", "f32[40, 5]" }, 1, { 0, 110 } },
     { SIZED_SCATTER, { "f32[100, 5]", "i64[0]", "f32[0, 5]" }, 1, { 0, 110 } },
     { SIZED_SCATTER, { "f32[100, 0]", "i64[9]", "f32[9, 0]" }, 1, { 0, 110 } },
+    SCATTERED("", "f32[2003, 3, 100]", "i64[400]", "f32[400, 3, 100]"),
 };
 
 enum { FIRST_HISTOGRAM = 20 };
 
 static void scatters_explained(void)
 {
-    static const char *const how[] = { [0] = "scatter, in ranges of what is written",
+    static const char *const how[] = { [0] = "scatter, in pieces of a dim",
                                        [10] = "scatter, in pieces of a dim",
                                        [FIRST_HISTOGRAM] = "scatter, in blocks of updates",
-                                       [FIRST_HISTOGRAM + 5] = "scatter, in blocks of updates" };
+                                       [FIRST_HISTOGRAM + 5] = "scatter, in blocks of updates",
+                                       [HOP_COUNT(scatters) - 1] = "scatter, in ranges of what is written" };
     for (uint32_t k = 0; k < HOP_COUNT(how); k++) {
         hop_fn *f = NULL;
         char *text = NULL;
