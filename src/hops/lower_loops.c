@@ -181,7 +181,8 @@ static struct carry *begin_carries(struct lower *L, const struct fn *f, const st
     struct carry *carries = ARENA_ZNEW(&p->arena, struct carry, l->n_carry);
     for (uint32_t i = 0; i < l->n_carry; i++) {
         carries[i].type = value_type(f, l->n->results + i);
-        carries[i].scalar = lower_is_single(L, carries[i].type) && !written_at_index(m, l->body, i);
+        bool single = lower_is_single(L, carries[i].type) && !written_at_index(m, l->body, i);
+        carries[i].scalar = single || !type_get(m, carries[i].type).rank;
     }
     make_rings(L, f, l, carries);
     for (uint32_t i = 0; i < l->n_carry; i++) {
