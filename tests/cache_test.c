@@ -793,6 +793,30 @@ static void test_images(void)
     free(bytes);
 }
 
+/* A program of parts; here it has one. */
+static void test_parts(const unsigned char *object, size_t n)
+{
+    struct object_parts head = { .magic = OBJECT_PARTS_MAGIC, .n = 1, .bytes = { n } };
+    size_t all = sizeof head + n;
+    unsigned char *parts = malloc(all);
+    struct loaded l;
+    char error[512] = "";
+    memcpy(parts, &head, sizeof head);
+    memcpy(parts + sizeof head, object, n);
+    CLAIM(!object_load(parts, all, &l, error) && l.entry, "a program of parts loads: %s", error);
+    object_unload(&l);
+    const struct object_parts damaged[] = { { OBJECT_PARTS_MAGIC, 0, { n } },
+                                            { OBJECT_PARTS_MAGIC, OBJECT_MOST_PARTS + 1, { n } },
+                                            { OBJECT_PARTS_MAGIC, 1, { n + 1 } },
+                                            { OBJECT_PARTS_MAGIC, 2, { n, 1 } },
+                                            { OBJECT_PARTS_MAGIC, 1, { UINT64_MAX } } };
+    for (uint32_t i = 0; i < HOP_COUNT(damaged); i++) {
+        memcpy(parts, &damaged[i], sizeof head);
+        CLAIM(object_load(parts, all, &l, error), "parts that are not there are refused: %u", i);
+    }
+    free(parts);
+}
+
 static void test_objects(void)
 {
     struct loaded l;
@@ -820,6 +844,7 @@ static void test_objects(void)
           loaded, FORGERIES);
     CLAIM(object_load(copy, 0, &l, error), "nothing is no object");
     free(copy);
+    test_parts(object, n);
     exe_free(e);
     module_free(m);
 }

@@ -7,6 +7,7 @@
 #include "emit/emit.h"
 #include "ops/build.h"
 #include "loop/rt.h"
+#include "runtime/worker.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -262,12 +263,15 @@ static bool worlds_agree(const char *what, const char *how, const struct lp *p, 
     return true;
 }
 
+static const struct emit_threads three_threads = { 3, worker_begin, worker_end };
+
 static const struct {
     const char *name;
     struct emit_options o;
 } variants[] = {
     { "vector", { 0 } },
     { "vector, in sections", { .small_sections = true } },
+    { "vector, in parts", { .many_parts = true, .threads = &three_threads } },
     { "scalar serial", { .scalar = true, .serial = true } },
 /* The sanitizers watch the emitter, which does nothing new in the others, while LLVM takes all the time. */
 #ifndef __SANITIZE_ADDRESS__

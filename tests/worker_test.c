@@ -84,6 +84,14 @@ static void test_workers(void)
     t.worked = false;
     CLAIM(worker_run(task_work, task_drop, &t, NULL) && t.worked, "without a watch the caller works");
     until_idle();
+    t = (struct task){ 0 };
+    sem_init(&t.go, 0, 0);
+    void *beside = worker_begin(task_work, &t);
+    CLAIM(beside && !worker_count(), "a job beside the caller is none that is left behind");
+    sem_post(&t.go);
+    worker_end(beside);
+    CLAIM(t.worked && !t.dropped, "whoever began it waits for it");
+    worker_end(NULL);
 }
 
 /* ---- compilations ---- */

@@ -46,8 +46,8 @@ struct emit_options {
     /* Bytes that may be taken; 0: as many as it needs. More is EMIT_NOMEM, before it is asked for. */
     uint64_t memory;
     const struct emit_threads *threads; /* NULL: the caller does it all */
-    bool many_parts;     /* code is made in several parts, however little it is; for tests */
-    bool small_sections; /* large blocks are those of a few statements; for tests */
+    bool many_parts;                    /* code is made in several parts, however little it is; for tests */
+    bool small_sections;                /* large blocks are those of a few statements; for tests */
     bool plain_f16; /* f16 by integer arithmetic even where the machine has instructions for it; for tests */
 };
 /* The plug-in's interface: `hop_llvm_generator` is looked up in it. Functions return 0, or non-zero with a

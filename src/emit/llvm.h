@@ -197,7 +197,7 @@ struct func {
     uint32_t outermost;       /* the number of the outermost of them, or of the last one */
     LLVMBasicBlockRef before; /* of the outermost loop */
     LLVMValueRef environment; /* where captures are put for the next call, NULL: not needed yet */
-    LLVMValueRef gemm;        /* the record of the next product, NULL: not needed yet */
+    LLVMValueRef failed;      /* the status of calls that it leaves with, a phi; NULL: not needed yet */
     LLVMValueRef far_slots;   /* where arguments and results of calls for LP_FAR lie, NULL: none yet */
     LLVMValueRef
         lane_index; /* lane of the innermost scalar loop marked for vectors, for lanes kept in memory */
@@ -225,13 +225,14 @@ struct emitter {
     LLVMBuilderRef builder;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr, nothing;
     struct func *f;
-    struct wide *w;           /* NULL: scalar code */
+    struct wide *w; /* NULL: scalar code */
     struct known_place places[KNOWN_PLACES];
     uint32_t instances;       /* vector loops begun so far */
     uint32_t bodies;          /* outlined functions made so far */
     const char *name;         /* of the entry function, or of the procedure */
     LLVMValueRef *procedures; /* of the program: those emitted so far */
     LLVMValueRef give;        /* hands arrays to procedures; NULL: not emitted yet */
+    LLVMValueRef product;     /* calls the runtime for products; NULL: not emitted yet */
     const struct lp *program; /* p, or the program whose procedure p is */
     void *memory;             /* chunks of emit_alloc, newest first */
     char *next;

@@ -41,13 +41,21 @@ static void leave_unless(struct emitter *e, LLVMValueRef condition, hop_status s
     LLVMPositionBuilderAtEnd(e->builder, next);
 }
 
-/* Leaves with a status that is not 0. */
+/* Leaves with a status that is not 0, by one way out for all of them. */
 static void leave_on(struct emitter *e, LLVMValueRef status)
 {
-    LLVMBasicBlockRef failed = new_block(e, "failed"), next = new_block(e, "on");
-    LLVMBuildCondBr(e->builder, LLVMBuildIsNull(e->builder, status, ""), next, failed);
-    LLVMPositionBuilderAtEnd(e->builder, failed);
-    LLVMBuildRet(e->builder, status);
+    struct func *f = e->f;
+    LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder), next = new_block(e, "on");
+    LLVMValueRef good = LLVMBuildIsNull(e->builder, status, "");
+    if (!f->failed) {
+        LLVMBasicBlockRef failed = new_block(e, "failed");
+        LLVMPositionBuilderAtEnd(e->builder, failed);
+        f->failed = LLVMBuildPhi(e->builder, e->i32, "");
+        LLVMBuildRet(e->builder, f->failed);
+        LLVMPositionBuilderAtEnd(e->builder, at);
+    }
+    LLVMAddIncoming(f->failed, &status, &at, 1);
+    LLVMBuildCondBr(e->builder, good, next, LLVMGetInstructionParent(f->failed));
     LLVMPositionBuilderAtEnd(e->builder, next);
 }
 
@@ -100,23 +108,59 @@ static LLVMValueRef words_constant(struct emitter *e, const int64_t *words, uint
     return constants;
 }
 
-/* What is known of the record is a constant that is copied: a store for each field would be most of the code
- * of a program with many products. */
+/* fn(rt, record, a, b, c, product): product(rt, record with these addresses). */
+static LLVMValueRef product_function(struct emitter *e)
+{
+    if (e->product) return e->product;
+    LLVMTypeRef params[6] = { e->ptr, e->ptr, e->ptr, e->ptr, e->ptr, e->ptr };
+    LLVMTypeRef signature = LLVMFunctionType(e->nothing, params, 2, false);
+    LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
+    LLVMValueRef fn = LLVMAddFunction(e->module, "product", LLVMFunctionType(e->nothing, params, 6, false));
+    LLVMSetLinkage(fn, LLVMInternalLinkage);
+    func_attributes(e, fn);
+    LLVMPositionBuilderAtEnd(e->builder, LLVMAppendBasicBlockInContext(e->context, fn, ""));
+    LLVMValueRef what = LLVMBuildAlloca(e->builder, LLVMArrayType(e->i64, GEMM_WORDS), "");
+    copy_inline(e, what, LLVMGetParam(fn, 1), GEMM_NUMBERS * sizeof(int64_t));
+    static const size_t addresses[3] = { offsetof(struct hop_rt_gemm, a), offsetof(struct hop_rt_gemm, b),
+                                         offsetof(struct hop_rt_gemm, c) };
+    for (uint32_t k = 0; k < 3; k++)
+        LLVMBuildStore(e->builder, LLVMGetParam(fn, 2 + k), field(e, what, addresses[k]));
+    LLVMValueRef args[2] = { LLVMGetParam(fn, 0), what };
+    LLVMBuildCall2(e->builder, signature, LLVMGetParam(fn, 5), args, 2, "");
+    LLVMBuildRetVoid(e->builder);
+    LLVMPositionBuilderAtEnd(e->builder, at);
+    e->product = fn;
+    return fn;
+}
+
+/* What is known of the record is a constant. Where that is all but the addresses, a function makes the call:
+ * a store for each field would be most of the code of a program with many products. */
 static void call_gemm(struct emitter *e, size_t function, const struct gemm_field *fields, uint32_t n)
 {
     int64_t known[GEMM_NUMBERS] = { 0 };
-    if (!e->f->gemm) e->f->gemm = stack_slot(e, e->i64, GEMM_WORDS, 8);
-    LLVMValueRef what = e->f->gemm;
+    LLVMValueRef addresses[3] = { LLVMConstNull(e->ptr), LLVMConstNull(e->ptr), LLVMConstNull(e->ptr) };
+    bool numbers_known = true;
     for (uint32_t i = 0; i < n; i++) {
-        if (!LLVMIsAConstantInt(fields[i].value)) continue;
-        int64_t x = LLVMConstIntGetSExtValue(fields[i].value);
-        bool whole = LLVMTypeOf(fields[i].value) == e->i64;
-        memcpy((char *)known + fields[i].offset, &x, whole ? sizeof x : sizeof(int32_t));
+        size_t word = fields[i].offset / sizeof(int64_t);
+        if (word >= GEMM_NUMBERS) addresses[word - GEMM_NUMBERS] = fields[i].value;
+        else if (!LLVMIsAConstantInt(fields[i].value)) numbers_known = false;
+        else {
+            int64_t x = LLVMConstIntGetSExtValue(fields[i].value);
+            bool whole = LLVMTypeOf(fields[i].value) == e->i64;
+            memcpy((char *)known + fields[i].offset, &x, whole ? sizeof x : sizeof(int32_t));
+        }
     }
-    copy_inline(e, what, words_constant(e, known, GEMM_NUMBERS), sizeof known);
+    if (numbers_known) {
+        LLVMValueRef fn = product_function(e),
+                     args[6] = { e->f->rt,     words_constant(e, known, GEMM_NUMBERS),
+                                 addresses[0], addresses[1],
+                                 addresses[2], rt_function(e, function) };
+        LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, args, 6, "");
+        return;
+    }
+    LLVMValueRef what = stack_slot(e, e->i64, GEMM_WORDS, 8);
     for (uint32_t i = 0; i < n; i++)
-        if (!LLVMIsAConstantInt(fields[i].value))
-            LLVMBuildStore(e->builder, fields[i].value, field(e, what, fields[i].offset));
+        LLVMBuildStore(e->builder, fields[i].value, field(e, what, fields[i].offset));
     LLVMValueRef args[2] = { e->f->rt, what };
     call_rt(e, function, e->nothing, args, HOP_COUNT(args));
 }

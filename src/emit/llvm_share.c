@@ -9,8 +9,8 @@ enum {
     LEAST_STATEMENTS = 6, /* a nest smaller than this is cheaper in place */
     ENOUGH_WORK = 8192,   /* operations of a nest in a loop beside which a call is nothing */
     UNKNOWN_EXTENT = 32,  /* trips of a loop whose bounds are found while running */
-    LARGE_NEST = 32,      /* statements of a nest that is a function although it is the only one of its kind */
-    LARGE_PROGRAM = 160   /* where all nests together have so many */
+    LARGE_NEST = 32,    /* statements of a nest that is a function although it is the only one of its kind */
+    LARGE_PROGRAM = 160 /* where all nests together have so many */
 };
 
 /* A canonical text under construction: words, and a number for each name in the order of first use. */

@@ -1,8 +1,8 @@
 /* The loader of objects: a relocatable ELF object that the back end made, or that the cache kept, or several
- * that are the parts of one program, come in; code in this process goes out. The sections that are loaded are laid out one after the other in one
- * mapping, places of outside functions behind them, relocations are applied, and the mapping becomes
- * executable and read-only. Everything is checked against the object's bounds: what is not understood is an
- * error, never a guess. */
+ * that are the parts of one program, come in; code in this process goes out. The sections that are loaded are
+ * laid out one after the other in one mapping, places of outside functions behind them, relocations are
+ * applied, and the mapping becomes executable and read-only. Everything is checked against the object's
+ * bounds: what is not understood is an error, never a guess. */
 #include "emit/emit.h"
 
 #include <elf.h>

@@ -10,8 +10,8 @@
  * the same where the process is ending. Without a watch, or where no thread can be had, the caller does the
  * work itself. */
 bool worker_run(void (*work)(void *env), void (*drop)(void *env), void *env, const struct hop_watch *watch);
-/* Does work(env) beside the caller, who may be a worker; NULL: no thread could be had. What that gives goes to
- * worker_end, which waits until it is done. */
+/* Does work(env) beside the caller, who may be a worker; NULL: no thread could be had. What that gives goes
+ * to worker_end, which waits until it is done. */
 void *worker_begin(void (*work)(void *env), void *env);
 void worker_end(void *job);
 uint32_t worker_count(void); /* of worker_run: threads at work, left behind or not */
