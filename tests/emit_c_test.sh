@@ -331,6 +331,10 @@ claim 'products are emitted' "$HOP" emit c layer.hop -o layer.c
 claim 'they are products of the unit, not loops' grep -q 'hop_gemm_f32(' layer.c
 claim 'products compile' strict_c layer_main.c layer.c -lm -o layer_run
 claim 'products are right and sizes are checked' ./layer_run
+claim 'products compile in the vector types of this machine' strict_c -march=native layer_main.c layer.c -lm -o layer_run
+claim 'products in vector types are right' ./layer_run
+claim 'products compile as plain C99' strict_c -DHOP_PLAIN_C layer_main.c layer.c -lm -o layer_run
+claim 'plain products are right' ./layer_run
 
 # ---- functions that call each other many times over: parts of the file, called, with fixed memory and with a workspace ----
 for rows in 8 T; do
