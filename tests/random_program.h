@@ -5,6 +5,7 @@
 #ifndef HOP_TEST_RANDOM_PROGRAM_H
 #define HOP_TEST_RANDOM_PROGRAM_H
 
+#include "hops/flex_parts.h"
 #include "ir/named.h"
 #include "random_custom.h"
 #include "random_operators.h"
@@ -563,6 +564,52 @@ static void step_associative(struct block *s)
                                            .n_regions = 1 });
 }
 
+/* Attention whose score is a body of any kind; its mask leaves the first key to every query, so that nothing
+ * is infinite. Blocks of a few queries and keys, so that there are several of them, and ends that reach beyond. */
+static void step_flex(struct block *s)
+{
+    struct gen *g = s->g;
+    enum dtype given = pick_float(g), computed = given == DT_F64 ? DT_F64 : DT_F32;
+    dim heads = dim_const(g->m, 1 + below(g, 2)), length = pick_dim(s), width = dim_const(g->m, 1 + below(g, 3));
+    dim query[4] = { dim_const(g->m, 1 + below(g, 2)), heads, pick_dim(s), width };
+    dim key[4] = { chance(g, 0.5) ? query[0] : 1, chance(g, 0.5) ? heads : 1, length, width };
+    dim value[4] = { key[0], key[1], length, dim_const(g->m, 1 + below(g, 2)) };
+    val operands[FLEX_FIRST_BLOCK] = { want(s, given, 4, query), want(s, given, 4, key), want(s, given, 4, value) };
+    operands[FLEX_SCALE] = chance(g, 0.5) ? want_scalar(s, computed) : fill(s, computed, 0, NULL);
+    val zero = emit_full(&s->b, DT_I64, 0, 0, NULL);
+    for (uint32_t k = FLEX_BATCH; k < FLEX_FIRST_BLOCK; k++) operands[k] = zero;
+    type_id types[FLEX_N_FROM + 2];
+    for (uint32_t k = 0; k < FLEX_N_FROM; k++) types[k] = type_scalar(g->m, k ? DT_I64 : computed);
+    val own[2], results[2];
+    uint32_t n_own = pick_some(s, 2, own, types + FLEX_N_FROM), n_types = FLEX_N_FROM + n_own;
+    struct region_in regions[2];
+    for (uint32_t r = 0; r < 2; r++) {
+        struct body *body = arena_alloc(&s->b.arena, sizeof *body);
+        uint32_t n = r == FLEX_SCORE ? n_types : FLEX_N_FROM;
+        body_begin(body, s, types, n, n);
+        body->s.predicate = true;
+        enum { ROW = FLEX_ROW - FLEX_SCALE, COLUMN = FLEX_COLUMN - FLEX_SCALE };
+        if (r == FLEX_SCORE) {
+            fill_body(&body->s, below(g, 4));
+            results[0] = next_carry(&body->s, 0);
+            link_results(&body->s, results, 1, false);
+        } else if (chance(g, 0.7)) results[0] = binary(&body->s, OP_ge, ROW, COLUMN);
+        else results[0] = emit_full(&body->s.b, DT_BOOL, 1, 0, NULL);
+        regions[r] = (struct region_in){ .operands = own, .n_operands = r ? 0 : n_own, .dims = body->dims };
+        regions[r].fn = body_end(body, results, 1);
+    }
+    uint32_t block[2] = { 1 + below(g, 3), 1 + below(g, 3) }, groups[3] = { FLEX_N_ARRAYS, FLEX_N_FROM, 0 };
+    struct attr attrs[FLEX_ATTRS] = { chance(g, 0.8) ? A_INTS(block, 2) : A_NONE };
+    struct node_in in = { .op = OP_flex_attention,
+                          .operands = operands,
+                          .n_operands = FLEX_FIRST_BLOCK,
+                          .groups = groups,
+                          .attrs = attrs,
+                          .regions = regions,
+                          .n_regions = 2 };
+    s->hidden[builder_node(&s->b, &in) + FLEX_MAX] = true; /* it has no gradient, which differences would see */
+}
+
 static void step_switch(struct block *s)
 {
     struct gen *g = s->g;
@@ -744,6 +791,7 @@ static const struct step step_kinds[] = {
     { step_call, 6, OP_invoke_subgraph }, { step_map, 9, OP_map },
     { step_fori, 9, OP_fori_loop },       { step_associative, 9, OP_associative_scan },
     { step_custom, 6, OP_custom },        { step_region, 6, OP_region },
+    { step_flex, 3, OP_flex_attention },
 };
 
 static const struct step *hop_step(enum op op)
