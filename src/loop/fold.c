@@ -14,7 +14,6 @@ static const struct op_lower *row_of(struct lower *L, const struct item *item)
 {
     return node_row(node_of(L, item))->lower;
 }
-static struct type type_of(struct lower *L, val v) { return type_get(L->S->m, value_type(L->f, v)); }
 
 /* ---- elements ---- */
 

@@ -170,8 +170,27 @@ struct lower {
     struct sink *sinks; /* one per result of f */
 };
 
+static inline struct type type_of(struct lower *L, val v)
+{
+    return type_get(L->S->m, value_type(L->f, v));
+}
+static inline const struct op_lower *lower_of(const struct node *n)
+{
+    const struct op_lower *row = node_row(n)->lower;
+    if (!row) hop_throw(HOP_UNAVAILABLE, "%s: no way to compile it", node_row(n)->name);
+    return row;
+}
+/* One value per point of the nest. */
+static inline bool is_pointwise(const struct item *item)
+{
+    return item->class == ITEM_POINT || item->class == ITEM_COLUMN;
+}
+
 /* nest.c */
 void nest_analyse(struct lower *L);
+bool nest_folds_rows(struct lower *L, const struct node *n); /* along rows of what it reads? */
+/* nest_emit.c */
+uint64_t nest_points(struct lower *L, const struct nest *nest); /* unknown sizes count as some */
 void nest_emit(struct lower *L, struct nest *nest);
 /* For whoever writes a nest's loops: an item at the point L->vars, what it holds to its memory; how many
  * elements a thread takes at once; what the nest computes. */

@@ -20,7 +20,6 @@ struct part {
     dim before, after; /* elements of base in front of the operand and behind it */
 };
 
-static struct type type_of(struct lower *L, val v) { return type_get(L->S->m, value_type(L->f, v)); }
 static dim elements_of(struct lower *L, val v) { return type_elements(L->S->m, value_type(L->f, v)); }
 
 static bool is_small(struct lower *L, val v) { return lower_is_small(L, value_type(L->f, v)); }
