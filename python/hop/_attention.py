@@ -335,7 +335,7 @@ def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, BLOCK_SIZE=_BLOCK):
         for name, n in (("B", B), ("H", H))
     )
     lengths = tuple(
-        _arguments.integer(f"create_block_mask: {name}", int(n), 0, expected="a length")
+        _arguments.integer(f"create_block_mask: {name}", n, 0, expected="a length")
         for name, n in (("Q_LEN", Q_LEN), ("KV_LEN", KV_LEN))
     )
     block = _sizes("create_block_mask: BLOCK_SIZE", BLOCK_SIZE)
@@ -415,9 +415,29 @@ def _scalar_bodies(score_mod, mask_mod):
     )
 
 
-def _default_scale(q):
+def _scalar(what, x, kinds, expected):
+    found = asarray(x)
+    if found.ndim or found.dtype.kind not in kinds:
+        raise _arguments.wrong(what, expected, x)
+    return x if _dtypes.is_number(x) else found  # a number of Python's has all its digits
+
+
+def _scale_of(what, scale, q):
+    """The scale as it is given, or 1 / sqrt of the width."""
+    if scale is not None:
+        return _scalar(f"{what}: scale", scale, "fiu", "a number")
     width = q.shape[3]
     return float(width) ** -0.5 if isinstance(width, int) and width else 1.0
+
+
+def _lengths(what, x, batches):
+    """A length for each batch, or None."""
+    if x is None:
+        return None
+    found = asarray(x)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not _shapes.equal(found.shape[0], batches):
+        raise _arguments.wrong(what, f"{batches} integers, one for each batch", x)
+    return found
 
 
 def _record(score_mod, mask_mod, block, q, k, v, scale, first, lists):
@@ -450,6 +470,9 @@ def flex_attention(
     """
     if return_lse and return_aux is not None:
         raise InvalidError(f"{place()}flex_attention: return_lse and return_aux: expected one of them")
+    if return_aux is not None and not (hasattr(return_aux, "lse") and hasattr(return_aux, "max_scores")):
+        raise _arguments.wrong("flex_attention: return_aux", "an AuxRequest", return_aux)
+    return_lse = _arguments.flag("flex_attention: return_lse", return_lse)
     gqa = _arguments.flag("flex_attention: enable_gqa", enable_gqa)
     q, k, v = _checked_arrays("flex_attention", (query, key, value), gqa)
     for name, f in (("score_mod", score_mod), ("mask_mod", mask_mod)):
@@ -463,7 +486,8 @@ def flex_attention(
             raise _arguments.wrong("flex_attention: block_mask", "a BlockMask", block_mask)
         _checked_block_mask(block_mask, q, k)
         mask_mod, lists, block = block_mask.mask_mod, block_mask._lists, block_mask.BLOCK_SIZE
-    scale = _default_scale(q) if scale is None else scale
+    scale = _scale_of("flex_attention", scale, q)
+    first_query = _scalar("flex_attention: first_query", first_query, "iu", "an integer")
     score_how, score_functions = _functions_of(score_mod)
     mask_how, mask_functions = _functions_of(mask_mod)
     record = functools.partial(_record, score_mod, mask_mod, block)
@@ -480,8 +504,14 @@ def flex_attention(
 
 def _tile_options(options):
     """Queries and keys of a tile by kernel_options; (0, 0): hop's choice."""
+    what = "flex_attention: kernel_options"
+    if options is not None and not isinstance(options, dict):
+        raise _arguments.wrong(what, "a dict with BLOCK_M and BLOCK_N", options)
     options = dict(options or {})
-    found = [options.pop(name, 0) for name in ("BLOCK_M", "BLOCK_N")]
+    found = [
+        _arguments.integer(f"{what}: {name}", options.pop(name, 0), 0, 1 << 30)
+        for name in ("BLOCK_M", "BLOCK_N")
+    ]
     if options:
         raise InvalidError(
             f"{place()}flex_attention: kernel_options: {', '.join(sorted(str(name) for name in options))}: "
@@ -502,11 +532,16 @@ def _reader(x):
     return at
 
 
-def _four_axes(what, x):
+def _four_axes(what, x, kinds, like):
     x = asarray(x)
-    if x.ndim > 4:
-        raise _arguments.wrong(what, "at most 4 axes, [batch, heads, queries, keys]", x)
-    return reshape(x, (*(1,) * (4 - x.ndim), *x.shape))
+    if x.ndim > 4 or x.dtype.kind not in kinds:
+        expected = "bools" if kinds == "b" else "numbers"
+        raise _arguments.wrong(what, f"{expected} with at most 4 axes, [batch, heads, queries, keys]", x)
+    x = reshape(x, (*(1,) * (4 - x.ndim), *x.shape))
+    for n, whole in zip(x.shape, like):
+        if not _shapes.equal(n, 1) and not _shapes.equal(n, whole):
+            raise _arguments.wrong(what, f"an array that broadcasts against {tuple(like)}", x)
+    return x
 
 
 def attention(
@@ -530,6 +565,8 @@ def attention(
     window = local_window_size
     if window is not None:
         window = window if isinstance(window, (tuple, list)) else (window, window)
+        if len(window) != 2:
+            raise _arguments.wrong("attention: local_window_size", "a number or a pair of numbers", window)
         window = tuple(_arguments.integer("attention: local_window_size", n, 0) for n in window)
     arrays = [asarray(x) for x in (query, key, value)]
     single = arrays[0].ndim == 3
@@ -538,13 +575,14 @@ def attention(
     if layout == "bthd":
         arrays = [permute_dims(x, (0, 2, 1, 3)) if x.ndim == 4 else x for x in arrays]
     q, k, v = _checked_arrays("attention", arrays, True)
+    like = (*q.shape[:3], k.shape[2])
     given = {
-        "bias": None if bias is None else _four_axes("attention: bias", bias),
-        "mask": None if mask is None else _four_axes("attention: mask", mask),
-        "queries": None if query_seq_lengths is None else asarray(query_seq_lengths),
-        "keys": None if key_value_seq_lengths is None else asarray(key_value_seq_lengths),
+        "bias": None if bias is None else _four_axes("attention: bias", bias, "fiu", like),
+        "mask": None if mask is None else _four_axes("attention: mask", mask, "b", like),
+        "queries": _lengths("attention: query_seq_lengths", query_seq_lengths, q.shape[0]),
+        "keys": _lengths("attention: key_value_seq_lengths", key_value_seq_lengths, q.shape[0]),
     }
-    scale = _default_scale(q) if scale is None else scale
+    scale = _scale_of("attention", scale, q)
     record = functools.partial(_record_plain, causal, window)
     out = _calls.loop(("attention", causal, window), _nothing, (q, k, v, scale, given), record)
     if layout == "bthd":
@@ -561,8 +599,6 @@ def _record_plain(causal, window, q, k, v, scale, given):
             return s + bias(b, h, i, j)
 
     if given["mask"] is not None:
-        if given["mask"].dtype is not _dtypes.bool:
-            raise _arguments.wrong("attention: mask", "bools", given["mask"])
         masks.append(_reader(given["mask"]))
     if causal:
         masks.append(lambda b, h, i, j: i >= j)

@@ -238,6 +238,16 @@ def calls():
     add("scan", lambda c, e: (c + e, c), 0.0, v, length=3, reverse=False, dim=0)
     add("associative_scan", lambda a, b: a + b, v, reverse=False, axis=0)
     add("map", square, v, sequential=False, batch_size=2)
+    q, later = x(1, 2, 3, 2), lambda b, h, i, j: i >= j
+    add("flex_attention", q, q, q, lambda s, b, h, i, j: s + i, scale=0.5, enable_gqa=False,
+        return_lse=False, kernel_options=None, mask_mod=later, return_aux=None, first_query=0)  # fmt: skip
+    add("flex_attention", q, q, q, None, hop.create_block_mask(later, None, None, 3, 3))
+    add("attention", q, q, q, bias=x(3, 3), mask=x(3, 3) > 0, is_causal=True, scale=0.5,
+        query_seq_lengths=hop.asarray([3]), key_value_seq_lengths=hop.asarray([2]), local_window_size=(1, 1),
+        layout="bhtd")  # fmt: skip
+    add("create_block_mask", later, None, 2, 6, 6, 2)
+    add("and_masks or_masks", later, later)
+    add("noop_mask", 0, 0, 0, 0)
     add("jit", square, static_argnums=(), donate_argnums=(), static_argnames=(), donate_argnames=())
     add(
         "grad value_and_grad",
@@ -390,6 +400,7 @@ UNNAMED = set(
     "cumulative_logsumexp linear_recurrence sort argsort top_k nonzero reshape matrix_transpose swapaxes "
     "check_grads expand_dims concat stack split roll repeat pad dynamic_slice dynamic_update_slice tensordot "
     "vecdot einsum cond switch while_loop fori_loop scan associative_scan map jit grad value_and_grad jacfwd "
+    "flex_attention create_block_mask "
     "jacrev jacobian hessian vjp linearize jvp vmap debug_nans checkpoint remat eval_shape make_jaxpr "
     "isdtype finfo iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals trace diagonal "
     "linalg.trace linalg.diagonal linear_transpose custom_root custom_linear_solve straight_through "
