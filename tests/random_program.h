@@ -565,16 +565,19 @@ static void step_associative(struct block *s)
 }
 
 /* Attention whose score is a body of any kind; its mask leaves the first key to every query, so that nothing
- * is infinite. Blocks of a few queries and keys, so that there are several of them, and ends that reach beyond. */
+ * is infinite. Blocks of a few queries and keys, so that there are several of them, and ends that reach
+ * beyond. */
 static void step_flex(struct block *s)
 {
     struct gen *g = s->g;
     enum dtype given = pick_float(g), computed = given == DT_F64 ? DT_F64 : DT_F32;
-    dim heads = dim_const(g->m, 1 + below(g, 2)), length = pick_dim(s), width = dim_const(g->m, 1 + below(g, 3));
+    dim heads = dim_const(g->m, 1 + below(g, 2)), length = pick_dim(s),
+        width = dim_const(g->m, 1 + below(g, 3));
     dim query[4] = { dim_const(g->m, 1 + below(g, 2)), heads, pick_dim(s), width };
     dim key[4] = { chance(g, 0.5) ? query[0] : 1, chance(g, 0.5) ? heads : 1, length, width };
     dim value[4] = { key[0], key[1], length, dim_const(g->m, 1 + below(g, 2)) };
-    val operands[FLEX_FIRST_BLOCK] = { want(s, given, 4, query), want(s, given, 4, key), want(s, given, 4, value) };
+    val operands[FLEX_FIRST_BLOCK] = { want(s, given, 4, query), want(s, given, 4, key),
+                                       want(s, given, 4, value) };
     operands[FLEX_SCALE] = chance(g, 0.5) ? want_scalar(s, computed) : fill(s, computed, 0, NULL);
     val zero = emit_full(&s->b, DT_I64, 0, 0, NULL);
     for (uint32_t k = FLEX_BATCH; k < FLEX_FIRST_BLOCK; k++) operands[k] = zero;
@@ -607,7 +610,8 @@ static void step_flex(struct block *s)
                           .attrs = attrs,
                           .regions = regions,
                           .n_regions = 2 };
-    s->hidden[builder_node(&s->b, &in) + FLEX_MAX] = true; /* it has no gradient, which differences would see */
+    s->hidden[builder_node(&s->b, &in) + FLEX_MAX] =
+        true; /* it has no gradient, which differences would see */
 }
 
 static void step_switch(struct block *s)

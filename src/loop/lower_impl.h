@@ -170,10 +170,7 @@ struct lower {
     struct sink *sinks; /* one per result of f */
 };
 
-static inline struct type type_of(struct lower *L, val v)
-{
-    return type_get(L->S->m, value_type(L->f, v));
-}
+static inline struct type type_of(struct lower *L, val v) { return type_get(L->S->m, value_type(L->f, v)); }
 static inline const struct op_lower *lower_of(const struct node *n)
 {
     const struct op_lower *row = node_row(n)->lower;

@@ -296,7 +296,6 @@ static bool same_key(const struct nest *a, const struct nest *b)
            (!a->n_outer || !memcmp(a->outer, b->outer, a->n_outer * sizeof *a->outer));
 }
 
-
 /* May the item join the open nest, and in which phase? */
 static bool joins(struct lower *L, struct item *item)
 {

@@ -1,5 +1,5 @@
-/* Lowering, the part about how a nest is written: its loops, on one thread or several, one after the other for
- * the values that share it; what each value is computed of stands in its row. */
+/* Lowering, the part about how a nest is written: its loops, on one thread or several, one after the other
+ * for the values that share it; what each value is computed of stands in its row. */
 #include "loop/lower_impl.h"
 
 enum {

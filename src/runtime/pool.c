@@ -70,8 +70,8 @@ static struct {
     _Alignas(LINE) _Atomic uint64_t state;
     /* the processor that the caller began its job on, -1: it may be shared */
     atomic_int caller_on;
-    atomic_bool stop;     /* workers end */
-    atomic_bool spins;    /* workers may: there is a processor for each */
+    atomic_bool stop;  /* workers end */
+    atomic_bool spins; /* workers may: there is a processor for each */
     /* the job */
     struct hop_rt *rt;
     int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi);

@@ -70,7 +70,8 @@ const bool *kept_values(const struct module *m, uint32_t fn)
     return memo_get(m, key, &known) ? known.record : NULL;
 }
 
-static bool put_in_place(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
+static bool put_in_place(struct simplifier *s, struct copier *c, const struct node *n, val *results,
+                         void *ctx)
 {
     const struct op_row *row = node_row(n);
     HOP_UNUSED(ctx);
@@ -79,8 +80,7 @@ static bool put_in_place(struct simplifier *s, struct copier *c, const struct no
         return true;
     }
     uint32_t *fns = ARENA_NEW(&c->b->arena, uint32_t, n->n_regions);
-    for (uint32_t r = 0; r < n->n_regions; r++)
-        fns[r] = with_stand_ins(s->m, node_region(c->f, n, r)->fn);
+    for (uint32_t r = 0; r < n->n_regions; r++) fns[r] = with_stand_ins(s->m, node_region(c->f, n, r)->fn);
     return replace_regions(c, n, fns, results);
 }
 
