@@ -3,7 +3,8 @@
 # size, and what is counted may grow five-fold at most. Counted are instructions of hop's own stages and of
 # the C99 emitter (under callgrind; without valgrind that part is not run), and what LLVM is given:
 # instructions of IR in all, and in the largest function and the largest basic block, which LLVM's time
-# depends on more than linearly and which are bounded. No time decides.
+# depends on more than linearly and which are bounded. Running attention takes instructions in proportion to
+# the blocks that take part, not to all pairs of positions. No time decides.
 set -u
 export HOP_CACHE="${HOP_CACHE-off}"
 cd "$(dirname "$0")/.." || exit 2
@@ -131,6 +132,50 @@ branches() { # branches N
     }'
 }
 
+# Attention over n rows of 64 positions, each of which sees its own block and the one before it: 2 n - 1 blocks of n n.
+window() { # window N
+    local s=$((64 * $1)) list="[1, 1, $1]" lists="[1, 1, $1, $1]"
+    cat <<TEXT
+hop 1
+fn @main(%q: f32[1, 1, $s, 32], %k: f32[1, 1, $s, 32], %v: f32[1, 1, $s, 32]) -> (f32[]) {
+  %zero = full {value = 0, dims = [], dtype = i64}
+  %scale = full {value = 0.2, dims = [], dtype = f32}
+  %row = iota {dims = $lists, dim = 2, dtype = i32}
+  %place = iota {dims = $lists, dim = 3, dtype = i32}
+  %back = sub(%row, %place)
+  %first = full {value = 0, dims = $lists, dtype = i32}
+  %columns = max(%back, %first)
+  %rows = iota {dims = $list, dim = 2, dtype = i32}
+  %one = full {value = 1, dims = $list, dtype = i32}
+  %so_far = add(%rows, %one)
+  %two = full {value = 2, dims = $list, dtype = i32}
+  %counts = min(%so_far, %two)
+  %o, %l, %m = flex_attention {block = [64, 64]} (%q, %k, %v) from(%s = %scale, %b = %zero, %h = %zero, %i = %zero, %j = %zero)
+      blocks(%counts, %columns) score {
+    yield(%s)
+  } mask {
+    %t = ge(%i, %j)
+    yield(%t)
+  }
+  %square = mul(%o, %o)
+  %sum = sum(%square)
+  return %sum
+}
+TEXT
+}
+
+runs() { # runs WHAT COMMAND…: of window, by 8 blocks and by 32
+    local at=() n what=$1
+    shift
+    for n in 8 32; do
+        window $n >"$dir/p.hop"
+        at+=("$(HOP_NUM_THREADS=1 valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect=exe_run \
+            "$HOP" "$1" "$dir/p.hop" "${@:2}" --in q=random:1 --in k=random:2 --in v=random:3 2>&1 >/dev/null |
+            sed -n 's/.*Collected : //p')")
+    done
+    claim "instructions to run $what" "${at[0]:-0}" "${at[1]:-0}" 440
+}
+
 instructions() { # instructions COMMAND…: of a run under callgrind
     valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 2>&1 >/dev/null |
         sed -n 's/.*Collected : //p'
@@ -178,6 +223,8 @@ if command -v valgrind >/dev/null; then
     own 'the gradient of a transformer' blocks 6 --grad
     own 'a chain' chain 50
     own 'the gradient of calls of one function' calls 6 --grad
+    runs 'attention' run
+    runs 'the gradient of attention' grad --run --wrt q,k,v
 else echo 'NOT RUN: growth of instructions: there is no valgrind'; fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -18,8 +18,9 @@ struct carry {
 };
 
 enum {
-    SMALL_CARRY = 512 /* elements up to which a carry is kept apart from the result's memory, so that it can
-                         live in registers */
+    SMALL_CARRY = 512,  /* elements up to which a carry is kept apart from the result's memory, so that it can
+                          live in registers */
+    TURNED_LEAST = 2048 /* elements of carries that change places in memory */
 };
 
 /* The parameter that carry i begins with and may live in. Nothing else in the loop may read it. */
@@ -77,6 +78,13 @@ static bool is_made_anew(const struct loop *l, uint32_t i)
     return row && !row->part && !row->changes && !n->n_regions;
 }
 
+/* Is it worth having two places, of which the loop knows which is which? Less is moved in no time. */
+static bool is_worth_turns(struct module *m, const struct carry *c)
+{
+    dim count = type_elements(m, c->type);
+    return !c->scalar && (!dim_is_const(m, count) || dim_const_value(m, count) >= TURNED_LEAST);
+}
+
 static void sink_carries(const struct carry *carries, uint32_t n_carry, struct sink *sinks);
 
 /* Those whose next values are computed and would have to be moved. */
@@ -86,8 +94,7 @@ static void find_moved(struct lower *L, const struct fn *f, const struct loop *l
     struct module *m = lower_module(L);
     struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, l->body->n_results);
     bool any = false;
-    for (uint32_t i = 0; i < l->n_carry; i++)
-        any |= !carries[i].scalar && is_made_anew(l, i) && !is_small(m, l->body, &carries[i], i);
+    for (uint32_t i = 0; i < l->n_carry; i++) any |= is_worth_turns(m, &carries[i]) && is_made_anew(l, i);
     if (!any) return;
     sink_carries(carries, l->n_carry, sinks);
     for (uint32_t k = 0; k < l->n_stack; k++)
@@ -96,7 +103,7 @@ static void find_moved(struct lower *L, const struct fn *f, const struct loop *l
                                                .overwrites = HOP_NONE };
     lower_find_moved(L, f, l->n, l->body_region, sinks);
     for (uint32_t i = 0; i < l->n_carry; i++)
-        carries[i].turns = sinks[i].moved && is_made_anew(l, i) && !is_small(m, l->body, &carries[i], i);
+        carries[i].turns = sinks[i].moved && is_made_anew(l, i) && is_worth_turns(m, &carries[i]);
 }
 
 /* Those that are others in the next step, and those others. */
@@ -107,11 +114,11 @@ static void find_turned(struct module *m, const struct loop *l, struct carry *ca
         more = false;
         for (uint32_t i = 0; i < l->n_carry; i++) {
             uint32_t next = next_carry(l, i);
-            if (carries[i].turns || carries[i].scalar || next == HOP_NONE || next == i) continue;
+            bool may = !carries[i].turns && is_worth_turns(m, &carries[i]);
+            if (!may || next == HOP_NONE || next == i || !is_worth_turns(m, &carries[next])) continue;
             uint32_t after = next_carry(l, next);
             bool leaves = is_made_anew(l, next) || (after != HOP_NONE && after != next);
-            if (!leaves || is_small(m, l->body, &carries[i], i)) continue;
-            if (is_small(m, l->body, &carries[next], next)) continue;
+            if (!leaves) continue;
             carries[i].turns = carries[next].turns = more = true;
         }
     }
