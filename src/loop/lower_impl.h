@@ -258,7 +258,8 @@ bool product_is_gemm(struct lower *L, const struct node *n);
 bool product_rows(struct lower *L, const struct node *n); /* default mode: fold along rows of its operands */
 void product_gemm(struct lower *L, const struct node *n);
 struct lp_call product_call(struct lower *L, const struct node *n); /* what product_gemm writes */
-uint32_t product_row_dims(struct lower *L, const struct node *n, dim rows[MAX_RANK]); /* 0: a batch */
+uint32_t product_row_dims(struct lower *L, const struct node *n,
+                          dim rows[MAX_RANK]);                  /* 0: a batch, a column */
 bool product_reads_rows(struct lower *L, const struct node *n); /* of its first operand as it is stored */
 bool product_can_pack(struct lower *L, const struct node *n);
 void product_put_in_panels(struct lower *L,

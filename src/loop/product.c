@@ -293,6 +293,8 @@ uint32_t product_row_dims(struct lower *L, const struct node *n, dim rows[MAX_RA
 {
     struct dot_dims d;
     if (!product_of(L, n, &d) || d.n_batch) return 0;
+    struct product_sizes sizes = sizes_of(L, n, &d);
+    if (is_turned(&sizes)) return 0;
     struct type t = type_get(L->S->m, value_type(L->f, node_operands(L->f, n)[0]));
     for (uint32_t i = 0; i < d.n_lhs_free; i++) rows[i] = t.dims[d.lhs_free[i]];
     return d.n_lhs_free;
