@@ -219,8 +219,10 @@ TARGET static inline __attribute__((always_inline)) void NAME(wide_rows_of)(cons
     for (; t + ROWS_AT_ONCE <= depth; t += ROWS_AT_ONCE, b += ROWS_AT_ONCE * step)
         for (int64_t j = 0; j < n; j += LANES) {
             NAME(vector) s[FEW_ROWS] = { { 0 } };
-            UNROLLED
-            for (int i = 0; i < rows && t; i++) s[i] = *(const NAME(vector) *)(sums[i] + j);
+            if (t) {
+                UNROLLED
+                for (int i = 0; i < rows; i++) s[i] = *(const NAME(vector) *)(sums[i] + j);
+            }
             UNROLLED
             for (int u = 0; u < ROWS_AT_ONCE; u++) {
                 const T *at = b + u * step + j;
