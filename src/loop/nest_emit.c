@@ -389,10 +389,17 @@ static void emit_loops(struct lower *L, struct nest *nest, bool parallel, bool r
     if (rows) rows_end(L, nest, &r);
 }
 
+/* For whoever asks what is being written: one of its items, until it is known which. */
+static void begin_writing(struct lower *L, const struct nest *nest)
+{
+    L->S->writer = L;
+    L->S->writing = &nest->items.data[0];
+}
+
 static void emit_nest(struct lower *L, struct nest *nest, bool parallel, bool is_short)
 {
     L->emitting = nest;
-    L->S->writer = L;
+    begin_writing(L, nest);
     nest->block = lp_index(L->S->p, 0);
     if (is_short) short_emit(L, nest, parallel);
     else emit_loops(L, nest, parallel, !nest->flat && nest->n_outer);
@@ -513,7 +520,7 @@ void nest_emit_rows(struct lower *L, struct nest *nest, const struct row_group *
     struct lp *p = L->S->p;
     lpv zero = lp_index(p, 0), one = lp_index(p, 1);
     L->emitting = nest;
-    L->S->writer = L;
+    begin_writing(L, nest);
     nest->block = panel;
     each_down(L, nest, fold_down_begin);
     if (nest->flat || is_rows_alone(nest, g)) {

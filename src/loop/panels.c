@@ -6,7 +6,7 @@
 
 enum {
     PANEL_STEP = 12,    /* rows of a panel: a multiple of this, which the kernels' tiles divide … */
-    PANEL_FEW = 8,      /* … or so many, where panels were few: threads then have about the same … */
+    PANEL_FEW = 8,      /* … or so many, in loops where panels were few: threads then have about the same … */
     PANEL_MOST = 192,   /* … no more than this … */
     PANELS_WISHED = 64, /* … and so that there are no more panels than this, enough for threads */
     PANEL_UNKNOWN = 48, /* rows that are only known while running */
@@ -105,18 +105,18 @@ static int64_t static_rows(struct lower *L, const struct row_group *g)
 }
 
 /* By the shape alone. */
-static int64_t panel_rows(int64_t rows)
+static int64_t panel_rows(const struct lower *L, int64_t rows)
 {
     if (rows < 0) return PANEL_UNKNOWN;
-    if (rows < MANY_PANELS * PANEL_STEP) return PANEL_FEW;
+    if (L->S->loop_depth && rows < MANY_PANELS * PANEL_STEP) return PANEL_FEW;
     int64_t steps = (rows + PANELS_WISHED * PANEL_STEP - 1) / (PANELS_WISHED * PANEL_STEP);
     return HOP_MIN(HOP_MAX(steps, 1) * PANEL_STEP, PANEL_MOST);
 }
 
 /* How many panels there are at most, 0: that is not known. */
-static uint32_t most_panels(int64_t rows)
+static uint32_t most_panels(const struct lower *L, int64_t rows)
 {
-    int64_t size = panel_rows(rows), n = rows < 0 ? 0 : (rows + size - 1) / size;
+    int64_t size = panel_rows(L, rows), n = rows < 0 ? 0 : (rows + size - 1) / size;
     return n > UINT32_MAX ? 0 : (uint32_t)n;
 }
 
@@ -142,7 +142,7 @@ static bool made_elsewhere(const struct search *s, val v)
 
 static bool nest_belongs(struct search *s, const struct nest *nest)
 {
-    uint32_t panels = most_panels(static_rows(s->L, &s->g));
+    uint32_t panels = most_panels(s->L, static_rows(s->L, &s->g));
     if (!nest_has_rows(s->L, nest, &s->g)) return false;
     if (nest->n_down && (!panels || panels > PANELS_WISHED)) return false;
     for (uint32_t i = 0; i < nest->items.len; i++) {
@@ -221,7 +221,7 @@ static uint32_t try_group(struct search *s, uint32_t first, uint32_t *end)
 static bool pays(struct search *s, uint32_t first, uint32_t end)
 {
     struct lower *L = s->L;
-    int64_t rows = static_rows(L, &s->g), panel = panel_rows(rows);
+    int64_t rows = static_rows(L, &s->g), panel = panel_rows(L, rows);
     double panels = rows < 0 ? MANY_PANELS : (double)rows / (double)panel, work = 0;
     for (uint32_t i = first; i < end; i++)
         if (s->standing[i] == STANDS_IN && is_product(s, L->steps.data[i]))
@@ -456,8 +456,8 @@ void panels_emit(struct lower *L, const struct row_group *g)
     struct lp_call *calls = ARENA_ZNEW(L->arena, struct lp_call, g->n);
     const char *note = group_note(L, g);
     struct mark_around around = mark_group(L, g, note);
-    int64_t known = static_rows(L, g), size = panel_rows(known);
-    uint32_t most = most_panels(known);
+    int64_t known = static_rows(L, g), size = panel_rows(L, known);
+    uint32_t most = most_panels(L, known);
     struct scratch scratch = { .L = L, .g = g, .rows = size };
     for (uint32_t i = 0; i < g->n; i++) give_scratch_for(&scratch, L->steps.data[g->first + i]);
     for (uint32_t i = 0; i < g->n; i++) { /* memory, and operands in the order that products read */
