@@ -6,6 +6,7 @@ it leaves empty are never computed, and the 4,096 × 4,096 scores are never ther
 import random
 
 import hop
+import plot
 
 LENGTH, LETTERS, LOOK_BACK, SOURCE, STEPS = 4096, 16, 12, 4, 60
 
@@ -60,14 +61,24 @@ def main():
     letters, document = packed(random.Random(1))
     mask = blocks(document)
     worth = hop.zeros(LOOK_BACK + 1)
+    losses = []
     for i in range(STEPS + 1):
         loss, worth = step(worth, letters, mask)
+        losses.append(loss.item())
         if i % 20 == 0:
-            print(f"step {i:3}  loss {loss.item():.3f}")
+            print(f"step {i:3}  loss {losses[-1]:.3f}")
     share = hop.exp(worth - hop.max(worth))
     share = share / hop.sum(share[1:])
     for d in range(1, LOOK_BACK + 1):
         print(f"{d:2} before  {share[d].item():.3f}  " + "#" * round(50 * share[d].item()))
+    places = list(range(1, LOOK_BACK + 1))
+    shares = [("share", places, [share[d].item() for d in places])]
+    curves = [("loss", list(range(STEPS + 1)), losses)]
+    panels = [
+        plot.panel("What a distance is worth", shares, (), (), "places before", "share"),
+        plot.panel("Loss", curves, (), (), "step", "loss"),
+    ]
+    plot.save_panels("documents.svg", "Which letter each repeats, learned over packed documents", panels)
     found = hop.argmax(share[1:]).item() + 1
     print(f"letters repeat the one {found} places before; {SOURCE} is right")
     print(f"{mask.sparsity():.0f} % of the blocks are empty")

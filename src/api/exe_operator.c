@@ -176,8 +176,11 @@ static hop_fn *saving_forward(struct arena *a, hop_fn *half, int n_results)
     struct saving s = { half, hop_fn_params(half), hop_fn_results(half), n_results };
     struct text params = { .arena = a };
     text_str(&params, "");
-    for (int i = 0; i < s.n_in; i++)
-        text_add(&params, "%sx%d: %s", i ? ", " : "", i, hop_fn_param_type(half, i));
+    for (int i = 0; i < s.n_in; i++) {
+        const char *type = hop_fn_param_type(half, i);
+        if (!type) hop_throw(HOP_NOMEM, "no memory for the type of parameter %d", i);
+        text_add(&params, "%sx%d: %s", i ? ", " : "", i, type);
+    }
     hop_fn *made = NULL;
     int status = hop_capture(&made, params.data, s.n_results + s.n_in + s.n_out, save_all, &s);
     if (status) hop_rethrow((hop_status)status);
