@@ -233,7 +233,8 @@ void worker_end(void *begun)
     bool stops = own && workers.ended;
     if (own && !stops) own->waits = false;
     pthread_mutex_unlock(&workers.lock);
-    while (stops) pause();
+    if (stops)
+        for (;;) pause();
     free(job);
 }
 
