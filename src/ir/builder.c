@@ -683,6 +683,7 @@ static val make_node(struct builder *b, const struct node_in *in)
     const struct node *n = append_node(b, &d);
     note_check(b, n);
     b->m->has_once |= d.row->once != NULL;
+    b->m->has_stand_ins |= d.row->stands_for != NULL;
     struct effects_in effects = effects_in_of(b, &d);
     b->effects |= effects_of_parts(b->m, d.row, &effects);
     b->n_last_results = n->n_results;

@@ -348,6 +348,7 @@ struct module {
     uint32_t without;
     bool has_objects;   /* there is a type of objects */
     bool has_once;      /* it has nodes that may be computed once (op_row.once) */
+    bool has_stand_ins; /* it has nodes that stand for others (op_row.stands_for) */
     struct price price; /* of the gradient being made (transform.h); all 0: none */
     /* What the gradient being made keeps, and the one made last (transform.h). */
     struct saved_list *saved_now, *saved_last;
