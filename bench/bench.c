@@ -5,6 +5,7 @@
  * to the first result when the cache has it: in files (a process of its own) or in memory. `bench DIR CASE…`;
  * DIR holds the .hop programs. */
 #include "baseline.h"
+#include "clock.h"
 #include "interp/interp.h"
 #include "ir/text.h"
 #include "runtime/cache.h"
@@ -14,18 +15,10 @@
 #include <math.h>
 #include <spawn.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
 enum { MAX_ARGS = 4, MAX_REPEATS = 201 };
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
-}
 
 static uint64_t noise_state = 88172645463325252u;
 static float noise(void)
@@ -196,17 +189,6 @@ static struct exe *build(const struct bench_case *c, const char *dir, struct mod
     }
     struct compile_options o = { .threads = 0 };
     return exe_compile(m, fn, &o, NULL);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-static double median(double *t, uint32_t n)
-{
-    qsort(t, n, sizeof *t, by_value);
-    return t[n / 2];
 }
 
 /* Child of a cold run: prints the clock when the first result is there. */

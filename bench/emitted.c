@@ -1,7 +1,9 @@
 /* Emitted C beside native code: each program is compiled by hop, for one thread, and emitted as C, which
  * every compiler that is named makes a library of. All of them run in turns on the same arrays, and one JSON
- * object a program says the medians, the ratios C / hop and how far results are apart. `emitted DIR
+ * object a program says the medians of the processor's time, the ratios C / hop and how far results are
+ * apart. `emitted DIR
  * [--cc COMMAND]… [CASE…]`; DIR holds the .hop programs, COMMAND is a compiler with its options. */
+#include "clock.h"
 #include "emit/c99.h"
 #include "ir/tensor.h"
 #include "ir/text.h"
@@ -10,17 +12,9 @@
 
 #include <dlfcn.h>
 #include <math.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_COMPILERS = 6, MAX_REPEATS = 64, MAX_ARGS = 24, MAX_RESULTS = 8, LONGEST = 4096 };
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
-}
 
 struct program {
     const char *name, *file;
@@ -127,17 +121,6 @@ static const struct fn *write_c(struct arena *a, struct module *m, uint32_t fn, 
 
 /* ---- one program ---- */
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-static double median(double *t, uint32_t n)
-{
-    qsort(t, n, sizeof *t, by_value);
-    return t[n / 2];
-}
-
 /* Of floats the largest difference beside the largest element; of others 0 or 1. */
 static double apart(const struct tensor *x, const struct tensor *y)
 {
@@ -170,12 +153,12 @@ static void call_c(struct sides *s, const struct compiled *c)
 
 static double timed(struct sides *s, const struct compiled *c, uint32_t calls)
 {
-    double start = now_ms();
+    double start = worked_ms();
     for (uint32_t k = 0; k < calls; k++) {
         if (c) call_c(s, c);
         else call_hop(s);
     }
-    return (now_ms() - start) / calls;
+    return (worked_ms() - start) / calls;
 }
 
 static void measure(const struct program *p, struct sides *s, const struct compiled *c, int n_compilers,

@@ -3,26 +3,13 @@
  * `stacked` the time a step takes when 10^5 and 10^7 results are stacked. One JSON object a line. `loopbench
  * DIR CASE…`; DIR holds the .hop programs. */
 #include "baseline.h"
+#include "clock.h"
 #include "interp/interp.h"
 #include "ir/text.h"
 #include "runtime/exe.h"
 #include "transform/transform.h"
 
-#include <time.h>
-
 enum { STEPS = 10000, WIDTH = 64, REPEATS = 15 };
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
-}
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static uint32_t gradient(struct module *m, const char *name)
 {
@@ -75,8 +62,7 @@ static double run_ms(struct exe *e, struct tensor **args, uint32_t n_results)
         times[i] = now_ms() - start;
     }
     for (uint32_t k = 0; k < n_results; k++) tensor_free(results[k]);
-    qsort(times, REPEATS, sizeof *times, by_value);
-    return times[REPEATS / 2];
+    return median(times, REPEATS);
 }
 
 static void one_schedule(const char *schedule)
@@ -134,8 +120,7 @@ static void stacked(const char *dir)
             times[i] = now_ms() - start;
         }
         hop_free(out);
-        qsort(times, REPEATS, sizeof *times, by_value);
-        c_ns[large] = times[REPEATS / 2] * 1e6 / (double)steps;
+        c_ns[large] = median(times, REPEATS) * 1e6 / (double)steps;
         tensor_free(args[0]), tensor_free(args[1]);
     }
     printf("{\"case\": \"stacked\", \"ns_a_step_1e5\": %.3f, \"ns_a_step_1e7\": %.3f, \"ratio\": %.3f, "

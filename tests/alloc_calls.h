@@ -48,7 +48,8 @@ static int step(void *env, const hop_val *in, hop_val *out)
     const hop_val *outer = env; /* w, log */
     hop_val h = hop_probe(hop_tanh(hop_add(hop_mul(in[0], outer[0]), in[1])), "h");
     hop_add_to(hop_view(outer[1], "0:3"), hop_scalar(1));
-    out[0] = hop_softmax(h, "all");
+    hop_val means = hop_avg_pool(h, &(hop_window_spec){ .window = "3", .padding = "1:1" }, 1);
+    out[0] = hop_softmax(means, "all");
     out[1] = hop_einsum("i,i->", (hop_val[]){ h, in[1] }, 2);
     return hop_failed();
 }

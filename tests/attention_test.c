@@ -5,7 +5,8 @@
  * second derivatives, batches, a score function with a pole over 1,000 positions, how memory grows with the
  * length, and programs that are refused.
  *
- * attention_test [FIRST [COUNT]]: cases; closes with `N passed, M failed`. */
+ * attention_test [FIRST [COUNT]]: cases (none: what comes behind them alone); closes with `N passed, M
+ * failed`. */
 #include "check.h"
 
 #include "check/check.h"
@@ -67,10 +68,18 @@ struct shape {
     bool lists;
 };
 static const struct shape shapes[] = {
-    { 1, 1, 2, 2, 5, 5, 3, 2, { 2, 2 }, false },   { 2, 2, 2, 1, 4, 6, 2, 3, { 4, 3 }, false },
-    { 2, 1, 4, 2, 3, 7, 2, 2, { 2, 4 }, false },   { 1, 1, 1, 1, 1, 9, 4, 4, { 0, 0 }, false },
-    { 1, 1, 2, 2, 7, 4, 2, 2, { 3, 128 }, false }, { 1, 1, 2, 1, 5, 6, 2, 2, { 2, 2 }, true },
+    { 1, 1, 2, 2, 5, 5, 3, 2, { 2, 2 }, false },
+    { 2, 2, 2, 1, 4, 6, 2, 3, { 4, 3 }, false },
+    { 2, 1, 4, 2, 3, 7, 2, 2, { 2, 4 }, false },
+    { 1, 1, 1, 1, 1, 9, 4, 4, { 0, 0 }, false },
+    { 1, 1, 2, 2, 7, 4, 2, 2, { 3, 128 }, false },
+    { 1, 1, 2, 1, 5, 6, 2, 2, { 2, 2 }, true },
     { 2, 2, 1, 1, 6, 5, 1, 1, { 2, 3 }, true },
+    /* packed heads over keys that are cut into parts, with lists as well */
+    { 1, 1, 4, 2, 1, 2100, 2, 2, { 0, 0 }, false },
+    { 2, 1, 2, 1, 2, 2060, 2, 1, { 0, 0 }, false },
+    { 1, 1, 2, 1, 3, 2050, 2, 2, { 4, 512 }, true },
+    { 1, 1, 1, 1, 27, 5, 2, 2, { 2, 4 }, false }, /* tiles of queries that parts do not divide */
 };
 static const char *const dtypes[] = { "f64", "f32", "f64", "bf16", "f64", "f32", "f16" };
 
@@ -322,6 +331,8 @@ static void walk_case(uint32_t number)
                      .mask = &masks[pair / HOP_COUNT(scores)],
                      .s = &shapes[number % HOP_COUNT(shapes)],
                      .dtype = dtypes[(number / 3) % HOP_COUNT(dtypes)] };
+    bool far = o.s->keys > 1000; /* distances whose products with slopes have few digits left in f32 */
+    if (far && !strcmp(o.dtype, "f32")) o.dtype = "f64";
     o.computed = strcmp(o.dtype, "f64") ? "f32" : "f64";
     if (!HOP_TRY(caught)) {
         CLAIM(false, "case %u (%s; %s): %s", number, o.score->name, o.mask->name, hop_message());
@@ -454,6 +465,56 @@ static int attends(void *env, const hop_val *in, hop_val *out)
 }
 
 /* Scores of a width of 4 are halved, and doubled again; the first query sees two keys. */
+static void check_from_c(hop_tensor *const *out, const char *how)
+{
+    float seen = *(const float *)hop_data_const(out[0]), lse = *(const float *)hop_data_const(out[1]);
+    float most = *(const float *)hop_data_const(out[2]);
+    double sum = 1 + exp(2);
+    CLAIM(fabs(seen - 2 * exp(2) / sum) < 1e-5, "%s: found %g", how, (double)seen);
+    CLAIM(fabs(lse - log(sum)) < 1e-5 && most == 2, "%s: found %g and %g", how, (double)lse, (double)most);
+}
+
+static void free_all(hop_tensor **tensors, int n)
+{
+    for (int i = 0; i < n; i++) {
+        hop_tensor_free(tensors[i]);
+        tensors[i] = NULL;
+    }
+}
+
+/* Eager bodies read values from outside: an eager one, and an assignable array. */
+static int scaled_from_outside(void *env, const hop_val *in, hop_val *out)
+{
+    const hop_val *outside = env;
+    out[0] = hop_mul(hop_mul(in[0], outside[0]), outside[1]);
+    return 0;
+}
+static int attends_eagerly(void *env, const hop_val *in, hop_val *out)
+{
+    hop_val outside[2] = { hop_mul(hop_cast(hop_scalar(2), "f32"), hop_scalar(2)),
+                           hop_variable(hop_cast(hop_scalar(0.5), "f32")) };
+    (void)env;
+    return hop_flex_attention(out, 3,
+                              &(hop_flex_attention_spec){ .query = in[0],
+                                                          .key = in[1],
+                                                          .value = in[1],
+                                                          .score = scaled_from_outside,
+                                                          .mask = not_later,
+                                                          .env = outside,
+                                                          .first_query = hop_int(1) });
+}
+static int fails(void *env, const hop_val *in, hop_val *out)
+{
+    (void)env, (void)in, (void)out;
+    return HOP_INVALID;
+}
+static int attends_with_a_failing_mask(void *env, const hop_val *in, hop_val *out)
+{
+    (void)env;
+    hop_flex_attention_spec spec = { .query = in[0], .key = in[1], .value = in[1], .mask = fails };
+    return hop_flex_attention(out, 3, &spec);
+}
+
 static void from_c(void)
 {
     hop_fn *f = NULL;
@@ -469,17 +530,83 @@ static void from_c(void)
     }
     failed = failed || hop_run(exe, in, 2, out, 3);
     CLAIM(!failed, "from C: %s", hop_message());
-    if (!failed) {
-        float seen = *(const float *)hop_data_const(out[0]), lse = *(const float *)hop_data_const(out[1]);
-        float most = *(const float *)hop_data_const(out[2]);
-        double sum = 1 + exp(2);
-        CLAIM(fabs(seen - 2 * exp(2) / sum) < 1e-5, "from C: found %g", (double)seen);
-        CLAIM(fabs(lse - log(sum)) < 1e-5 && most == 2, "from C: found %g and %g", (double)lse, (double)most);
+    if (!failed) check_from_c(out, "from C");
+    free_all(out, 3);
+    const hop_body eager[] = { attends, attends_eagerly };
+    for (int i = 0; i < 2 && !failed; i++) {
+        failed = hop_eager(NULL, eager[i], NULL, in, 2, out, 3);
+        CLAIM(!failed, "eagerly: %s", hop_message());
+        if (!failed) check_from_c(out, "eagerly");
+        free_all(out, 3);
     }
-    for (int i = 0; i < 2; i++) hop_tensor_free(in[i]);
-    for (int i = 0; i < 3; i++) hop_tensor_free(out[i]);
+    int status = hop_eager(NULL, attends_with_a_failing_mask, NULL, in, 2, out, 3);
+    CLAIM(status == HOP_INVALID && strstr(hop_message(), "the mask function of flex_attention"),
+          "a mask that fails, eagerly: %s", status ? hop_message() : "it was taken");
+    free_all(in, 2);
+    free_all(out, 3);
     hop_exe_free(exe);
     hop_fn_free(f);
+}
+
+/* ---- block masks from C ---- */
+
+/* Three keys at most behind the query. */
+static int near_by(void *env, const hop_val *in, hop_val *out)
+{
+    (void)env;
+    hop_val distance = hop_sub(in[3], in[4]);
+    out[0] = hop_and(hop_ge(distance, hop_int(0)), hop_le(distance, hop_int(3)));
+    return 0;
+}
+static int reads_score(void *env, const hop_val *in, hop_val *out)
+{
+    (void)env;
+    out[0] = hop_ge(in[0], hop_scalar(0));
+    return 0;
+}
+static int makes_lists(void *env, const hop_val *in, hop_val *out)
+{
+    (void)in;
+    hop_block_mask_spec spec = {
+        .mask = *(const hop_body *)env, .queries = 7, .keys = 6, .query_block = 2, .key_block = 2
+    };
+    return hop_block_mask(out, 4, &spec);
+}
+
+/* The classes of 4 rows and 3 columns of blocks as `near_by` says them: _ none, s some, f
+ * full; the last row has one query. */
+static void block_masks_from_c(void)
+{
+    static const char *const expected[] = { "s__", "fs_", "sfs", "_sf" };
+    hop_body mask = near_by;
+    hop_fn *f = NULL;
+    hop_exe *exe = NULL;
+    hop_tensor *out[4] = { NULL, NULL, NULL, NULL };
+    bool failed = hop_capture(&f, "", 4, makes_lists, &mask) || hop_compile(&exe, f, NULL);
+    for (int eager = 0; eager < 2 && !failed; eager++) {
+        if (eager) failed = hop_eager("", makes_lists, &mask, NULL, 0, out, 4);
+        else failed = hop_run(exe, NULL, 0, out, 4);
+        CLAIM(!failed, "a block mask: %s", hop_message());
+        for (int r = 0; r < 4 && !failed; r++) {
+            char found[4] = "___";
+            for (int full = 0; full < 2; full++) {
+                const int64_t *counts = hop_data_const(out[2 * full]);
+                const int64_t *columns = hop_data_const(out[2 * full + 1]);
+                for (int64_t k = 0; k < counts[r]; k++) found[columns[3 * r + k]] = full ? 'f' : 's';
+            }
+            CLAIM(!strcmp(found, expected[r]), "a block mask: row %d is %s, expected %s", r, found,
+                  expected[r]);
+        }
+        free_all(out, 4);
+    }
+    mask = reads_score;
+    hop_fn *g = NULL;
+    int status = hop_capture(&g, "", 4, makes_lists, &mask);
+    CLAIM(status == HOP_INVALID && strstr(hop_message(), "reads the score"), "a mask of scores: %s",
+          status ? hop_message() : "it was taken");
+    hop_exe_free(exe);
+    hop_fn_free(f);
+    hop_fn_free(g);
 }
 
 /* ---- what is refused ---- */
@@ -532,9 +659,10 @@ int main(int argc, char **argv)
     uint32_t first = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
     uint32_t count = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : argc > 1 ? 1 : CASES;
     for (uint32_t i = first; i < first + count; i++) walk_case(i);
-    if (argc <= 1) {
+    if (argc <= 1 || !count) {
         refusals();
         from_c();
+        block_masks_from_c();
         memory_is_linear();
         a_pole();
     }

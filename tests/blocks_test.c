@@ -203,6 +203,29 @@ static const struct blocks_case folds[] = {
       { 0 } },
 };
 
+static const struct blocks_case positions[] = {
+    { MAIN(
+          "%x: i32[517, 160]", "i64[517], i64[160], i64[]",
+          "  %r = argmax {dim = 1} (%x)\n  %c = argmin {dim = 0} (%x)\n  %f = reshape {dims = [82720]} (%x)\n"
+          "  %w = argmax(%f)\n  return %r, %c, %w\n"),
+      { "i32[517, 160]" },
+      3,
+      { 30 } },
+    { MAIN("%x: f32[9000, 70]", "i64[70], f32[70], i64[9000]",
+           "  %e = sin(%x)\n  %c = argmax {dim = 0} (%e)\n  %m = reduce_max {dims = [0]} (%e)\n"
+           "  %r = argmin {dim = 1} (%e)\n  return %c, %m, %r\n"),
+      { "f32[9000, 70]" },
+      3,
+      { 0 } },
+    { SIZED("M, N", "%x: u8[M, N], %y: f64[N]", "i64[M], i64[N], i64[]",
+            "  %r = argmin {dim = 1} (%x)\n  %c = argmax {dim = 0} (%x)\n  %w = argmax(%y)\n"
+            "  return %r, %c, %w\n"),
+      { "u8[700, 333]", "f64[333]" },
+      3,
+      { 0 } },
+    { SIZED("N", "%y: bf16[N]", "i64[]", "  %w = argmax(%y)\n  return %w\n"), { "bf16[120000]" }, 1, { 0 } },
+};
+
 /* op and attributes, and the type of operand and result. */
 #define RUNNING(op, attrs, type) \
     { MAIN("%x: " type, type, "  %y = " op attrs " (%x)\n  return %y\n"), { type }, 1, { 0 } }
@@ -508,5 +531,6 @@ int main(void)
     for (uint32_t k = 0; k < HOP_COUNT(scatters); k++) check_case(&scatters[k]);
     scatters_explained();
     lower_blocks_early(false);
+    for (uint32_t k = 0; k < HOP_COUNT(positions); k++) check_case(&positions[k]);
     return tests_end();
 }

@@ -355,12 +355,68 @@ static void check_memory(void)
     }
 }
 
+/* Fewer heads than cores are cut along their queries as well. */
+static void check_few_heads(void)
+{
+    for (int heads = 1; heads <= 2; heads++) {
+        size_t cut = workspace_of(heads, 1024, false, NULL),
+               whole = workspace_of(heads, 1024, false, "slices");
+        CLAIM(cut * 6 < whole, "%d heads are cut into more slices than heads: %zu, %zu", heads, cut, whole);
+    }
+}
+
+/* Attention over a few heads with a mask and a bias: strict numbers are the interpreter's, default ones the
+ * same on any number of threads. */
+static void few_heads_body(void *ctx)
+{
+    static const struct bound bits = { BOUND_BITS, 0 }, f32 = { BOUND_TENSOR, 1e-5 },
+                              f64 = { BOUND_TENSOR, 1e-10 };
+    static const uint32_t threads[] = { 1, 2, 3, 7, 16 };
+    uint32_t heads = *(const uint32_t *)ctx;
+    struct bag bag = { 0 };
+    hop_cleanup_push(bag_free, &bag);
+    const char *q = arena_printf(&bag.arena, "f32[%u, 96, 8]", heads);
+    const char *text = arena_printf(
+        &bag.arena,
+        "hop 1\nfn @main(%%q: %s, %%k: %s, %%v: %s, %%m: f32[96, 96], %%w: f32[8, 8]) -> (%s) {\n"
+        "  %%s = dot {batch_lhs = [0], batch_rhs = [0], contract_lhs = [2], contract_rhs = [2]} (%%q, %%k)\n"
+        "  %%b = broadcast {dims = [%u, 96, 96], at = [1, 2]} (%%m)\n  %%t = add(%%s, %%b)\n"
+        "  %%p = softmax {dims = [2]} (%%t)\n  %%o = matmul(%%p, %%v)\n"
+        "  %%r = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [2], contract_rhs = [0]} (%%o, %%w)\n"
+        "  return %%r\n}\n",
+        q, q, q, q, heads);
+    struct module *m = text_read("heads", text, strlen(text));
+    hop_cleanup_push(module_free, m);
+    uint32_t fn = module_find(m, "main");
+    struct sample_sizes sizes = sample_sizes(&bag.arena, module_fn(m, fn), 0);
+    struct tensor **args = sample_arguments(&bag, m, module_fn(m, fn), NULL, &sizes, heads);
+    CLAIM(count_maps(m, simplify(m, fn, NULL)) == 1, "%u heads run by slices", heads);
+    same_bits(&bag, m, fn, args, "few heads", 4);
+    struct way way = { .name = "threads", .backend = backend_named("llvm") };
+    struct outcome expected, first, found;
+    run_on(&bag, m, fn, &interpreter, args, NULL, &expected);
+    for (uint32_t i = 0; i < HOP_COUNT(threads) && way.backend; i++) {
+        way.threads = threads[i];
+        run_on(&bag, m, fn, &way, args, NULL, i ? &found : &first);
+        const char *wrong = i ? outcome_difference(&bag.arena, &found, &first, bits, bits)
+                              : outcome_difference(&bag.arena, &first, &expected, f32, f64);
+        CLAIM(!wrong, "%u heads on %u threads: %s", heads, threads[i], wrong ? wrong : "");
+    }
+    hop_cleanup_pop(m);
+    module_free(m);
+    hop_cleanup_pop(&bag);
+    bag_free(&bag);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 60;
     check_memory();
+    check_few_heads();
     setenv("HOP_DEBUG", "verify,slices", 1);
+    for (uint32_t heads = 1; heads <= 3; heads++)
+        CLAIM(attempt(few_heads_body, &heads) == HOP_OK, "%u heads: %s", heads, hop_message());
     for (uint64_t seed = first; seed < first + count; seed++) walk_chain(seed);
     CLAIM(n_sliced * 2 > n_chains, "most chains run slice by slice: %u of %u", n_sliced, n_chains);
     return tests_end();

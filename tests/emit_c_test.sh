@@ -335,6 +335,61 @@ claim 'products compile in the vector types of this machine' strict_c -march=nat
 claim 'products in vector types are right' ./layer_run
 claim 'products compile as plain C99' strict_c -DHOP_PLAIN_C layer_main.c layer.c -lm -o layer_run
 claim 'plain products are right' ./layer_run
+claim 'plain products are emitted' "$HOP" emit c --plain layer.hop -o layer.c
+claim 'and compile' strict_c layer_main.c layer.c -lm -o layer_run
+claim 'and are right' ./layer_run
+
+# ---- plain C99: the text without vector types, for every compiler that is here, gives the same bits ----
+cat >plain_main.c <<'END'
+#include "plain.h"
+#include <stdio.h>
+enum { N = 70 };
+static float x[N * 3], y[N], z[N * 3];
+int main(void)
+{
+    float least = 0;
+    int64_t place = 0;
+    for (int i = 0; i < N * 3; i++) x[i] = (float)(i * 37 % 101 - 50) / 16;
+    if (plain(x, y, z, &least, &place) != HOP_C_OK) return 1;
+    for (int i = 0; i < N; i++) printf("%a\n", (double)y[i]);
+    for (int i = 0; i < N * 3; i++) printf("%a\n", (double)z[i]);
+    printf("%a %lld\n", (double)least, (long long)place);
+    return 0;
+}
+END
+cat >plain.hop <<'END'
+hop 1
+fn @plain(%x: f32[70, 3]) -> (f32[70], f32[70, 3], f32[], i64[]) {
+  %s = sum {dims = [1]} (%x)
+  %e = sin(%s)
+  %zero = full {value = 0.0, dims = [], dtype = f32}
+  %down = broadcast {dims = [70], at = []} (%zero)
+  %low = lt(%e, %down)
+  %y = select(%low, %e, %s)
+  %column = broadcast {dims = [70, 3], at = [0]} (%y)
+  %z = mul(%column, %x)
+  %least = reduce_min(%z)
+  %place = argmax {dim = 0} (%y)
+  return %y, %z, %least, %place
+}
+END
+claim 'plain C99 is emitted' "$HOP" emit c --strict --plain plain.hop -o plain.c
+claim 'it has no word beyond C99' is_none "$(grep -En '__attribute__|__builtin|vector_size|HOP_VECTOR|HOP_PLAIN_C|__GNUC__ >=' plain.c)"
+claim 'vector types are emitted otherwise' "$HOP" emit c --strict plain.hop -o vectors.c
+claim 'and make the text longer' [ "$(wc -c <vectors.c)" -gt "$(wc -c <plain.c)" ]
+sed 's/"plain.h"/"vectors.h"/' plain_main.c >vectors_main.c
+claim 'they compile' strict_c -march=native vectors_main.c vectors.c -lm -o vectors_run
+claim 'and run' says 0 . ./vectors_run
+cp said expected
+for compiler in gcc clang clang-19; do
+    command -v $compiler >/dev/null || continue
+    for level in -O0 -O3 '-O3 -march=native'; do
+        claim "$compiler $level compiles plain C99" $compiler -std=c99 -pedantic -Wall -Wextra -Werror -ffp-contract=off $level -I. plain_main.c plain.c -lm -o plain_run
+        claim "$compiler $level: it runs" says 0 . ./plain_run
+        claim "$compiler $level: it gives the bits of vector types" cmp said expected
+    done
+done
+claim 'obj and so may be plain' "$HOP" emit obj --plain plain.hop -o plain.o
 
 # ---- functions that call each other many times over: parts of the file, called, with fixed memory and with a workspace ----
 for rows in 8 T; do

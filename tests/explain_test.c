@@ -201,6 +201,16 @@ static void texts(hop_fn *f, hop_fn *gradient, bool native)
 {
     const char *text = emitted(f, "c", NULL);
     HAS(text, "int loss(int64_t T,");
+    HAS(text, "vector_size");
+    compiles(text);
+    size_t length = strlen(text);
+    text = emitted(f, "c", &(hop_emit_options){ .plain = 1 });
+    HAS(text, "int loss(int64_t T,");
+    LACKS(text, "__attribute__");
+    LACKS(text, "__builtin_");
+    LACKS(text, "HOP_VECTOR");
+    LACKS(text, "HOP_PLAIN_C");
+    CLAIM(strlen(text) < length, "plain C99 has %zu bytes, with vector types %zu", strlen(text), length);
     compiles(text);
     hop_emit_options named = { .name = "step", .results = "l, d_w", .header = "step.h" };
     text = emitted(gradient, "c", &named);

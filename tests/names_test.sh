@@ -11,14 +11,20 @@ allowed='
 * invoke_subgraph: engines that split functions make calls of the parts
 ir/builder.c dim_value eq check: a requirement on sizes that cannot be proved becomes a check of them
 ir/builder.c reshape: results of an expansion get exactly the type that was inferred
+ir/axes.c vary: a value that is the same in all lanes meets one that is not
 ir/builder.c any_object: a body that is given one object under two names is told so
 transform/vjp.c add: cotangents that meet are added
 transform/vjp.c barrier: what a gradient computes again is kept apart from the first time
 transform/debug_nans.c check_finite iota add: the checks that it puts behind operators, and the trips of loops
 transform/pass_accumulate.c add sub sum: what left the loop is summed over time and added to the carry
+transform/pass_beside.c concat: invariants are put side by side
+transform/pass_sums.c slice reshape broadcast: rows of an array are written so, and a number of each beside a row
+transform/pass_sums.c add sub neg sum: the sum of the rows, with what else is added and subtracted
 transform/pass_unroll.c concat: steps written out stack their rows
 transform/loop_plan.c concat: the carries before each step are the first one and the stacked ones
-transform/pass_pack.c slice reshape concat broadcast: lanes of an array are written so, and lists of values
+transform/pass_lanes.c pad: a last block of fewer lanes is filled up
+transform/pass_forward.c reshape: carries are carried in the shape that steps work with
+transform/pass_pack.c slice reshape concat broadcast switch: lanes of an array are written so, and lists of values; lanes go through branches
 transform/pack_build.c concat gather reverse: arrays of lanes are put together and taken apart
 '
 passed=0 failed=0

@@ -365,6 +365,11 @@ static hop_body bodies(void)
         return choose(8) ? &spec : NULL; \
     }
 SPEC(hop_dot_spec, texts(), texts(), texts(), texts(), texts())
+SPEC(hop_conv_spec, .strides = texts(), .padding = texts(), .dilation = texts(), .groups = integers(),
+     .layout = texts(), .kernel_layout = texts(), .dtype = texts())
+SPEC(hop_window_spec, texts(), texts(), texts(), texts())
+SPEC(hop_resize_spec, texts(), texts(), texts(), integers(), integers())
+SPEC(hop_sample_spec, texts(), texts(), integers())
 SPEC(hop_scan_spec, .step = bodies(), .carry = value_list(), .n_carry = integers() & 3, .xs = value_list(),
      .n_xs = counts(), .length = lengths(), .reverse = integers(), .schedule = texts())
 SPEC(hop_map_spec, .body = bodies(), .xs = value_list(), .n_xs = counts(), .length = lengths(),
@@ -376,6 +381,8 @@ SPEC(hop_associative_scan_spec, .combine = bodies(), .xs = value_list(), .n_xs =
 SPEC(hop_flex_attention_spec, .query = values(), .key = values(), .value = values(), .score = bodies(),
      .mask = bodies(), .scale = values(), .first_query = values(), .blocks = value_list(),
      .n_blocks = counts(), .query_block = integers(), .key_block = integers())
+SPEC(hop_block_mask_spec, .mask = bodies(), .queries = integers(), .keys = integers(), .batches = integers(),
+     .heads = integers(), .query_block = integers(), .key_block = integers())
 SPEC(hop_while_spec, .cond = CHOOSE((const hop_body[]){ NULL, says_no, says_no, gives_up }), .body = bodies(),
      .carry = value_list(), .n_carry = counts(), .n_stack = counts(), .count = integers(),
      .max_trips = texts(), .schedule = texts())
@@ -407,7 +414,7 @@ SPEC(hop_hook_spec, .in = value_list(), .n_in = counts(), .body = bodies(), .sta
 SPEC(hop_compile_options, .strict = integers(), .threads = integers() & 1, .portable = 1, .without = texts(),
      .constant = texts(), .donate = choose(2) ? texts() : NULL)
 SPEC(hop_emit_options, .name = texts(), .results = choose(2) ? texts() : NULL, .header = texts(),
-     .capacity = longs())
+     .capacity = longs(), .plain = (size_t)(integers() & 1))
 SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 
 #define AT ((hop_place){ CHOOSE((const char *const[]){ NULL, __FILE__ }), integers() })
@@ -449,11 +456,16 @@ SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 #define PROFILE_OUT (choose(8) ? &out_profile : NULL)
 #define KEPT_OUT (choose(8) ? &out_kept : NULL)
 #define DOT_SPEC hop_dot_spec_choice()
+#define CONV_SPEC hop_conv_spec_choice()
+#define WINDOW_SPEC hop_window_spec_choice()
+#define RESIZE_SPEC hop_resize_spec_choice()
+#define SAMPLE_SPEC hop_sample_spec_choice()
 #define SCAN_SPEC hop_scan_spec_choice()
 #define MAP_SPEC hop_map_spec_choice()
 #define FORI_SPEC hop_fori_spec_choice()
 #define ASSOCIATIVE_SCAN_SPEC hop_associative_scan_spec_choice()
 #define FLEX_ATTENTION_SPEC hop_flex_attention_spec_choice()
+#define BLOCK_MASK_SPEC hop_block_mask_spec_choice()
 #define WHILE_SPEC hop_while_spec_choice()
 #define COND_SPEC hop_cond_spec_choice()
 #define SWITCH_SPEC hop_switch_spec_choice()
@@ -609,6 +621,14 @@ static void keep_value(hop_val v)
     CALL(MADE, hop_matmul_at, (AT, VALUE, VALUE)) \
     CALL(MADE, hop_matmul_as_at, (AT, VALUE, VALUE, TEXT)) \
     CALL(MADE, hop_dot_at, (AT, VALUE, VALUE, DOT_SPEC)) \
+    CALL(MADE, hop_conv_at, (AT, VALUE, VALUE, CONV_SPEC)) \
+    CALL(MADE, hop_conv_transpose_at, (AT, VALUE, VALUE, CONV_SPEC)) \
+    CALL(MADE, hop_reduce_window_at, (AT, VALUE, TEXT, WINDOW_SPEC)) \
+    CALL(MADE, hop_avg_pool_at, (AT, VALUE, WINDOW_SPEC, INT)) \
+    CALL(MADE, hop_adaptive_pool_at, (AT, VALUE, TEXT, TEXT, TEXT)) \
+    CALL(MADE, hop_resize_at, (AT, VALUE, RESIZE_SPEC)) \
+    CALL(MADE, hop_grid_sample_at, (AT, VALUE, VALUE, SAMPLE_SPEC)) \
+    CALL(MADE, hop_map_coordinates_at, (AT, VALUE, VALUES, COUNT, SAMPLE_SPEC)) \
     CALL(MADE, hop_einsum_at, (AT, SUBSCRIPTS, VALUES, COUNT)) \
     CALL(MADE, hop_einsum_as_at, (AT, SUBSCRIPTS, VALUES, COUNT, TEXT)) \
     CALL(MADE, hop_outer_at, (AT, VALUE, VALUE)) \
@@ -684,6 +704,7 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_fori_at, (AT, RESULTS, COUNT, FORI_SPEC)) \
     CALL(STATUS, hop_associative_scan_at, (AT, RESULTS, COUNT, ASSOCIATIVE_SCAN_SPEC)) \
     CALL(STATUS, hop_flex_attention_at, (AT, RESULTS, COUNT, FLEX_ATTENTION_SPEC)) \
+    CALL(STATUS, hop_block_mask_at, (AT, RESULTS, COUNT, BLOCK_MASK_SPEC)) \
     CALL(STATUS, hop_while_at, (AT, RESULTS, COUNT, WHILE_SPEC)) \
     CALL(STATUS, hop_cond_at, (AT, RESULTS, COUNT, COND_SPEC)) \
     CALL(STATUS, hop_switch_at, (AT, RESULTS, COUNT, SWITCH_SPEC)) \
@@ -751,6 +772,7 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_jacrev, (FN_OUT, FN, TEXT)) \
     CALL(STATUS, hop_hessian, (FN_OUT, FN, TEXT)) \
     CALL(STATUS, hop_vmap, (FN_OUT, FN, TEXT, TEXT)) \
+    CALL(STATUS, hop_vmap_axis, (FN_OUT, FN, TEXT, TEXT, TEXT)) \
     CALL(STATUS, hop_probes, (FN_OUT, FN, TEXT, COUNT)) \
     CALL(STATUS, hop_perturb, (FN_OUT, FN, TEXT, COUNT)) \
     CALL(INTEGER, hop_fn_probes, (FN)) \

@@ -795,7 +795,8 @@ static const struct step step_kinds[] = {
     { step_call, 6, OP_invoke_subgraph }, { step_map, 9, OP_map },
     { step_fori, 9, OP_fori_loop },       { step_associative, 9, OP_associative_scan },
     { step_custom, 6, OP_custom },        { step_region, 6, OP_region },
-    { step_flex, 3, OP_flex_attention },
+    { step_flex, 3, OP_flex_attention },  { step_windows, 4, OP_COUNT },
+    { step_conv, 2, OP_COUNT },
 };
 
 static const struct step *hop_step(enum op op)

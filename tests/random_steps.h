@@ -660,6 +660,36 @@ static void step_along(struct block *s)
     } else maybe_squash(s, node(s, op, &x, 1, a));
 }
 
+/* Windows that always fit: their padding alone has room for one. */
+static void step_windows(struct block *s)
+{
+    struct gen *g = s->g;
+    static const enum op ops[] = { OP_window_sum, OP_reduce_window, OP_window_max, OP_window_min,
+                                   OP_avg_pool };
+    enum op op = ops[below(g, g->wild ? HOP_COUNT(ops) : 2)]; /* extremes of nothing are infinite */
+    val x = pick(s, &(struct filter){ .min_rank = 1,
+                                      .most_rank = 3,
+                                      .dtypes = op == OP_avg_pool || chance(g, 0.7) ? FLOATS
+                                                                                    : FLOATS | INTEGERS });
+    if (x == VAL_NONE) return;
+    uint32_t rank = block_type(s, x).rank, lists[WINDOW_EXTREME_ATTRS][MAX_RANK];
+    for (uint32_t d = 0; d < rank; d++) {
+        bool moved = chance(g, 0.6);
+        uint32_t size = moved ? 1 + below(g, 3) : 1, apart = 1 + (moved && chance(g, 0.3));
+        uint32_t span = (size - 1) * apart + 1, low = moved ? below(g, 3) : 0;
+        lists[WINDOW_SIZES][d] = size;
+        lists[WINDOW_STRIDES][d] = moved ? 1 + below(g, 3) : 1;
+        lists[WINDOW_LOW][d] = low;
+        lists[WINDOW_HIGH][d] = moved ? (span > low ? span - low : below(g, 2)) : 0;
+        lists[WINDOW_DILATION][d] = apart;
+    }
+    struct attr a[WINDOW_EXTREME_ATTRS + 1];
+    for (uint32_t k = 0; k < WINDOW_EXTREME_ATTRS; k++) a[k] = A_INTS(lists[k], rank);
+    a[WINDOW_EXTREME_ATTRS] = A_NONE; /* no divisor, no flag */
+    if (op == OP_reduce_window) a[REDUCE_WINDOW_BY] = A_WORD(g->wild ? below(g, 4) : REDUCE_BY_SUM);
+    maybe_squash(s, node(s, op, &x, 1, a));
+}
+
 /* Operators made of others, over all dims or some. */
 static void step_statistic(struct block *s)
 {
@@ -796,6 +826,36 @@ static void step_dot(struct block *s)
         else cl[nc] = from[i], cr[nc++] = i;
     }
     maybe_squash(s, emit_dot(&s->b, x, want(s, (enum dtype)t.dtype, n, dims), bl, br, nb, cl, cr, nc));
+}
+
+/* [batch, channels, space] with windows of up to three taps, or the other way around; padded so that some
+ * window always fits. */
+static void step_conv(struct block *s)
+{
+    struct gen *g = s->g;
+    val x = pick(s, &(struct filter){
+                        .min_rank = 3, .most_rank = 3, .dtypes = FLOATS | (chance(g, 0.2) ? INTEGERS : 0) });
+    if (x == VAL_NONE) return;
+    struct type t = block_type(s, x);
+    /* what is spread out must be there: of nothing the size would be negative */
+    bool some = dim_provably_le(g->m, s->b.symbols.data, 1, t.dims[2]);
+    bool transposed = chance(g, 0.3) && some;
+    int64_t n_taps = 1 + below(g, 3);
+    uint32_t stride = 1 + below(g, 3), dilation = 1 + below(g, 2), x_dilation = some ? 1 + below(g, 2) : 1;
+    dim low = dim_const(g->m, (n_taps - 1) * dilation), high = dim_const(g->m, below(g, 3));
+    dim out = pick_dim(s), taps = dim_const(g->m, n_taps);
+    dim dims[3] = { transposed ? t.dims[1] : out, transposed ? out : t.dims[1], taps };
+    struct attr a[USUAL_ATTRS] = {
+        [USUAL_STRIDES] = A_INTS(&stride, 1), [USUAL_DILATION] = A_INTS(&dilation, 1)
+    };
+    if (!transposed && chance(g, 0.3)) a[USUAL_SAME] = A_FLAG(true);
+    else if (!transposed) {
+        a[USUAL_LOW] = A_DIMS(&low, 1);
+        a[USUAL_HIGH] = A_DIMS(&high, 1);
+        if (chance(g, 0.4)) a[USUAL_OTHER] = A_INTS(&x_dilation, 1);
+    }
+    val w = want(s, (enum dtype)t.dtype, 3, dims);
+    maybe_squash(s, node(s, transposed ? OP_conv_transpose : OP_conv, (val[]){ x, w }, 2, a));
 }
 
 static void step_source(struct block *s)

@@ -217,6 +217,29 @@
        fn @main(%x: f32[4], %y: f32[4]) -> (f32[4], f32[4]) {
            %a, %p = invoke_subgraph @long(%x, %y) %b, %q = invoke_subgraph @long(%y, %x) %c = add(%a, %b) %d = exp(%p) %e = add(%q, %d) return %c, %e }) },
 
+/* ---- beside ---- */
+{ "gates of one state are one product", "", "beside dce", "dot=0 >dot=1 >matmul=0 >concat=1 >slice=3",
+  TEXT(fn @main[T](%h: f32[2, 4], %a: f32[4, 4], %b: f32[4, 4], %d: f32[4, 4], %xs: f32[T, 2, 4]) -> (f32[2, 4]) {
+           %r = scan carry(%c = %h) over(%x in %xs) with(%u = %a, %v = %b, %w = %d) {
+               %p = matmul(%c, %u) %q = matmul(%c, %v) %s = matmul(%c, %w) %e = sigmoid(%p) %f = tanh(%q) %g = mul(%e, %f) %i = add(%g, %s) %n = mul(%i, %x) next(%n) } return %r }) },
+{ "put together in front of the loop", "", "beside hoist dce", "concat=1 >concat=0 >dot=1",
+  TEXT(fn @main[T](%h: f32[4], %a: f32[4, 4], %b: f32[4, 4], %xs: f32[T, 4]) -> (f32[4]) {
+           %r = scan carry(%c = %h) over(%x in %xs) with(%u = %a, %v = %b) {
+               %p = matmul(%c, %u) %q = matmul(%c, %v) %e = sigmoid(%p) %f = mul(%e, %q) %n = mul(%f, %x) next(%n) } return %r }) },
+{ "matrices on the left, of different sizes", "", "beside dce", ">dot=1 >matmul=0 >slice=2",
+  TEXT(fn @main(%h: f64[4, 3], %a: f64[4, 4], %b: f64[2, 4], %from: i64[], %to: i64[]) -> (f64[4, 3]) {
+           %r = fori_loop carry(%c = %h) from(%i = %from) to(%to) with(%u = %a, %v = %b) {
+               %p = matmul(%u, %c) %q = matmul(%v, %c) %s = sum(%q) %k = broadcast {dims = [4, 3], at = []} (%s) %f = add(%p, %k) %n = tanh(%f) next(%n) } return %r }) },
+{ "different states, and matrices that change, stay apart", "", "beside dce", ">matmul=4 >concat=0",
+  TEXT(fn @main[T](%h: f32[4], %a: f32[4, 4], %b: f32[4, 4], %ms: f32[T, 4, 4]) -> (f32[4]) {
+           %r = scan carry(%c = %h) over(%m in %ms) with(%u = %a, %v = %b) {
+               %y = tanh(%c) %p = matmul(%c, %u) %q = matmul(%y, %v) %s = matmul(%c, %m) %t = matmul(%y, %m) %d = add(%p, %q) %e = add(%d, %s) %f = add(%e, %t) %n = tanh(%f) next(%n) } return %r }) },
+{ "dtypes that differ stay apart", "", "beside dce", ">dot=2 >concat=0",
+  TEXT(fn @main[T](%h: f32[4], %a: f32[4, 4], %b: f32[4, 4], %xs: f32[T, 4]) -> (f32[4]) {
+           %r = scan carry(%c = %h) over(%x in %xs) with(%u = %a, %v = %b) {
+               %p = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [0], contract_rhs = [0]} (%c, %u) %q = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [0], contract_rhs = [0], dtype = f64} (%c, %v)
+               %z = cast {dtype = f32} (%q) %e = add(%p, %z) %n = mul(%e, %x) next(%n) } return %r }) },
+
 /* ---- hoist ---- */
 { "invariant work leaves the loop", "", "hoist dce", "exp=1 >exp=0 >add=1 matmul=1 >matmul=1",
   TEXT(fn @main[T](%h: f32[4], %w: f32[4], %m: f32[4, 4], %xs: f32[T, 4]) -> (f32[4]) {
@@ -447,6 +470,265 @@
 { "a check that may fail stays and fails", "", "ranges dce", "check=1",
   TEXT(fn @main[T in 0..9](%x: f32[T]) -> (f32[T]) {
            %t = dim_value {dim = T} %k = full {value = 4, dims = [], dtype = i64} %p = lt(%t, %k) check {message = "small"} (%p) return %x }) },
+
+/* ---- sums ---- */
+{ "elements added up are a sum", "", "sums dce", "add=0 slice=1 sum=1 nodes=2",
+  TEXT(fn @main(%x: f32[8]) -> (f32[]) {
+           %sr0 = slice {start = [0], limit = [1]} (%x) %r0 = reshape {dims = []} (%sr0)
+           %sr1 = slice {start = [1], limit = [2]} (%x) %r1 = reshape {dims = []} (%sr1)
+           %sr2 = slice {start = [2], limit = [3]} (%x) %r2 = reshape {dims = []} (%sr2)
+           %sr3 = slice {start = [3], limit = [4]} (%x) %r3 = reshape {dims = []} (%sr3)
+           %sr4 = slice {start = [4], limit = [5]} (%x) %r4 = reshape {dims = []} (%sr4)
+           %sr5 = slice {start = [5], limit = [6]} (%x) %r5 = reshape {dims = []} (%sr5)
+           %sr6 = slice {start = [6], limit = [7]} (%x) %r6 = reshape {dims = []} (%sr6)
+           %sr7 = slice {start = [7], limit = [8]} (%x) %r7 = reshape {dims = []} (%sr7) %a0 = add(%r0, %r1) %a1 = add(%a0, %r2) %a2 = add(%a1, %r3)
+           %a3 = add(%a2, %r4) %a4 = add(%a3, %r5) %a5 = add(%a4, %r6) %a6 = add(%a5, %r7) return %a6 }) },
+{ "and the whole array is summed", "", "", "sum=1 nodes=1",
+  TEXT(fn @main(%x: f32[8]) -> (f32[]) {
+           %z = full {value = 0, dims = []} %sr0 = slice {start = [0], limit = [1]} (%x) %r0 = reshape {dims = []} (%sr0)
+           %sr1 = slice {start = [1], limit = [2]} (%x) %r1 = reshape {dims = []} (%sr1)
+           %sr2 = slice {start = [2], limit = [3]} (%x) %r2 = reshape {dims = []} (%sr2)
+           %sr3 = slice {start = [3], limit = [4]} (%x) %r3 = reshape {dims = []} (%sr3)
+           %sr4 = slice {start = [4], limit = [5]} (%x) %r4 = reshape {dims = []} (%sr4)
+           %sr5 = slice {start = [5], limit = [6]} (%x) %r5 = reshape {dims = []} (%sr5)
+           %sr6 = slice {start = [6], limit = [7]} (%x) %r6 = reshape {dims = []} (%sr6)
+           %sr7 = slice {start = [7], limit = [8]} (%x) %r7 = reshape {dims = []} (%sr7) %a0 = add(%z, %r0) %a1 = add(%a0, %r1) %a2 = add(%a1, %r2)
+           %a3 = add(%a2, %r3) %a4 = add(%a3, %r4) %a5 = add(%a4, %r5) %a6 = add(%a5, %r6) %a7 = add(%a6, %r7) return %a7 }) },
+{ "the gradient of a chain, as it is written", "x", "", "add=0 slice=0",
+  TEXT(fn @main(%x: f32[8]) -> (f32[]) {
+           %sr0 = slice {start = [0], limit = [1]} (%x) %r0 = reshape {dims = []} (%sr0)
+           %sr1 = slice {start = [1], limit = [2]} (%x) %r1 = reshape {dims = []} (%sr1)
+           %sr2 = slice {start = [2], limit = [3]} (%x) %r2 = reshape {dims = []} (%sr2)
+           %sr3 = slice {start = [3], limit = [4]} (%x) %r3 = reshape {dims = []} (%sr3)
+           %sr4 = slice {start = [4], limit = [5]} (%x) %r4 = reshape {dims = []} (%sr4)
+           %sr5 = slice {start = [5], limit = [6]} (%x) %r5 = reshape {dims = []} (%sr5)
+           %sr6 = slice {start = [6], limit = [7]} (%x) %r6 = reshape {dims = []} (%sr6)
+           %sr7 = slice {start = [7], limit = [8]} (%x) %r7 = reshape {dims = []} (%sr7) %a0 = add(%r0, %r1) %a1 = add(%a0, %r2) %a2 = add(%a1, %r3)
+           %a3 = add(%a2, %r4) %a4 = add(%a3, %r5) %a5 = add(%a4, %r6) %a6 = add(%a5, %r7) return %a6 }) },
+{ "every other row, in any order, in a tree of adds", "", "sums dce", "add=0 slice=1 sum=1",
+  TEXT(fn @main[T](%x: f32[17, T]) -> (f32[T]) {
+           %sr0 = slice {start = [9, 0], limit = [10, T]} (%x) %r0 = reshape {dims = [T]} (%sr0)
+           %sr1 = slice {start = [3, 0], limit = [4, T]} (%x) %r1 = reshape {dims = [T]} (%sr1)
+           %sr2 = slice {start = [11, 0], limit = [12, T]} (%x) %r2 = reshape {dims = [T]} (%sr2)
+           %sr3 = slice {start = [5, 0], limit = [6, T]} (%x) %r3 = reshape {dims = [T]} (%sr3)
+           %sr4 = slice {start = [7, 0], limit = [8, T]} (%x) %r4 = reshape {dims = [T]} (%sr4)
+           %sr5 = slice {start = [1, 0], limit = [2, T]} (%x) %r5 = reshape {dims = [T]} (%sr5)
+           %sr6 = slice {start = [15, 0], limit = [16, T]} (%x) %r6 = reshape {dims = [T]} (%sr6)
+           %sr7 = slice {start = [13, 0], limit = [14, T]} (%x) %r7 = reshape {dims = [T]} (%sr7) %a0 = add(%r0, %r1) %a1 = add(%r2, %r3)
+           %a2 = add(%r4, %r5) %a3 = add(%r6, %r7) %a4 = add(%a0, %a1) %a5 = add(%a2, %a3) %a6 = add(%a4, %a5) return %a6 }) },
+{ "columns added up", "", "sums dce", "add=0 sum=1 permute=0",
+  TEXT(fn @main[T](%x: f32[T, 9]) -> (f32[T]) {
+           %sr0 = slice {start = [0, 0], limit = [T, 1]} (%x) %r0 = reshape {dims = [T]} (%sr0)
+           %sr1 = slice {start = [0, 1], limit = [T, 2]} (%x) %r1 = reshape {dims = [T]} (%sr1)
+           %sr2 = slice {start = [0, 2], limit = [T, 3]} (%x) %r2 = reshape {dims = [T]} (%sr2)
+           %sr3 = slice {start = [0, 3], limit = [T, 4]} (%x) %r3 = reshape {dims = [T]} (%sr3)
+           %sr4 = slice {start = [0, 4], limit = [T, 5]} (%x) %r4 = reshape {dims = [T]} (%sr4)
+           %sr5 = slice {start = [0, 5], limit = [T, 6]} (%x) %r5 = reshape {dims = [T]} (%sr5)
+           %sr6 = slice {start = [0, 6], limit = [T, 7]} (%x) %r6 = reshape {dims = [T]} (%sr6)
+           %sr7 = slice {start = [0, 7], limit = [T, 8]} (%x) %r7 = reshape {dims = [T]} (%sr7) %a0 = add(%r0, %r1) %a1 = add(%a0, %r2)
+           %a2 = add(%a1, %r3) %a3 = add(%a2, %r4) %a4 = add(%a3, %r5) %a5 = add(%a4, %r6) %a6 = add(%a5, %r7) return %a6 }) },
+{ "all elements of a matrix", "", "sums dce", "add=0 sum=1 slice=1",
+  TEXT(fn @main(%x: f32[3, 4]) -> (f32[]) {
+           %sr0 = slice {start = [0, 0], limit = [1, 1]} (%x) %r0 = reshape {dims = []} (%sr0)
+           %sr1 = slice {start = [1, 0], limit = [2, 1]} (%x) %r1 = reshape {dims = []} (%sr1)
+           %sr2 = slice {start = [2, 0], limit = [3, 1]} (%x) %r2 = reshape {dims = []} (%sr2)
+           %sr3 = slice {start = [0, 1], limit = [1, 2]} (%x) %r3 = reshape {dims = []} (%sr3)
+           %sr4 = slice {start = [1, 1], limit = [2, 2]} (%x) %r4 = reshape {dims = []} (%sr4)
+           %sr5 = slice {start = [2, 1], limit = [3, 2]} (%x) %r5 = reshape {dims = []} (%sr5)
+           %sr6 = slice {start = [0, 2], limit = [1, 3]} (%x) %r6 = reshape {dims = []} (%sr6)
+           %sr7 = slice {start = [1, 2], limit = [2, 3]} (%x) %r7 = reshape {dims = []} (%sr7)
+           %sr8 = slice {start = [2, 2], limit = [3, 3]} (%x) %r8 = reshape {dims = []} (%sr8) %a0 = add(%r0, %r1) %a1 = add(%a0, %r2)
+           %a2 = add(%a1, %r3) %a3 = add(%a2, %r4) %a4 = add(%a3, %r5) %a5 = add(%a4, %r6) %a6 = add(%a5, %r7) %a7 = add(%a6, %r8) return %a7 }) },
+{ "elements of a matrix of which the last are missing", "", "sums dce", "add=8 sum=0",
+  TEXT(fn @main(%x: f32[3, 4]) -> (f32[]) {
+           %sr0 = slice {start = [0, 0], limit = [1, 1]} (%x) %r0 = reshape {dims = []} (%sr0)
+           %sr1 = slice {start = [0, 1], limit = [1, 2]} (%x) %r1 = reshape {dims = []} (%sr1)
+           %sr2 = slice {start = [0, 2], limit = [1, 3]} (%x) %r2 = reshape {dims = []} (%sr2)
+           %sr3 = slice {start = [0, 3], limit = [1, 4]} (%x) %r3 = reshape {dims = []} (%sr3)
+           %sr4 = slice {start = [1, 0], limit = [2, 1]} (%x) %r4 = reshape {dims = []} (%sr4)
+           %sr5 = slice {start = [1, 1], limit = [2, 2]} (%x) %r5 = reshape {dims = []} (%sr5)
+           %sr6 = slice {start = [1, 2], limit = [2, 3]} (%x) %r6 = reshape {dims = []} (%sr6)
+           %sr7 = slice {start = [1, 3], limit = [2, 4]} (%x) %r7 = reshape {dims = []} (%sr7)
+           %sr8 = slice {start = [2, 0], limit = [3, 1]} (%x) %r8 = reshape {dims = []} (%sr8) %a0 = add(%r0, %r1) %a1 = add(%a0, %r2)
+           %a2 = add(%a1, %r3) %a3 = add(%a2, %r4) %a4 = add(%a3, %r5) %a5 = add(%a4, %r6) %a6 = add(%a5, %r7) %a7 = add(%a6, %r8) return %a7 }) },
+{ "rows of two arrays in different orders", "", "sums dce", "add=7 sum=0",
+  TEXT(fn @main(%x: f32[8], %y: f32[8]) -> (f32[]) {
+           %sx0 = slice {start = [0], limit = [1]} (%x) %x0 = reshape {dims = []} (%sx0)
+           %sy0 = slice {start = [7], limit = [8]} (%y) %y0 = reshape {dims = []} (%sy0) %t0 = mul(%x0, %y0)
+           %sx1 = slice {start = [1], limit = [2]} (%x) %x1 = reshape {dims = []} (%sx1)
+           %sy1 = slice {start = [6], limit = [7]} (%y) %y1 = reshape {dims = []} (%sy1) %t1 = mul(%x1, %y1)
+           %sx2 = slice {start = [2], limit = [3]} (%x) %x2 = reshape {dims = []} (%sx2)
+           %sy2 = slice {start = [5], limit = [6]} (%y) %y2 = reshape {dims = []} (%sy2) %t2 = mul(%x2, %y2)
+           %sx3 = slice {start = [3], limit = [4]} (%x) %x3 = reshape {dims = []} (%sx3)
+           %sy3 = slice {start = [4], limit = [5]} (%y) %y3 = reshape {dims = []} (%sy3) %t3 = mul(%x3, %y3)
+           %sx4 = slice {start = [4], limit = [5]} (%x) %x4 = reshape {dims = []} (%sx4)
+           %sy4 = slice {start = [3], limit = [4]} (%y) %y4 = reshape {dims = []} (%sy4) %t4 = mul(%x4, %y4)
+           %sx5 = slice {start = [5], limit = [6]} (%x) %x5 = reshape {dims = []} (%sx5)
+           %sy5 = slice {start = [2], limit = [3]} (%y) %y5 = reshape {dims = []} (%sy5) %t5 = mul(%x5, %y5)
+           %sx6 = slice {start = [6], limit = [7]} (%x) %x6 = reshape {dims = []} (%sx6)
+           %sy6 = slice {start = [1], limit = [2]} (%y) %y6 = reshape {dims = []} (%sy6) %t6 = mul(%x6, %y6)
+           %sx7 = slice {start = [7], limit = [8]} (%x) %x7 = reshape {dims = []} (%sx7)
+           %sy7 = slice {start = [0], limit = [1]} (%y) %y7 = reshape {dims = []} (%sy7) %t7 = mul(%x7, %y7) %a0 = add(%t0, %t1) %a1 = add(%a0, %t2)
+           %a2 = add(%a1, %t3) %a3 = add(%a2, %t4) %a4 = add(%a3, %t5) %a5 = add(%a4, %t6) %a6 = add(%a5, %t7) return %a6 }) },
+{ "a diagonal is no box of rows", "", "sums dce", "add=7 sum=0",
+  TEXT(fn @main(%x: f32[8, 8]) -> (f32[]) {
+           %sr0 = slice {start = [0, 0], limit = [1, 1]} (%x) %r0 = reshape {dims = []} (%sr0)
+           %sr1 = slice {start = [1, 1], limit = [2, 2]} (%x) %r1 = reshape {dims = []} (%sr1)
+           %sr2 = slice {start = [2, 2], limit = [3, 3]} (%x) %r2 = reshape {dims = []} (%sr2)
+           %sr3 = slice {start = [3, 3], limit = [4, 4]} (%x) %r3 = reshape {dims = []} (%sr3)
+           %sr4 = slice {start = [4, 4], limit = [5, 5]} (%x) %r4 = reshape {dims = []} (%sr4)
+           %sr5 = slice {start = [5, 5], limit = [6, 6]} (%x) %r5 = reshape {dims = []} (%sr5)
+           %sr6 = slice {start = [6, 6], limit = [7, 7]} (%x) %r6 = reshape {dims = []} (%sr6)
+           %sr7 = slice {start = [7, 7], limit = [8, 8]} (%x) %r7 = reshape {dims = []} (%sr7) %a0 = add(%r0, %r1) %a1 = add(%a0, %r2)
+           %a2 = add(%a1, %r3) %a3 = add(%a2, %r4) %a4 = add(%a3, %r5) %a5 = add(%a4, %r6) %a6 = add(%a5, %r7) return %a6 }) },
+{ "a function of each row, of values that all share", "", "sums dce", "add=0 sum=1 sub=1 mul=1",
+  TEXT(fn @main(%x: f32[8, 3], %b: f32[3]) -> (f32[3]) {
+           %sr0 = slice {start = [0, 0], limit = [1, 3]} (%x) %r0 = reshape {dims = [3]} (%sr0)
+           %sr1 = slice {start = [1, 0], limit = [2, 3]} (%x) %r1 = reshape {dims = [3]} (%sr1)
+           %sr2 = slice {start = [2, 0], limit = [3, 3]} (%x) %r2 = reshape {dims = [3]} (%sr2)
+           %sr3 = slice {start = [3, 0], limit = [4, 3]} (%x) %r3 = reshape {dims = [3]} (%sr3)
+           %sr4 = slice {start = [4, 0], limit = [5, 3]} (%x) %r4 = reshape {dims = [3]} (%sr4)
+           %sr5 = slice {start = [5, 0], limit = [6, 3]} (%x) %r5 = reshape {dims = [3]} (%sr5)
+           %sr6 = slice {start = [6, 0], limit = [7, 3]} (%x) %r6 = reshape {dims = [3]} (%sr6)
+           %sr7 = slice {start = [7, 0], limit = [8, 3]} (%x) %r7 = reshape {dims = [3]} (%sr7) %d0 = sub(%r0, %b) %q0 = mul(%d0, %d0)
+           %d1 = sub(%r1, %b) %q1 = mul(%d1, %d1) %d2 = sub(%r2, %b) %q2 = mul(%d2, %d2) %d3 = sub(%r3, %b) %q3 = mul(%d3, %d3)
+           %d4 = sub(%r4, %b) %q4 = mul(%d4, %d4) %d5 = sub(%r5, %b) %q5 = mul(%d5, %d5) %d6 = sub(%r6, %b) %q6 = mul(%d6, %d6)
+           %d7 = sub(%r7, %b) %q7 = mul(%d7, %d7) %a0 = add(%q0, %q1) %a1 = add(%a0, %q2) %a2 = add(%a1, %q3) %a3 = add(%a2, %q4) %a4 = add(%a3, %q5)
+           %a5 = add(%a4, %q6) %a6 = add(%a5, %q7) return %a6 }) },
+{ "what something else reads is not computed twice", "", "sums dce", "add=7 sum=0 sub=8",
+  TEXT(fn @main(%x: f32[8, 3], %b: f32[3]) -> (f32[3], f32[3]) {
+           %sr0 = slice {start = [0, 0], limit = [1, 3]} (%x) %r0 = reshape {dims = [3]} (%sr0)
+           %sr1 = slice {start = [1, 0], limit = [2, 3]} (%x) %r1 = reshape {dims = [3]} (%sr1)
+           %sr2 = slice {start = [2, 0], limit = [3, 3]} (%x) %r2 = reshape {dims = [3]} (%sr2)
+           %sr3 = slice {start = [3, 0], limit = [4, 3]} (%x) %r3 = reshape {dims = [3]} (%sr3)
+           %sr4 = slice {start = [4, 0], limit = [5, 3]} (%x) %r4 = reshape {dims = [3]} (%sr4)
+           %sr5 = slice {start = [5, 0], limit = [6, 3]} (%x) %r5 = reshape {dims = [3]} (%sr5)
+           %sr6 = slice {start = [6, 0], limit = [7, 3]} (%x) %r6 = reshape {dims = [3]} (%sr6)
+           %sr7 = slice {start = [7, 0], limit = [8, 3]} (%x) %r7 = reshape {dims = [3]} (%sr7) %d0 = sub(%r0, %b) %q0 = mul(%d0, %d0)
+           %d1 = sub(%r1, %b) %q1 = mul(%d1, %d1) %d2 = sub(%r2, %b) %q2 = mul(%d2, %d2) %d3 = sub(%r3, %b) %q3 = mul(%d3, %d3)
+           %d4 = sub(%r4, %b) %q4 = mul(%d4, %d4) %d5 = sub(%r5, %b) %q5 = mul(%d5, %d5) %d6 = sub(%r6, %b) %q6 = mul(%d6, %d6)
+           %d7 = sub(%r7, %b) %q7 = mul(%d7, %d7) %a0 = add(%q0, %q1) %a1 = add(%a0, %q2) %a2 = add(%a1, %q3) %a3 = add(%a2, %q4) %a4 = add(%a3, %q5)
+           %a5 = add(%a4, %q6) %a6 = add(%a5, %q7) return %a6, %d3 }) },
+{ "rows of two arrays in turns", "", "sums dce", "add=1 sum=2",
+  TEXT(fn @main(%x: f32[8], %y: f32[9]) -> (f32[]) {
+           %sr0 = slice {start = [0], limit = [1]} (%x) %r0 = reshape {dims = []} (%sr0)
+           %sr1 = slice {start = [1], limit = [2]} (%x) %r1 = reshape {dims = []} (%sr1)
+           %sr2 = slice {start = [2], limit = [3]} (%x) %r2 = reshape {dims = []} (%sr2)
+           %sr3 = slice {start = [3], limit = [4]} (%x) %r3 = reshape {dims = []} (%sr3)
+           %sr4 = slice {start = [4], limit = [5]} (%x) %r4 = reshape {dims = []} (%sr4)
+           %sr5 = slice {start = [5], limit = [6]} (%x) %r5 = reshape {dims = []} (%sr5)
+           %sr6 = slice {start = [6], limit = [7]} (%x) %r6 = reshape {dims = []} (%sr6)
+           %sr7 = slice {start = [7], limit = [8]} (%x) %r7 = reshape {dims = []} (%sr7)
+           %su0 = slice {start = [0], limit = [1]} (%y) %u0 = reshape {dims = []} (%su0)
+           %su1 = slice {start = [1], limit = [2]} (%y) %u1 = reshape {dims = []} (%su1)
+           %su2 = slice {start = [2], limit = [3]} (%y) %u2 = reshape {dims = []} (%su2)
+           %su3 = slice {start = [3], limit = [4]} (%y) %u3 = reshape {dims = []} (%su3)
+           %su4 = slice {start = [4], limit = [5]} (%y) %u4 = reshape {dims = []} (%su4)
+           %su5 = slice {start = [5], limit = [6]} (%y) %u5 = reshape {dims = []} (%su5)
+           %su6 = slice {start = [6], limit = [7]} (%y) %u6 = reshape {dims = []} (%su6)
+           %su7 = slice {start = [7], limit = [8]} (%y) %u7 = reshape {dims = []} (%su7) %a0 = add(%r0, %u0) %a1 = add(%a0, %r1) %a2 = add(%a1, %u1)
+           %a3 = add(%a2, %r2) %a4 = add(%a3, %u2) %a5 = add(%a4, %r3) %a6 = add(%a5, %u3) %a7 = add(%a6, %r4) %a8 = add(%a7, %u4) %a9 = add(%a8, %r5)
+           %a10 = add(%a9, %u5) %a11 = add(%a10, %r6) %a12 = add(%a11, %u6) %a13 = add(%a12, %r7) %a14 = add(%a13, %u7) return %a14 }) },
+{ "a row is missing", "", "sums dce", "add=1 sum=2 slice=2",
+  TEXT(fn @main(%x: f32[17]) -> (f32[]) {
+           %sr0 = slice {start = [0], limit = [1]} (%x) %r0 = reshape {dims = []} (%sr0)
+           %sr1 = slice {start = [1], limit = [2]} (%x) %r1 = reshape {dims = []} (%sr1)
+           %sr2 = slice {start = [2], limit = [3]} (%x) %r2 = reshape {dims = []} (%sr2)
+           %sr3 = slice {start = [3], limit = [4]} (%x) %r3 = reshape {dims = []} (%sr3)
+           %sr4 = slice {start = [4], limit = [5]} (%x) %r4 = reshape {dims = []} (%sr4)
+           %sr5 = slice {start = [5], limit = [6]} (%x) %r5 = reshape {dims = []} (%sr5)
+           %sr6 = slice {start = [6], limit = [7]} (%x) %r6 = reshape {dims = []} (%sr6)
+           %sr7 = slice {start = [7], limit = [8]} (%x) %r7 = reshape {dims = []} (%sr7)
+           %sr8 = slice {start = [9], limit = [10]} (%x) %r8 = reshape {dims = []} (%sr8)
+           %sr9 = slice {start = [10], limit = [11]} (%x) %r9 = reshape {dims = []} (%sr9)
+           %sr10 = slice {start = [11], limit = [12]} (%x) %r10 = reshape {dims = []} (%sr10)
+           %sr11 = slice {start = [12], limit = [13]} (%x) %r11 = reshape {dims = []} (%sr11)
+           %sr12 = slice {start = [13], limit = [14]} (%x) %r12 = reshape {dims = []} (%sr12)
+           %sr13 = slice {start = [14], limit = [15]} (%x) %r13 = reshape {dims = []} (%sr13)
+           %sr14 = slice {start = [15], limit = [16]} (%x) %r14 = reshape {dims = []} (%sr14)
+           %sr15 = slice {start = [16], limit = [17]} (%x) %r15 = reshape {dims = []} (%sr15) %a0 = add(%r0, %r1) %a1 = add(%a0, %r2)
+           %a2 = add(%a1, %r3) %a3 = add(%a2, %r4) %a4 = add(%a3, %r5) %a5 = add(%a4, %r6) %a6 = add(%a5, %r7) %a7 = add(%a6, %r8) %a8 = add(%a7, %r9)
+           %a9 = add(%a8, %r10) %a10 = add(%a9, %r11) %a11 = add(%a10, %r12) %a12 = add(%a11, %r13) %a13 = add(%a12, %r14) %a14 = add(%a13, %r15)
+           return %a14 }) },
+{ "a row twice is added by itself", "", "sums dce", "add=1 sum=1 slice=2",
+  TEXT(fn @main(%x: f32[8]) -> (f32[]) {
+           %sr0 = slice {start = [0], limit = [1]} (%x) %r0 = reshape {dims = []} (%sr0)
+           %sr1 = slice {start = [1], limit = [2]} (%x) %r1 = reshape {dims = []} (%sr1)
+           %sr2 = slice {start = [2], limit = [3]} (%x) %r2 = reshape {dims = []} (%sr2)
+           %sr3 = slice {start = [3], limit = [4]} (%x) %r3 = reshape {dims = []} (%sr3)
+           %sr4 = slice {start = [4], limit = [5]} (%x) %r4 = reshape {dims = []} (%sr4)
+           %sr5 = slice {start = [5], limit = [6]} (%x) %r5 = reshape {dims = []} (%sr5)
+           %sr6 = slice {start = [6], limit = [7]} (%x) %r6 = reshape {dims = []} (%sr6)
+           %sr7 = slice {start = [7], limit = [8]} (%x) %r7 = reshape {dims = []} (%sr7)
+           %sr8 = slice {start = [3], limit = [4]} (%x) %r8 = reshape {dims = []} (%sr8) %a0 = add(%r0, %r1) %a1 = add(%a0, %r2) %a2 = add(%a1, %r3)
+           %a3 = add(%a2, %r4) %a4 = add(%a3, %r5) %a5 = add(%a4, %r6) %a6 = add(%a5, %r7) %a7 = add(%a6, %r8) return %a7 }) },
+{ "rows added and subtracted in turns", "", "sums dce", "add=0 sub=1 sum=2 slice=2",
+  TEXT(fn @main(%x: f32[16]) -> (f32[]) {
+           %sr0 = slice {start = [0], limit = [1]} (%x) %r0 = reshape {dims = []} (%sr0)
+           %sr1 = slice {start = [1], limit = [2]} (%x) %r1 = reshape {dims = []} (%sr1)
+           %sr2 = slice {start = [2], limit = [3]} (%x) %r2 = reshape {dims = []} (%sr2)
+           %sr3 = slice {start = [3], limit = [4]} (%x) %r3 = reshape {dims = []} (%sr3)
+           %sr4 = slice {start = [4], limit = [5]} (%x) %r4 = reshape {dims = []} (%sr4)
+           %sr5 = slice {start = [5], limit = [6]} (%x) %r5 = reshape {dims = []} (%sr5)
+           %sr6 = slice {start = [6], limit = [7]} (%x) %r6 = reshape {dims = []} (%sr6)
+           %sr7 = slice {start = [7], limit = [8]} (%x) %r7 = reshape {dims = []} (%sr7)
+           %sr8 = slice {start = [8], limit = [9]} (%x) %r8 = reshape {dims = []} (%sr8)
+           %sr9 = slice {start = [9], limit = [10]} (%x) %r9 = reshape {dims = []} (%sr9)
+           %sr10 = slice {start = [10], limit = [11]} (%x) %r10 = reshape {dims = []} (%sr10)
+           %sr11 = slice {start = [11], limit = [12]} (%x) %r11 = reshape {dims = []} (%sr11)
+           %sr12 = slice {start = [12], limit = [13]} (%x) %r12 = reshape {dims = []} (%sr12)
+           %sr13 = slice {start = [13], limit = [14]} (%x) %r13 = reshape {dims = []} (%sr13)
+           %sr14 = slice {start = [14], limit = [15]} (%x) %r14 = reshape {dims = []} (%sr14)
+           %sr15 = slice {start = [15], limit = [16]} (%x) %r15 = reshape {dims = []} (%sr15) %a1 = sub(%r0, %r1) %a2 = add(%a1, %r2)
+           %a3 = sub(%a2, %r3) %a4 = add(%a3, %r4) %a5 = sub(%a4, %r5) %a6 = add(%a5, %r6) %a7 = sub(%a6, %r7) %a8 = add(%a7, %r8) %a9 = sub(%a8, %r9)
+           %a10 = add(%a9, %r10) %a11 = sub(%a10, %r11) %a12 = add(%a11, %r12) %a13 = sub(%a12, %r13) %a14 = add(%a13, %r14) %a15 = sub(%a14, %r15)
+           return %a15 }) },
+{ "seven rows stay as they are", "", "sums dce", "add=6 sum=0",
+  TEXT(fn @main(%x: f32[7]) -> (f32[]) {
+           %sr0 = slice {start = [0], limit = [1]} (%x) %r0 = reshape {dims = []} (%sr0)
+           %sr1 = slice {start = [1], limit = [2]} (%x) %r1 = reshape {dims = []} (%sr1)
+           %sr2 = slice {start = [2], limit = [3]} (%x) %r2 = reshape {dims = []} (%sr2)
+           %sr3 = slice {start = [3], limit = [4]} (%x) %r3 = reshape {dims = []} (%sr3)
+           %sr4 = slice {start = [4], limit = [5]} (%x) %r4 = reshape {dims = []} (%sr4)
+           %sr5 = slice {start = [5], limit = [6]} (%x) %r5 = reshape {dims = []} (%sr5)
+           %sr6 = slice {start = [6], limit = [7]} (%x) %r6 = reshape {dims = []} (%sr6) %a0 = add(%r0, %r1) %a1 = add(%a0, %r2) %a2 = add(%a1, %r3)
+           %a3 = add(%a2, %r4) %a4 = add(%a3, %r5) %a5 = add(%a4, %r6) return %a5 }) },
+{ "partial sums that are read stay", "", "sums dce", "add=8 sum=0",
+  TEXT(fn @main(%x: f32[9]) -> (f32[], f32[]) {
+           %sr0 = slice {start = [0], limit = [1]} (%x) %r0 = reshape {dims = []} (%sr0)
+           %sr1 = slice {start = [1], limit = [2]} (%x) %r1 = reshape {dims = []} (%sr1)
+           %sr2 = slice {start = [2], limit = [3]} (%x) %r2 = reshape {dims = []} (%sr2)
+           %sr3 = slice {start = [3], limit = [4]} (%x) %r3 = reshape {dims = []} (%sr3)
+           %sr4 = slice {start = [4], limit = [5]} (%x) %r4 = reshape {dims = []} (%sr4)
+           %sr5 = slice {start = [5], limit = [6]} (%x) %r5 = reshape {dims = []} (%sr5)
+           %sr6 = slice {start = [6], limit = [7]} (%x) %r6 = reshape {dims = []} (%sr6)
+           %sr7 = slice {start = [7], limit = [8]} (%x) %r7 = reshape {dims = []} (%sr7)
+           %sr8 = slice {start = [8], limit = [9]} (%x) %r8 = reshape {dims = []} (%sr8) %a0 = add(%r0, %r1) %a1 = add(%a0, %r2) %a2 = add(%a1, %r3)
+           %a3 = add(%a2, %r4) %a4 = add(%a3, %r5) %a5 = add(%a4, %r6) %a6 = add(%a5, %r7) %a7 = add(%a6, %r8) return %a7, %a3 }) },
+{ "bf16 is rounded at every add", "", "sums dce", "add=7 sum=0",
+  TEXT(fn @main(%x: f32[8]) -> (f32[]) {
+           %h = cast {dtype = bf16} (%x) %sr0 = slice {start = [0], limit = [1]} (%h) %r0 = reshape {dims = []} (%sr0)
+           %sr1 = slice {start = [1], limit = [2]} (%h) %r1 = reshape {dims = []} (%sr1)
+           %sr2 = slice {start = [2], limit = [3]} (%h) %r2 = reshape {dims = []} (%sr2)
+           %sr3 = slice {start = [3], limit = [4]} (%h) %r3 = reshape {dims = []} (%sr3)
+           %sr4 = slice {start = [4], limit = [5]} (%h) %r4 = reshape {dims = []} (%sr4)
+           %sr5 = slice {start = [5], limit = [6]} (%h) %r5 = reshape {dims = []} (%sr5)
+           %sr6 = slice {start = [6], limit = [7]} (%h) %r6 = reshape {dims = []} (%sr6)
+           %sr7 = slice {start = [7], limit = [8]} (%h) %r7 = reshape {dims = []} (%sr7) %a0 = add(%r0, %r1) %a1 = add(%a0, %r2) %a2 = add(%a1, %r3)
+           %a3 = add(%a2, %r4) %a4 = add(%a3, %r5) %a5 = add(%a4, %r6) %a6 = add(%a5, %r7) %z = cast {dtype = f32} (%a6) return %z }) },
+{ "in the step of a loop", "h", "", ">add=0",
+  TEXT(fn @main[T](%h: f32[8], %xs: f32[T, 8]) -> (f32[]) {
+           %r = scan carry(%c = %h) over(%x in %xs) {
+           %sr0 = slice {start = [0], limit = [1]} (%c) %r0 = reshape {dims = []} (%sr0)
+           %sr1 = slice {start = [1], limit = [2]} (%c) %r1 = reshape {dims = []} (%sr1)
+           %sr2 = slice {start = [2], limit = [3]} (%c) %r2 = reshape {dims = []} (%sr2)
+           %sr3 = slice {start = [3], limit = [4]} (%c) %r3 = reshape {dims = []} (%sr3)
+           %sr4 = slice {start = [4], limit = [5]} (%c) %r4 = reshape {dims = []} (%sr4)
+           %sr5 = slice {start = [5], limit = [6]} (%c) %r5 = reshape {dims = []} (%sr5)
+           %sr6 = slice {start = [6], limit = [7]} (%c) %r6 = reshape {dims = []} (%sr6)
+           %sr7 = slice {start = [7], limit = [8]} (%c) %r7 = reshape {dims = []} (%sr7) %a0 = add(%r0, %r1) %a1 = add(%a0, %r2) %a2 = add(%a1, %r3)
+           %a3 = add(%a2, %r4) %a4 = add(%a3, %r5) %a5 = add(%a4, %r6) %a6 = add(%a5, %r7) %v = broadcast {dims = [8], at = []} (%a6) %n = tanh(%v)
+           %k = mul(%n, %x) next(%k) } %s = sum(%r) return %s }) },
 
 /* ---- unroll ---- */
 { "a scan of a few light steps is its steps", "", "unroll dce", "scan=0 add=4",
@@ -825,6 +1107,42 @@
            (%f0) %r1 = reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4 = reshape {dims =
            [1]} (%f4) %r5 = reshape {dims = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7 = reshape {dims = [1]} (%f7) %r = concat {dim =
            0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7) return %r }) },
+{ "lanes go through branches", "", "pack fold dce", "nodes=1 scan=1 >switch=1 >mul=1 >sin=1 >constant=1 >reshape=0",
+  TEXT(fn @main[T in 4..64](%h: f32[8], %is: i32[T]) -> (f32[8]) { %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []}
+           (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 = reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2
+           = reshape {dims = []} (%s2) %s3 = slice {start = [3], limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4],
+           limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5 = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6
+           = slice {start = [6], limit = [7]} (%h) %i6 = reshape {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape
+           {dims = []} (%s7) %f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7 = scan carry(%c0 = %i0, %c1 = %i1, %c2 = %i2, %c3 = %i3, %c4 = %i4, %c5 =
+           %i5, %c6 = %i6, %c7 = %i7) over(%i in %is) { %n0, %n1, %n2, %n3, %n4, %n5, %n6, %n7 = switch(%i) [(%a0 = %c0, %a1 = %c1, %a2 =
+           %c2, %a3 = %c3, %a4 = %c4, %a5 = %c5, %a6 = %c6, %a7 = %c7) { %m0 = mul(%a0, %a1) %y0 = sin(%m0) %m1 = mul(%a1, %a2) %y1 =
+           sin(%m1) %m2 = mul(%a2, %a3) %y2 = sin(%m2) %m3 = mul(%a3, %a4) %y3 = sin(%m3) %m4 = mul(%a4, %a5) %y4 = sin(%m4) %m5 = mul(%a5,
+           %a6) %y5 = sin(%m5) %m6 = mul(%a6, %a7) %y6 = sin(%m6) %m7 = mul(%a7, %a0) %y7 = sin(%m7) yield(%y0, %y1, %y2, %y3, %y4, %y5, %y6,
+           %y7) }, (%a0 = %c0, %a1 = %c1, %a2 = %c2, %a3 = %c3, %a4 = %c4, %a5 = %c5, %a6 = %c6, %a7 = %c7) { yield(%a0, %a1, %a2, %a3, %a4,
+           %a5, %a6, %a7) }, (%a0 = %c0, %a1 = %c1, %a2 = %c2, %a3 = %c3, %a4 = %c4, %a5 = %c5, %a6 = %c6, %a7 = %c7) { %y0 = full {value =
+           0, dims = []} %y1 = full {value = 1, dims = []} %y2 = full {value = 2, dims = []} %y3 = full {value = 3, dims = []} %y4 = full
+           {value = 4, dims = []} %y5 = full {value = 5, dims = []} %y6 = full {value = 6, dims = []} %y7 = full {value = 7, dims = []}
+           yield(%y0, %y1, %y2, %y3, %y4, %y5, %y6, %y7) }] next(%n0, %n1, %n2, %n3, %n4, %n5, %n6, %n7) } %r0 = reshape {dims = [1]} (%f0)
+           %r1 = reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4 = reshape {dims = [1]}
+           (%f4) %r5 = reshape {dims = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7 = reshape {dims = [1]} (%f7) %r = concat {dim = 0}
+           (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7) return %r }) },
+{ "lanes that a branch does not update alike stay", "", "pack fold dce", "scan=1 >switch=1 >sin=9 >mul=8 >reshape=0 >concat=0",
+  TEXT(fn @main[T in 4..64](%h: f32[8], %is: i32[T]) -> (f32[8]) { %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []}
+           (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 = reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2
+           = reshape {dims = []} (%s2) %s3 = slice {start = [3], limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4],
+           limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5 = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6
+           = slice {start = [6], limit = [7]} (%h) %i6 = reshape {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape
+           {dims = []} (%s7) %f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7 = scan carry(%c0 = %i0, %c1 = %i1, %c2 = %i2, %c3 = %i3, %c4 = %i4, %c5 =
+           %i5, %c6 = %i6, %c7 = %i7) over(%i in %is) { %n0, %n1, %n2, %n3, %n4, %n5, %n6, %n7 = switch(%i) [(%a0 = %c0, %a1 = %c1, %a2 =
+           %c2, %a3 = %c3, %a4 = %c4, %a5 = %c5, %a6 = %c6, %a7 = %c7) { %m0 = mul(%a0, %a1) %y0 = sin(%m0) %m1 = mul(%a1, %a2) %y1 =
+           sin(%m1) %m2 = mul(%a2, %a3) %y2 = sin(%m2) %m3 = mul(%a3, %a4) %y3 = sin(%m3) %m4 = mul(%a4, %a5) %y4 = sin(%m4) %m5 = mul(%a5,
+           %a6) %y5 = sin(%m5) %m6 = mul(%a6, %a7) %y6 = sin(%m6) %m7 = mul(%a7, %a0) %y7 = sin(%m7) yield(%y0, %y1, %y2, %y3, %y4, %y5, %y6,
+           %y7) }, (%a0 = %c0, %a1 = %c1, %a2 = %c2, %a3 = %c3, %a4 = %c4, %a5 = %c5, %a6 = %c6, %a7 = %c7) { %y0 = sin(%a0) %y1 = cos(%a1)
+           %y2 = tanh(%a2) %y3 = exp(%a3) %y4 = neg(%a4) %y5 = abs(%a5) %y6 = sqrt(%a6) %y7 = floor(%a7) yield(%y0, %y1, %y2, %y3, %y4, %y5,
+           %y6, %y7) }] next(%n0, %n1, %n2, %n3, %n4, %n5, %n6, %n7) } %r0 = reshape {dims = [1]} (%f0) %r1 = reshape {dims = [1]} (%f1) %r2
+           = reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4 = reshape {dims = [1]} (%f4) %r5 = reshape {dims = [1]} (%f5)
+           %r6 = reshape {dims = [1]} (%f6) %r7 = reshape {dims = [1]} (%f7) %r = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7)
+           return %r }) },
 
 /* ---- together ---- */
 { "the step of a recurrent network", "w u b xs h0", "", "scan=2 dot=4 >dot=1 >matmul=1 permute=1 >permute=0 >full=1",

@@ -319,3 +319,139 @@ static void write_program(struct text *out, uint64_t seed, bool smooth)
     }
     text_add(out, ") {\n%sreturn %s\n}\n", body.data ? body.data : "", results.data);
 }
+
+/* ---- lanes ---- */
+
+/* What `pack` lives on: carries of a loop that are updated alike, in the branches of a switch, too. */
+enum { MOST_LANES = 12 };
+struct lanes {
+    uint32_t n, name[MOST_LANES];
+};
+
+static void write_lane_names(struct writer *w, const struct lanes *x)
+{
+    for (uint32_t i = 0; i < x->n; i++) text_add(w->out, "%s%%v%u", i ? ", " : "", x->name[i]);
+}
+
+static struct lanes new_lanes(struct writer *w, uint32_t n)
+{
+    struct lanes x = { .n = n };
+    for (uint32_t i = 0; i < n; i++) x.name[i] = w->names++;
+    return x;
+}
+
+static struct lanes moved_on(const struct lanes *x, uint32_t by)
+{
+    struct lanes y = { .n = x->n };
+    for (uint32_t i = 0; i < x->n; i++) y.name[i] = x->name[(i + by) % x->n];
+    return y;
+}
+
+static struct lanes write_numbers(struct writer *w, uint32_t n)
+{
+    struct lanes x = new_lanes(w, n);
+    for (uint32_t i = 0; i < n; i++)
+        text_add(w->out, "%%v%u = full {value = %.2f, dims = []}\n", x.name[i], uniform() - 0.5);
+    return x;
+}
+
+static struct lanes write_each(struct writer *w, const struct lanes *x, const char *op)
+{
+    struct lanes y = new_lanes(w, x->n);
+    for (uint32_t i = 0; i < x->n; i++) text_add(w->out, "%%v%u = %s(%%v%u)\n", y.name[i], op, x->name[i]);
+    return y;
+}
+
+/* One operator for all lanes: of each alone, or with a neighbour, a number or one of them; now and then one
+ * of the lanes is different. */
+static struct lanes write_alike(struct writer *w, const struct lanes *x)
+{
+    static const char *const unary[] = { "sin", "tanh", "neg", "cos" };
+    static const char *const binary[] = { "add", "mul", "sub" };
+    uint32_t what = below(4), op = below(3), odd = below(6) ? x->n : below(x->n);
+    struct lanes with = what == 1 ? moved_on(x, below(x->n)) : *x;
+    if (what == 2) with = write_numbers(w, x->n);
+    uint32_t one = x->name[below(x->n)];
+    struct lanes y = new_lanes(w, x->n);
+    for (uint32_t i = 0; i < x->n; i++) {
+        text_add(w->out, "%%v%u = ", y.name[i]);
+        if (i == odd || what == 0) text_add(w->out, "%s(%%v%u)\n", unary[op + (i == odd)], x->name[i]);
+        else text_add(w->out, "%s(%%v%u, %%v%u)\n", binary[op], x->name[i], what == 3 ? one : with.name[i]);
+    }
+    return y;
+}
+
+static struct lanes write_lane_switch(struct writer *w, const struct lanes *x, uint32_t index, uint32_t depth)
+{
+    uint32_t branches = 1 + below(3);
+    struct lanes y = new_lanes(w, x->n);
+    bool more = below(3) == 0; /* a result that is no lane */
+    uint32_t one_more = w->names++;
+    write_lane_names(w, &y);
+    if (more) text_add(w->out, ", %%v%u", one_more);
+    text_add(w->out, " = switch(%%v%u) [", index);
+    for (uint32_t b = 0; b < branches; b++) {
+        struct lanes in = new_lanes(w, x->n), out = in;
+        uint32_t inner = w->names++, turned = below(3) ? 0 : below(x->n);
+        text_add(w->out, "%s(%%v%u = %%v%u", b ? ", " : "", inner, index);
+        for (uint32_t i = 0; i < x->n; i++) {
+            uint32_t k = (i + turned) % x->n;
+            text_add(w->out, ", %%v%u = %%v%u", in.name[k], x->name[k]);
+        }
+        text_add(w->out, ") {\n");
+        uint32_t what = below(8);
+        if (what == 0) out = write_numbers(w, x->n);
+        else if (what == 1 && depth) out = write_lane_switch(w, &in, inner, depth - 1);
+        else if (what == 2) out = moved_on(&in, below(x->n));
+        for (uint32_t i = below(3); what > 3 && i < 3; i++) out = write_alike(w, &out);
+        text_add(w->out, "yield(");
+        write_lane_names(w, &out);
+        if (more) text_add(w->out, ", %%v%u", out.name[below(x->n)]);
+        text_add(w->out, ") }");
+    }
+    text_add(w->out, "]\n");
+    if (!more) return y;
+    struct lanes z = new_lanes(w, x->n);
+    for (uint32_t i = 0; i < x->n; i++)
+        text_add(w->out, "%%v%u = mul(%%v%u, %%v%u)\n", z.name[i], y.name[i], one_more);
+    return z;
+}
+
+/* A program in `out`: a loop of lanes with switches in its step. */
+static void write_lanes_program(struct text *out, uint64_t seed, bool smooth)
+{
+    struct writer w = { .out = out, .smooth = smooth };
+    state = seed * 2654435761u + 7;
+    uint32_t n = 7 + below(MOST_LANES - 6), first = w.names++, indices = w.names++, index = w.names++;
+    text_add(out, "hop 1\nfn @main(%%v%u: f32[%u], %%v%u: i32[6]) -> (", first, n, indices);
+    for (uint32_t i = 0; i < n; i++) text_add(out, "%sf32[]", i ? ", " : "");
+    bool stacks = below(3) == 0;
+    text_add(out, "%s) {\n", stacks ? ", f32[6]" : "");
+    struct lanes rows = new_lanes(&w, n), start = new_lanes(&w, n), last = new_lanes(&w, n);
+    for (uint32_t i = 0; i < n; i++)
+        text_add(out,
+                 "%%v%u = slice {start = [%u], limit = [%u]} (%%v%u)\n"
+                 "%%v%u = reshape {dims = []} (%%v%u)\n",
+                 rows.name[i], i, i + 1, first, start.name[i], rows.name[i]);
+    struct lanes carry = new_lanes(&w, n), x = carry;
+    uint32_t stack = w.names++;
+    write_lane_names(&w, &last);
+    if (stacks) text_add(out, ", %%v%u", stack);
+    for (uint32_t i = 0; i < n; i++)
+        text_add(out, "%s%%v%u = %%v%u", i ? ", " : " = scan carry(", carry.name[i], start.name[i]);
+    text_add(out, ") over(%%v%u in %%v%u) {\n", index, indices);
+    bool bounded_first = below(2);
+    if (bounded_first) x = write_each(&w, &x, "sin");
+    if (below(2)) x = write_alike(&w, &x);
+    x = write_lane_switch(&w, &x, index, 2);
+    if (below(2)) x = write_alike(&w, &x);
+    if (below(3) == 0) x = write_lane_switch(&w, &x, index, 1);
+    if (!bounded_first) x = write_each(&w, &x, "tanh");
+    text_add(out, "next(");
+    write_lane_names(&w, &x);
+    if (stacks) text_add(out, ") stack(%%v%u", x.name[below(n)]);
+    text_add(out, ") }\nreturn ");
+    write_lane_names(&w, &last);
+    if (stacks) text_add(out, ", %%v%u", stack);
+    text_add(out, "\n}\n");
+}

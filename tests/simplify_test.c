@@ -234,13 +234,16 @@ static void compare(const struct program *p, struct module *m, uint32_t before, 
     CLAIM(good, "%s means the same after %s:\n%s", p->name, what, function_text(m, after));
 }
 
+/* Passes that add numbers in another order. */
+enum { REORDERS = 1u << PASS_accumulate | 1u << PASS_sums };
+
 static void one_option(const struct program *p, struct module *m, uint32_t fn, struct pass_options o,
                        const char *what)
 {
     uint32_t out = simplify(m, fn, &o);
     verify_all(m, out);
     CLAIM(simplify(m, out, &o) == out, "%s: %s twice is %s once", p->name, what, what);
-    compare(p, m, fn, out, o.strict || o.without >> PASS_accumulate & 1, what);
+    compare(p, m, fn, out, o.strict || (o.without & REORDERS) == REORDERS, what);
 }
 
 static void one_program(void *ctx)
@@ -264,6 +267,7 @@ static void one_program(void *ctx)
     check_structure(p, m, simplify(m, fn, &some));
     one_option(p, m, fn, (struct pass_options){ 0 }, "all passes");
     one_option(p, m, fn, (struct pass_options){ .strict = true }, "all passes in strict mode");
+    one_option(p, m, fn, (struct pass_options){ .without = REORDERS }, "all passes that keep the order");
     for (int i = 0; i < PASS_COUNT; i++) {
         one_option(p, m, fn, (struct pass_options){ .without = every & ~(1u << i) }, switch_names[i]);
         one_option(p, m, fn, (struct pass_options){ .without = 1u << i }, "all passes but one");
@@ -320,6 +324,8 @@ static void one_composition(void *ctx)
         p.name = name;
         one_option(&p, c->m, c->fn, (struct pass_options){ 0 }, "all passes");
         one_option(&p, c->m, c->fn, (struct pass_options){ .strict = true }, "all passes in strict mode");
+        one_option(&p, c->m, c->fn, (struct pass_options){ .without = REORDERS },
+                   "all passes that keep the order");
         for (int i = 0; i < PASS_COUNT && c->transform < VJP_VJP; i++) {
             one_option(&p, c->m, c->fn, (struct pass_options){ .without = EVERY_PASS & ~(1u << i) },
                        switch_names[i]);
@@ -336,7 +342,7 @@ static void one_composition(void *ctx)
 
 struct random_case {
     uint64_t seed;
-    bool smooth, grad;
+    bool lanes, smooth, grad;
     char *text;
 };
 
@@ -346,11 +352,11 @@ static void random_body(void *ctx)
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     struct text out = { .arena = &arena };
-    write_program(&out, c->seed, c->smooth);
+    (c->lanes ? write_lanes_program : write_program)(&out, c->seed, c->smooth);
     c->text = out.data;
     char name[64];
-    snprintf(name, sizeof name, "random %s%s%llu", c->smooth ? "smooth " : "", c->grad ? "vjp " : "",
-             (unsigned long long)c->seed);
+    snprintf(name, sizeof name, "random %s%s%s%llu", c->lanes ? "lanes " : "", c->smooth ? "smooth " : "",
+             c->grad ? "vjp " : "", (unsigned long long)c->seed);
     struct program p = { name, "", "", "", out.data };
     struct module *m = text_read(name, out.data, out.len);
     hop_cleanup_push(module_free, m);
@@ -371,12 +377,70 @@ static void random_body(void *ctx)
 static void random_programs(uint64_t from, uint64_t to)
 {
     for (uint64_t seed = from; seed < to; seed++)
-        for (int variant = 0; variant < 4; variant++) {
-            struct random_case c = { .seed = seed, .smooth = variant & 1, .grad = variant > 1 };
+        for (int variant = 0; variant < 8; variant++) {
+            struct random_case c = {
+                .seed = seed, .smooth = variant & 1, .grad = variant & 2, .lanes = variant & 4
+            };
             int failed = tests_failed;
             CLAIM(attempt(random_body, &c) == HOP_OK, "random program %llu, variant %d: %s",
                   (unsigned long long)seed, variant, hop_message());
             if (tests_failed > failed) printf("seed %llu, variant %d\n", (unsigned long long)seed, variant);
+        }
+}
+
+/* ---- random chains of adds ---- */
+
+#include "simplify_chains.h"
+
+struct chain_case {
+    uint64_t seed;
+    int transform;
+};
+
+static void chain_body(void *ctx)
+{
+    struct chain_case *c = ctx;
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    struct text out = { .arena = &arena };
+    state = c->seed * 7919 + 1;
+    bool complete = write_chain(&out);
+    char name[64];
+    snprintf(name, sizeof name, "chain %llu%s", (unsigned long long)c->seed, transform_names[c->transform]);
+    struct program p = { name, "", "", complete ? "add=0" : "", out.data };
+    struct module *m = text_read(name, out.data, out.len);
+    hop_cleanup_push(module_free, m);
+    struct composition t = { &p, c->transform, m, module_find(m, "main") };
+    transform_body(&t);
+    enum dtype dtype = (enum dtype)type_get(m, value_type(module_fn(m, t.fn), 0)).dtype;
+    struct pass_options strict = { .strict = true };
+    if (c->transform == PLAIN) check_structure(&p, m, simplify(m, t.fn, NULL));
+    if (c->transform == PLAIN && dtype_is_integer(dtype)) check_structure(&p, m, simplify(m, t.fn, &strict));
+    one_option(&p, m, t.fn, (struct pass_options){ 0 }, "all passes");
+    one_option(&p, m, t.fn, (struct pass_options){ .without = EVERY_PASS & ~(1u << PASS_sums) }, "sums");
+    one_option(&p, m, t.fn, strict, "all passes in strict mode");
+    one_option(&p, m, t.fn, (struct pass_options){ .without = REORDERS }, "all passes that keep the order");
+    /* strict numbers are the same with the sum as without */
+    uint32_t with = simplify(m, t.fn, &strict);
+    uint32_t without = simplify(m, t.fn,
+                                &(struct pass_options){ .strict = true, .without = 1u << PASS_sums });
+    compare(&p, m, with, without, true, "leaving out sums in strict mode");
+    hop_cleanup_pop(m);
+    module_free(m);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+}
+
+static void random_chains(uint64_t from, uint64_t to)
+{
+    for (uint64_t seed = from; seed < to; seed++)
+        for (int transform = PLAIN; transform < WAYS; transform++) {
+            struct chain_case c = { seed, transform };
+            int failed = tests_failed;
+            CLAIM(attempt(chain_body, &c) == HOP_OK, "chain %llu: %s", (unsigned long long)seed,
+                  hop_message());
+            if (tests_failed > failed)
+                printf("chain %llu%s\n", (unsigned long long)seed, transform_names[transform]);
         }
 }
 
@@ -481,7 +545,7 @@ static void starve(void *ctx)
 
 int main(int argc, char **argv)
 {
-    setenv("HOP_DEBUG", "verify,slices", 1); /* programs are small */
+    setenv("HOP_DEBUG", "verify,slices,beside", 1); /* programs are small */
     names_are_found();
     static char text[] = "hop 1\nfn @main(%x: f32[3]) -> (f32[3]) {\n  %y = add(%x, %x)\n  return %y\n}\n";
     CLAIM(attempt(report_body, text) == HOP_OK, "reporting: %s", hop_message());
@@ -505,6 +569,9 @@ int main(int argc, char **argv)
         CLAIM(attempt(starve, (void *)&compositions[i]) == HOP_OK, "%s, without memory: %s",
               compositions[i].name, hop_message());
     if (argc == 1) random_programs(0, 60);
+    if (argc == 1) random_chains(0, 60);
+    if (argc == 4 && !strcmp(argv[1], "chains"))
+        random_chains(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
     if (argc == 4 && !strcmp(argv[1], "random"))
         random_programs(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
     return tests_end();

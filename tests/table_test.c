@@ -279,11 +279,11 @@ static void walk_row(struct walk *w)
     bool composite = row->expand, gradient = composite && !row->no_gradient;
     const bool claimed[CELLS] = { true,
                                   row->infer,
-                                  row->eval || composite,
+                                  row->eval || composite || row->axis_attr, /* run without its axis: never */
                                   row->vjp || gradient,
                                   row->jvp || gradient,
                                   row->batch || composite,
-                                  row->lower || row->stands_for || composite };
+                                  row->lower || row->stands_for || composite || row->axis_attr };
     claim(w, "rules",
           composite && (row->eval || row->vjp || row->vjp_forward || row->jvp || row->batch || row->lower ||
                         row->rewrite || row->effect)

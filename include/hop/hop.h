@@ -196,7 +196,7 @@ typedef struct hop_param {
     hop_val like;        /* a value of the capture around, or of one around that */
     const char *without; /* axes of it that are left out, "0"; NULL: none */
     const char *over;    /* the size of one more leading axis, "B"; NULL: there is none */
-    void *reserved[1];
+    const char *varying; /* the name of an axis along which it varies, too, "i"; NULL: none */
 } hop_param;
 /* name: of the function, with sizes that it declares, "loss[T in 1..4096]"; NULL: none. The rest is
  * hop_capture's. */
@@ -529,6 +529,53 @@ hop_val hop_log_softmax_at(hop_place at, hop_val x, const char *axes);
 #define hop_all(...) hop_all_at(HOP_HERE, __VA_ARGS__)
 #define hop_argmax(...) hop_argmax_at(HOP_HERE, __VA_ARGS__)
 
+/* ---- windows, and what lies between elements ---- */
+
+/* Windows over an array: texts with an entry for every axis, "1, 1, 3, 3". Padding is not there: it is no
+ * part of a sum, and never the largest. */
+typedef struct hop_window_spec {
+    const char *window;   /* how many elements */
+    const char *strides;  /* from one window to the next; NULL: 1 */
+    const char *padding;  /* "low:high" in front and behind: "0:0, 0:0, 1:1, 1:1"; NULL: none */
+    const char *dilation; /* from one element of a window to the next; NULL: 1 */
+    void *reserved[4];
+} hop_window_spec;
+/* by: "sum", "prod", "max", "min". The derivative of an extreme goes to the first of equals. */
+hop_val hop_reduce_window_at(hop_place at, hop_val x, const char *by, const hop_window_spec *spec);
+/* The mean: the sum by the window's size, or by how many of its elements are no padding. */
+hop_val hop_avg_pool_at(hop_place at, hop_val x, const hop_window_spec *spec, int without_padding);
+/* The "mean" or the "max" of bins along these axes, as many as the sizes say: of n elements bin i of m has
+ * those from floor(i n / m) up to ceil((i + 1) n / m). */
+hop_val hop_adaptive_pool_at(hop_place at, hop_val x, const char *by, const char *axes, const char *sizes);
+typedef struct hop_resize_spec {
+    const char *axes, *sizes; /* "2, 3" and "112, 112" */
+    const char *method;       /* "nearest", "linear", "cubic"; NULL: "linear" */
+    /* read from the middle of the first element to that of the last, instead of at the middles of the new
+     * ones */
+    int align_corners;
+    int antialias; /* where an axis becomes shorter the kernel is as wide as a new element */
+    void *reserved[4];
+} hop_resize_spec;
+hop_val hop_resize_at(hop_place at, hop_val x, const hop_resize_spec *spec);
+typedef struct hop_sample_spec {
+    const char *method;  /* as for hop_resize */
+    const char *padding; /* what is outside: "zeros", "border", "reflection"; NULL: "zeros" */
+    int align_corners;   /* where -1 and 1 of a grid are: the middles of the outermost elements, not their
+                            outer edges; reflection is there, too */
+    void *reserved[4];
+} hop_sample_spec;
+/* x [N, C, S...] at positions [N, T..., as many as S], which name the last axis first: [N, C, T...]. */
+hop_val hop_grid_sample_at(hop_place at, hop_val x, hop_val grid, const hop_sample_spec *spec);
+/* x at positions that are given for each of its n axes, arrays of one shape; counted in elements. */
+hop_val hop_map_coordinates_at(hop_place at, hop_val x, const hop_val *positions, int n,
+                               const hop_sample_spec *spec);
+#define hop_reduce_window(...) hop_reduce_window_at(HOP_HERE, __VA_ARGS__)
+#define hop_avg_pool(...) hop_avg_pool_at(HOP_HERE, __VA_ARGS__)
+#define hop_adaptive_pool(...) hop_adaptive_pool_at(HOP_HERE, __VA_ARGS__)
+#define hop_resize(...) hop_resize_at(HOP_HERE, __VA_ARGS__)
+#define hop_grid_sample(...) hop_grid_sample_at(HOP_HERE, __VA_ARGS__)
+#define hop_map_coordinates(...) hop_map_coordinates_at(HOP_HERE, __VA_ARGS__)
+
 /* ---- products ---- */
 
 /* matmul follows NumPy: ranks of one are vectors, leading dims are broadcast. */
@@ -544,6 +591,31 @@ typedef struct hop_dot_spec {
     void *reserved[3];
 } hop_dot_spec;
 hop_val hop_dot_at(hop_place at, hop_val x, hop_val y, const hop_dot_spec *spec);
+/* Convolutions of x, which has a batch, channels and any number of spatial axes, with windows w of as many.
+ * Lists have an entry for each spatial axis, or one for all: "2, 2" or "2". */
+typedef struct hop_conv_spec {
+    const char *strides; /* NULL: 1 */
+    /* zeros around x, "low:high" or one number for both; negative: so many elements are left out. "same": so
+     * many that strides alone make the result smaller; NULL, "valid": none */
+    const char *padding;
+    const char *dilation;       /* from one tap of a window to the next; NULL: 1 */
+    const char *x_dilation;     /* from one element of x to the next, zeros between; not of conv_transpose */
+    const char *output_padding; /* of conv_transpose alone: further results behind; NULL: 0 */
+    int groups;                 /* of channels, each with windows of its own; 0: 1 */
+    /* A letter per axis: N batch, C channels, any others space; of windows O channels out, I channels in. The
+     * result has x's. NULL: "NCHW" and "OIHW" (conv_transpose: "IOHW"), with as many spatial axes as there
+     * are; where x has its channels last "HWIO". */
+    const char *layout, *kernel_layout;
+    const char *dtype; /* of the result, as for hop_matmul_as; NULL: that of x and w promoted */
+    void *reserved[3];
+} hop_conv_spec;
+/* w has the channels out and, of each group, the channels in. */
+hop_val hop_conv_at(hop_place at, hop_val x, hop_val w, const hop_conv_spec *spec);
+/* The derivative of such a convolution by its input, applied to x: w has the channels in and, of each group,
+ * the channels out; strides, padding, dilation and groups are those of the convolution. */
+hop_val hop_conv_transpose_at(hop_place at, hop_val x, hop_val w, const hop_conv_spec *spec);
+#define hop_conv(...) hop_conv_at(HOP_HERE, __VA_ARGS__)
+#define hop_conv_transpose(...) hop_conv_transpose_at(HOP_HERE, __VA_ARGS__)
 /* Sums of products of n operands, one letter per axis: hop_einsum("bij,bjk->bik", in, 2). A letter that the
  * result does not have is summed over, one that stands twice in an operand takes its diagonal, "..." stands
  * for the axes that are left, which are broadcast. Without -> the result has the letters that stand there
@@ -1015,6 +1087,21 @@ typedef struct hop_flex_attention_spec {
 #define hop_flex_attention(...) hop_flex_attention_at(HOP_HERE, __VA_ARGS__)
 int hop_flex_attention_at(hop_place at, hop_val *results, int n_results, const hop_flex_attention_spec *spec);
 
+/* The lists of a block mask, as hop_flex_attention takes them, of a mask function with these five parameters,
+ * of which it does not read the score. Results, always four, i64. Most blocks are classed by the bounds of
+ * what the mask compares, without asking for each pair of query and key. */
+typedef struct hop_block_mask_spec {
+    hop_body mask;
+    void *env;
+    int64_t queries, keys;
+    int64_t batches, heads;     /* that have lists of their own; 0: one for all */
+    int query_block, key_block; /* sizes of a block; both 0: hop's choice */
+    const char *mask_name;      /* for texts and messages; NULL: none */
+    void *reserved[3];
+} hop_block_mask_spec;
+#define hop_block_mask(...) hop_block_mask_at(HOP_HERE, __VA_ARGS__)
+int hop_block_mask_at(hop_place at, hop_val *results, int n_results, const hop_block_mask_spec *spec);
+
 /* While cond(carry…) -> (bool[]) holds: body (carry…) -> (carry…; y…). Results: the last carries, then with
  * `count` or n_stack the number of trips, then the ys, stacked. */
 typedef struct hop_while_spec {
@@ -1374,6 +1461,11 @@ hop_status hop_hessian(hop_fn **out, hop_fn *f,
  * - for a result without it; NULL: all in front. Objects are the same for all lanes: NULL leaves them out.
  */
 hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axes);
+/* The same, where the lanes are those of the axis that f names: operators across lanes (hop_apply(&s, 1,
+ * "all_reduce {axis = \"i\", op = sum}", &x, 1)) work on all of them. Parameters that get the dim vary along
+ * the axis by their types, "f32[3]{i}". */
+hop_status hop_vmap_axis(hop_fn **out, hop_fn *f, const char *in, const char *out_axes,
+                         const char *axis_name);
 /* The same function, which ends with HOP_CHECK where an operator makes a NaN, and with infinities (not 0)
  * also where it makes an infinity, that is not in what it computes from. The message names the operator, its
  * place, the element, the trips of the loops around it, the lane of a batch, and whether it belongs to a
@@ -1483,7 +1575,9 @@ typedef struct hop_emit_options {
     const char *header; /* the file that the source includes; NULL: the declarations stand in the source */
     int64_t capacity; /* > 0: results whose size the run finds have room for so many elements; 0: their memory
                          comes from the caller's allocator */
-    void *reserved[2];
+    size_t plain;     /* not 0: the source is plain C99, without vector types: smaller, and slower by what a
+                         compiler     does not find itself */
+    void *reserved[1];
 } hop_emit_options;
 /* f as text: "c", a C99 source that needs nothing of hop, and its "header" (docs/emit.md); "loops", the loop
  * program that code is generated from; "llvm" and "asm", what LLVM makes of it (HOP_UNAVAILABLE without).

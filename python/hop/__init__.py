@@ -63,6 +63,7 @@ from ._info import __array_namespace_info__  # noqa: E402
 from ._names import lookup as _lookup, public_names as _public_names  # noqa: E402
 from ._jax import *  # noqa: E402, F403
 from ._jit import *  # noqa: E402, F403
+from ._lanes import *  # noqa: E402, F403
 from ._lax import *  # noqa: E402, F403
 from ._modes import *  # noqa: E402, F403
 from ._printing import *  # noqa: E402, F403
@@ -89,7 +90,7 @@ __all__ = [
     "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug", "autograd",
     "implicit", "policies",
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
-    *_attention.__all__,  # noqa: F405
+    *_attention.__all__, *_lanes.__all__,  # noqa: F405
     *_callback.__all__, *_calls.__all__, *_check.__all__, *_check_operator.__all__,  # noqa: F405
     *_control.__all__, *_custom.__all__, *_engine.__all__,  # noqa: F405
     *_files.__all__, *_function.__all__, *_gradients.__all__, *_hooks.__all__,  # noqa: F405

@@ -8,15 +8,15 @@ __all__ = [
 
 import builtins
 import functools
+import os
 from typing import NamedTuple
 
 from . import _arguments, _calls, _core, _dtypes, _shapes, tree
 from ._arguments import place, twins
-from ._control import map as _map
 from ._errors import InvalidError
 from ._ops import (
-    arange, asarray, astype, broadcast_to, concat, expand_dims, full, logical_and, logical_or, minimum,
-    permute_dims, reshape, sort, squeeze, sum as _sum, where,
+    arange, asarray, astype, broadcast_to, expand_dims, logical_and, logical_or, permute_dims, reshape, sort,
+    squeeze, sum as _sum, where,
 )  # fmt: skip
 from ._region import region
 from ._trace import body_of, run_or_record
@@ -122,7 +122,7 @@ def _sizes(what, block):
     pair = block if isinstance(block, (tuple, list)) else (block, block)
     if len(pair) != 2:
         raise _arguments.wrong(what, "a number or a pair of numbers", block)
-    return tuple(_arguments.integer(what, n, 1, expected="a positive number") for n in pair)
+    return tuple(_arguments.integer(what, n, 1, 2**31 - 1, expected="a positive number") for n in pair)
 
 
 def _blocks(length, block):
@@ -144,6 +144,16 @@ def _dense(counts, columns):
     hit = logical_and(expand_dims(columns, axis=-1) == arange(n, dtype=columns.dtype),
                       expand_dims(there, axis=-1))  # fmt: skip
     return _sum(astype(hit, _dtypes.int32), axis=-2) > 0
+
+
+def _first_true(x):
+    """The index of the first element that is true, if there is one."""
+    for b, heads in enumerate(x.tolist()):
+        for h, rows in enumerate(heads):
+            for r, columns in enumerate(rows):
+                if True in columns:
+                    yield b, h, r, columns.index(True)
+                    return
 
 
 class BlockMask:
@@ -253,6 +263,50 @@ class BlockMask:
             [*_listed(partial), *_listed(full)], (q_len, kv_len), self.BLOCK_SIZE, self.mask_mod, self._sliced
         )
 
+    def validate(self):
+        """Compares the lists with the mask function: an error names the first block that is listed nowhere
+        although a key in it takes part, or that is listed as full although one does not. flex_attention does
+        so with HOP_DEBUG=masks in the environment, where the lists are known (not inside of a jit).
+
+        >>> counts, columns = hop.asarray([[[1]]]), hop.asarray([[[[0, 0]]]])
+        >>> hop.BlockMask.from_kv_blocks(counts, columns, BLOCK_SIZE=2, mask_mod=hop.noop_mask).validate()
+        Traceback (most recent call last):
+            ...
+        hop.InvalidError: ... block (row 0, column 1) is not listed, but query 0 and key 2 take part ...
+        """
+        if self.mask_mod is None:
+            raise InvalidError(f"{place()}validate: it is a part of another block mask: set its mask_mod")
+        if any(x._traced for x in self._lists):
+            raise InvalidError(f"{place()}validate: the lists of this block mask are not known here")
+        batches, heads = self._lists[0].shape[:2]
+        made = create_block_mask(self.mask_mod, batches, heads, *self.seq_lengths, self.BLOCK_SIZE)
+        partial, full = self._classes()
+        some, every = made._classes()
+        listed, there = logical_or(partial, full), logical_or(some, every)
+        missing, wrong = logical_and(there, ~listed), logical_and(full, ~every)
+        for bad, expected in ((missing, True), (wrong, False)):
+            for b, h, row, column in _first_true(bad):
+                i, j = self._element(b, h, row, column, expected)
+                what = "is not listed, but" if expected else "is listed as full, but the mask says no for"
+                end = "take part by the mask" if expected else "there"
+                raise InvalidError(
+                    f"{place()}block mask: batch {b}, head {h}: block (row {row}, column {column}) {what} "
+                    f"query {i} and key {j} {end}"
+                )
+
+    def _element(self, b, h, row, column, holds):
+        """The first query and key of a block for which the mask holds, or does not."""
+        first = row * self.BLOCK_SIZE[0], column * self.BLOCK_SIZE[1]
+        ends = [
+            builtins.min(start + size, n)
+            for start, size, n in zip(first, self.BLOCK_SIZE, self.seq_lengths)
+        ]
+        for i in range(first[0], ends[0]):
+            for j in range(first[1], ends[1]):
+                if bool(asarray(self.mask_mod(b, h, i, j))) == holds:
+                    return i, j
+        raise AssertionError("a class that no element has")
+
     def to_string(self, limit=4):
         """A picture of the first `limit` heads: █ a full block, ░ one with a mask, space none."""
         partial, full = (x.tolist() for x in self._classes())
@@ -284,42 +338,18 @@ tree.register(
 )
 
 
-def _tile(mask, block, lengths, batch, head, row, column):
-    """How many keys of a block take part, and how many there are."""
-    parts, fresh = [], []
-    for number, size, length in zip((row, column), block, lengths):
-        size = builtins.min(size, length)
-        first = minimum(number * size, length - size)
-        index = first + arange(size)
-        parts.append(index)
-        fresh.append(index >= number * size)
-    over = vmap(vmap(mask, in_axes=(None, None, None, 0)), in_axes=(None, None, 0, None))
-    allowed = broadcast_to(over(batch, head, *parts), (parts[0].shape[0], parts[1].shape[0]))
-    real = logical_and(expand_dims(fresh[0], axis=1), expand_dims(fresh[1], axis=0))
-    count = _sum(astype(logical_and(allowed, real), _dtypes.int64))
-    return count, _sum(astype(real, _dtypes.int64))
-
-
 def _block_lists(mask, batches, heads, block, lengths):
-    rows, columns = (_blocks(n, size) for n, size in zip(lengths, block))
-    if not rows or not columns:
-        present = full((batches, heads, rows, columns), False)
-        return [*_listed(present), *_listed(present)]
-
-    def row(t):
-        b, h, r = t // (rows * heads), t // rows % heads, t % rows
-        return _map(lambda c: _tile(mask, block, lengths, b, h, r, c), arange(columns), sequential=True)
-
-    count, area = _map(row, arange(batches * heads * rows), sequential=True)
-    whole = count == area
-    shape = (batches, heads, rows, columns)
-    partial = reshape(logical_and(count > 0, where(whole, False, True)), shape)
-    return [*_listed(partial), *_listed(reshape(whole, shape))]
+    sizes = (batches, heads, *lengths)
+    lists = run_or_record(lambda: _core.block_mask(mask, sizes, *block), [], "create_block_mask")
+    n = builtins.max(_blocks(lengths[1], block[1]), 1)
+    some, columns, whole, whole_columns = (astype(x, _dtypes.int32) for x in lists)
+    return some, columns % n, whole, whole_columns % n
 
 
 def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, BLOCK_SIZE=_BLOCK):
-    """The block mask of a mask function (batch, head, query, key) -> bool, asked block by block in compiled
-    code. B, H: how many batches and heads differ, None: the mask is the same for all. Inside of a program one
+    """The block mask of a mask function (batch, head, query, key) -> bool. Most blocks are classed by the
+    bounds of what it compares, in compiled code; it is asked for each pair only in the others. B, H: how
+    many batches and heads differ, None: the mask is the same for all. Inside of a program one
     that depends on no argument is made once and kept.
 
     >>> hop.create_block_mask(lambda b, h, q, k: q >= k, None, None, 6, 6, 2).to_dense()[0, 0]
@@ -340,12 +370,13 @@ def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, BLOCK_SIZE=_BLOCK):
     )
     block = _sizes("create_block_mask: BLOCK_SIZE", BLOCK_SIZE)
 
-    def mask(*at):
+    def mask(score, *at):
         out = asarray(twins.of(mask_mod)(*at))
         if out.dtype is not _dtypes.bool or out.ndim:
             raise _arguments.wrong("create_block_mask: what mask_mod gives", "a bool", out)
-        return out
+        return [out]
 
+    mask = body_of(mask, mask_mod)
     record = functools.partial(_block_lists, mask, batches, heads, block, lengths)
     if _core.tracing():
         lists = region("once", otherwise="body")(lambda: tuple(record()))()
@@ -485,6 +516,9 @@ def flex_attention(
         if not isinstance(block_mask, BlockMask):
             raise _arguments.wrong("flex_attention: block_mask", "a BlockMask", block_mask)
         _checked_block_mask(block_mask, q, k)
+        checks = "masks" in os.environ.get("HOP_DEBUG", "").split(",")
+        if checks and not any(x._traced for x in block_mask._lists):
+            block_mask.validate()
         mask_mod, lists, block = block_mask.mask_mod, block_mask._lists, block_mask.BLOCK_SIZE
     scale = _scale_of("flex_attention", scale, q)
     first_query = _scalar("flex_attention: first_query", first_query, "iu", "an integer")

@@ -14,7 +14,7 @@ import functools
 import types
 import weakref
 
-from . import _core, _effects, _modes, _reuse, tree
+from . import _core, _effects, _lanes, _modes, _reuse, tree
 from ._bytecode import writes
 from ._dtypes import is_number
 from ._guards import TELLING, Watch
@@ -195,10 +195,12 @@ def clear_caches():
 
 class Given:
     """What a function is captured for. leaves, weak, in_tree, args, named: those of its call. more,
-    more_weak, more_tree: the same of further operands. axes: of vmap, one for each leaf."""
+    more_weak, more_tree: the same of further operands. axes: of vmap, one for each leaf; axis_name: the name
+    of those that are left out, None: they have none."""
 
     __slots__ = (
         "leaves", "weak", "in_tree", "args", "named", "more", "more_weak", "more_tree", "axes",
+        "axis_name",
     )  # fmt: skip
 
     def __init__(self, arguments, fixed, axes=None, inner=False):
@@ -213,12 +215,14 @@ class Given:
             leaves, self.more = leaves[:n], leaves[n:]
             weak, self.more_weak = weak[:n], weak[n:]
         self.leaves, self.weak, self.in_tree = leaves, weak, treedef
+        self.axis_name = None
         self.axes = None if axes is None else [a for a, f in zip(axes, fixed) if not f]
 
     def _types(self):
         if self.axes is None:
             return None
-        return [x if a is None else (x, a) for x, a in zip(self.leaves, self.axes)]
+        name = () if self.axis_name is None else (self.axis_name,)
+        return [x if a is None else (x, a, *name) for x, a in zip(self.leaves, self.axes)]
 
     def capture(self, fun, parts=None):
         return _reuse.captured(
@@ -246,7 +250,7 @@ class Transform:
 
     def capture(self, fun, given):
         with _effects.operator(self.what[0]), _modes.fresh():
-            return given.capture(fun, self.parts(given))
+            return given.capture(fun, None if _lanes.any_bound() else self.parts(given))
 
 
 _kinds = {}  # (class, what) -> Transform

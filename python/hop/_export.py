@@ -121,7 +121,7 @@ class Exported:
         return f"{self.folder}: {', '.join(self.files)}\n{self.signature}\nbuild and check it: {self.command}"
 
 
-def export(lowered, folder, name, weights):
+def export(lowered, folder, name, weights, plain):
     """Writes everything; see Lowered.export."""
     if weights not in ("auto", "constants", "file"):
         raise wrong("export: weights", "'auto', 'constants' or 'file'", weights)
@@ -161,7 +161,11 @@ def export(lowered, folder, name, weights):
     driver = _Driver(lowered, signature, given, expected, after, len(hidden) if by_file else 0)
     files = {
         f"{signature.name}.c": lowered.emit(
-            "c", name=name, header=f"{signature.name}.h", weights="arguments" if by_file else "constants"
+            "c",
+            name=name,
+            header=f"{signature.name}.h",
+            weights="arguments" if by_file else "constants",
+            plain=plain,
         ),
         f"{signature.name}.h": header,
         "main.c": driver.text(),

@@ -161,16 +161,26 @@ class Function:
         """What compiling does with it: "short", "all" with every stored value, or "json"."""
         return self._program.explain(form, strict=strict, threads=threads, portable=portable)
 
-    def emit(self, kind, *, name=None, params=None, results=None, header=None, strict=False):
+    def emit(
+        self, kind, *, name=None, params=None, results=None, header=None, strict=False, plain=False
+    ):
         """It as text: "c" (C99) and its "header", "loops", "llvm" or "asm".
 
         Of "c" and "header": name is that of the C function, params and results are names for its arguments,
-        header is the file that the source includes. Bound arrays are constants of the source."""
+        header is the file that the source includes, plain=True leaves vector types out. Bound arrays are
+        constants of the source."""
         if kind not in ("c", "header"):
             return self._program.emit(kind, strict=strict)
         constants = [self._bound.get(i) for i in range(len(self._all_types))] if self._bound else None
         return self._program.emit(
-            kind, name=name, params=params, results=results, header=header, constants=constants, strict=strict
+            kind,
+            name=name,
+            params=params,
+            results=results,
+            header=header,
+            constants=constants,
+            strict=strict,
+            plain=plain,
         )
 
     def __repr__(self):

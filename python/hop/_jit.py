@@ -10,7 +10,7 @@ import time
 import types
 import weakref
 
-from . import _arguments, _core, _export, _guards, _modes, _mut, _profile, _reuse, _sizes, tree
+from . import _arguments, _core, _export, _guards, _lanes, _modes, _mut, _profile, _reuse, _sizes, tree
 from ._errors import InvalidError, WriteError
 from ._function import Function
 from ._index import write
@@ -312,12 +312,12 @@ class Lowered:
         """What compiling does with it: "short", "all" with every stored value, or "json"."""
         return self._program.traced.function.explain(form, **self._options)
 
-    def emit(self, kind, *, name=None, header=None, weights="constants"):
+    def emit(self, kind, *, name=None, header=None, weights="constants", plain=False):
         """It as text: "c" (C99) and its "header", "loops", "llvm" or "asm".
 
         name: of the C function; header: the file that the source includes, None: its declarations stand in
         the source. weights: arrays that the function closes over are "constants" of the source, or
-        "arguments" of the C function behind its own."""
+        "arguments" of the C function behind its own. plain: C99 without vector types, a smaller text."""
         if kind not in ("c", "header"):
             return self._program.traced.function.emit(kind, **self._options)
         if weights not in ("constants", "arguments"):
@@ -347,21 +347,24 @@ class Lowered:
             params=params,
             results=results,
             constants=constants,
+            plain=plain,
             **self._options,
         )
 
-    def c(self):
-        """It as C99 source that needs nothing else: one file, declarations and closed-over arrays in it."""
-        return self.emit("c")
+    def c(self, *, plain=False):
+        """It as C99 source that needs nothing else: one file, declarations and closed-over arrays in it.
+        plain: without vector types."""
+        return self.emit("c", plain=plain)
 
-    def export(self, folder, *, name=None, weights="auto"):
+    def export(self, folder, *, name=None, weights="auto", plain=False):
         """Writes it into a folder as C that builds and checks itself: NAME.c, NAME.h, a driver main.c with
         these arguments and what the program gives for them, a Makefile and a README.
 
         name: of the C function. weights: closed-over arrays are "constants" of the source or in a "file"
-        that main.c reads and the C function takes as arguments; "auto": a file from 1 MiB on. The folder
-        is made; one that holds other files than an export's is an error. The result says how to build it."""
-        return _export.export(self, folder, name, weights)
+        that main.c reads and the C function takes as arguments; "auto": a file from 1 MiB on. plain: C99
+        without vector types. The folder is made; one that holds other files than an export's is an error.
+        The result says how to build it."""
+        return _export.export(self, folder, name, weights, plain)
 
     def _paths(self):
         """The arguments as Python writes them: params['w'], n."""
@@ -580,7 +583,7 @@ class Compiled(_core.JitBase):
         if self._mut:
             return self._update_in_place(fun, dynamic, static, named)
         leaves, weak, treedef = arguments_of(self._fun, dynamic, named, STATIC)
-        if not _reuse.fixed_sizes(leaves):
+        if _lanes.any_bound() or not _reuse.fixed_sizes(leaves):
             return self._put_in_place(fun, leaves, weak, treedef)
         key = self._body_key(static, named_static, _reuse.kinds(leaves, weak, treedef))
         given = self._given(static, named_static, n)
@@ -836,21 +839,33 @@ class Compiled(_core.JitBase):
             )
         return self.lower(*args, **named).profile(seconds=seconds, runs=runs)
 
-    def c(self, *args, **named):
+    def c(self, *args, plain=False, **named):
         """The program for these arguments as C99 source: one file that compiles as it is, with the arrays
-        that the function closes over in it."""
-        return self.lower(*args, **named).c()
+        that the function closes over in it. plain: without vector types, a smaller text.
 
-    def export(self, folder, *args, name=None, weights="auto", **named):
+        >>> text = hop.jit(hop.tanh).c(hop.zeros(3), plain=True)
+        >>> "__attribute__" in text
+        False
+        """
+        self._no_arguments("c", "", ("plain", plain, False))
+        return self.lower(*args, **named).c(plain=plain)
+
+    def export(self, folder, *args, name=None, weights="auto", plain=False, **named):
         """Writes the program for these arguments into a folder, as C that builds and checks itself; name,
-        weights and the rest are those of Lowered.export."""
-        for option, value, default in (("name", name, None), ("weights", weights, "auto")):
+        weights, plain and the rest are those of Lowered.export."""
+        self._no_arguments(
+            "export", "folder, ", ("name", name, None), ("weights", weights, "auto"), ("plain", plain, False)
+        )
+        return self.lower(*args, **named).export(folder, name=name, weights=weights, plain=plain)
+
+    def _no_arguments(self, method, before, *options):
+        """Options of a method, (name, value, default) each, that are not also arguments of the function."""
+        for option, value, default in options:
             if value != default and self._signature and option in self._signature.names:
                 raise InvalidError(
-                    f"{place()}export: {option} is an argument of the function, too: "
-                    f"write lower(…).export(folder, {option}=…)"
+                    f"{place()}{method}: {option} is an argument of the function, too: "
+                    f"write lower(…).{method}({before}{option}=…)"
                 )
-        return self.lower(*args, **named).export(folder, name=name, weights=weights)
 
     def guards(self):
         """What the programs made so far were made of besides the types of their arguments, a list of lines

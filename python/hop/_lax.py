@@ -9,21 +9,22 @@ from ._arguments import here
 from ._dtypes import as_dtype
 from ._errors import InvalidError
 from ._ops import (
-    astype, bitwise_invert, bitwise_left_shift, bitwise_right_shift, broadcast_to, count_leading_zeros,
-    cumulative_logsumexp, cumulative_max, cumulative_min, dynamic_slice, dynamic_update_slice, einsum, equal,
-    expand_dims, flip, fmod, greater, greater_equal, isfinite, less, less_equal, matmul, maximum, minimum,
-    multiply, negative, not_equal, popcount, pow, reshape, sigmoid, squeeze, subtract, where,
+    astype, bitwise_invert, bitwise_left_shift, bitwise_right_shift, broadcast_to, conv,
+    count_leading_zeros, cumulative_logsumexp, cumulative_max, cumulative_min, dynamic_slice,
+    dynamic_update_slice, einsum, equal, expand_dims, flip, fmod, greater, greater_equal, isfinite, less,
+    less_equal, matmul, maximum, minimum, multiply, negative, not_equal, permute_dims, popcount, pow,
+    reshape, sigmoid, squeeze, subtract, where,
 )  # fmt: skip
 from ._ops.common import _along, _dims
 from ._ops.creation import _array, arange
 
 __all__ = [
     "batch_matmul", "bitwise_not", "broadcast", "broadcast_in_dim", "broadcasted_iota", "clamp", "clz",
-    "convert_element_type", "cumlogsumexp", "cummax", "cummin", "div", "dot_general", "dynamic_index_in_dim",
-    "dynamic_slice_in_dim", "dynamic_update_index_in_dim", "dynamic_update_slice_in_dim", "eq", "ge", "gt",
-    "index_in_dim", "integer_pow", "iota", "is_finite", "le", "logistic", "lt", "mul", "ne", "neg",
-    "population_count", "rem", "rev", "select", "select_n", "shift_left", "shift_right_arithmetic",
-    "shift_right_logical", "slice", "slice_in_dim", "sub",
+    "conv_general_dilated", "convert_element_type", "cumlogsumexp", "cummax", "cummin", "div",
+    "dot_general", "dynamic_index_in_dim", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",
+    "dynamic_update_slice_in_dim", "eq", "ge", "gt", "index_in_dim", "integer_pow", "iota", "is_finite",
+    "le", "logistic", "lt", "mul", "ne", "neg", "population_count", "rem", "rev", "select", "select_n",
+    "shift_left", "shift_right_arithmetic", "shift_right_logical", "slice", "slice_in_dim", "sub",
 ]  # fmt: skip
 
 batch_matmul = matmul
@@ -358,3 +359,55 @@ def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_t
                 free.append(names[axis])
     text = f"{''.join(left)},{''.join(right)}->{''.join([*shared, *free])}"
     return einsum(text, x, y, preferred_element_type=preferred_element_type)
+
+
+def conv_general_dilated(
+    lhs,
+    rhs,
+    window_strides,
+    padding,
+    lhs_dilation=None,
+    rhs_dilation=None,
+    dimension_numbers=None,
+    feature_group_count=1,
+    batch_group_count=1,
+    precision=None,
+    preferred_element_type=None,
+):
+    """hop.conv under the names of JAX. dimension_numbers: the layouts of lhs, rhs and the result, as
+    ("NHWC", "HWIO", "NHWC"); None: "NCHW", "OIHW" and "NCHW". batch_group_count: 1. precision changes
+    nothing: products have the precision of their dtype.
+
+    >>> lhs, rhs = hop.ones((1, 8, 8, 3)), hop.ones((3, 3, 3, 4))
+    >>> layouts = ("NHWC", "HWIO", "NCHW")
+    >>> hop.conv_general_dilated(lhs, rhs, (1, 1), "SAME", dimension_numbers=layouts).shape
+    (1, 4, 8, 8)
+    """
+    if batch_group_count != 1:
+        raise _arguments.wrong(here("batch_group_count"), "1", batch_group_count)
+    layout = kernel = out = None
+    if dimension_numbers is not None:
+        try:
+            layout, kernel, out = dimension_numbers
+        except (TypeError, ValueError):
+            layout = None
+        if not all(isinstance(text, str) for text in (layout, kernel, out)):
+            raise _arguments.wrong(here("dimension_numbers"), "three layouts as texts", dimension_numbers)
+        if sorted(out) != sorted(layout):
+            expected = "a result of the axes of lhs"
+            raise _arguments.wrong(here("dimension_numbers"), expected, dimension_numbers)
+    y = conv(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        1 if rhs_dilation is None else rhs_dilation,
+        feature_group_count,
+        layout=layout,
+        kernel_layout=kernel,
+        x_dilation=1 if lhs_dilation is None else lhs_dilation,
+        preferred_element_type=preferred_element_type,
+    )
+    if out is None or out == layout:
+        return y
+    return permute_dims(y, tuple(layout.index(letter) for letter in out))

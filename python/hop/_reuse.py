@@ -8,7 +8,7 @@ import contextvars
 import threading
 import weakref
 
-from . import _core, _guards, tree
+from . import _core, _guards, _lanes, tree
 from ._arguments import place
 from ._errors import InvalidError
 from ._trace import capture, codes
@@ -159,7 +159,7 @@ def captured(fun, args, named, leaves, types, weak, in_tree, parts=None):
     check_pure(fun)
     bodies = bodies_of(fun)
     simple = all(isinstance(x, SIMPLE) for x in tree.constants(in_tree))
-    if bodies is None or not fixed_sizes(types or leaves) or not simple:
+    if bodies is None or _lanes.any_bound() or not fixed_sizes(types or leaves) or not simple:
         return capture(fun, args, named, leaves, types, weak, in_tree=in_tree, parts=parts)
     key, root = kinds(types or leaves, weak, in_tree), fun
     if isinstance(fun, _core.JitBase):

@@ -10,7 +10,9 @@ import functools
 import re
 import types
 
-from . import _arguments, _calls, _core, _cut, _effects, _modes, _reuse, _shapes, policies as _policies, tree
+from . import (
+    _arguments, _calls, _core, _cut, _effects, _lanes, _modes, _reuse, _shapes, policies as _policies, tree,
+)  # fmt: skip
 from ._arguments import place
 from ._dtypes import float32, is_number
 from ._errors import InvalidError, WriteError
@@ -834,8 +836,8 @@ def hessian(fun, argnums=0, has_aux=False, holomorphic=False):
 def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_name=None):
     """fun over one more axis. in_axes says for each argument (or each part of one) which axis that is,
     None for what all share; out_axes where it is in the results. axis_size: how long it is, needed where
-    no argument has it. axis_name is taken because JAX's programs give it: there are no operators on named
-    axes.
+    no argument has it. axis_name: under this name fun's operators across lanes (hop.psum, hop.all_gather,
+    hop.axis_index, …) know the axis.
 
     >>> xs, w = hop.asarray([[1.0, 2.0], [3.0, 4.0]]), hop.asarray([1.0, -1.0])
     >>> hop.vmap(lambda x, w: hop.sum(x * w), in_axes=(0, None))(xs, w)
@@ -848,6 +850,7 @@ def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_n
         )
     if isinstance(axis_name, int):  # before there was such a parameter, this was the place of axis_size
         raise _arguments.wrong("vmap: axis_name", "a name; axis_size= says how long the axis is", axis_name)
+    axis_name = None if axis_name is None else _lanes.checked_name("vmap: axis_name", axis_name)
     for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
         for path, a in () if type(axes) is int and abs(axes) < 64 else tree.leaves_with_path(axes):
             _arguments.integer(
@@ -856,7 +859,7 @@ def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_n
     axis_size = None if axis_size is None else _arguments.extent("vmap: axis_size", axis_size)
 
     in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
-    return _transformed(_Batched(in_axes, out_axes, axis_size), fun, "vmap")
+    return _transformed(_Batched(in_axes, out_axes, axis_size, axis_name), fun, "vmap")
 
 
 def _axes_key(axes):
@@ -867,11 +870,12 @@ def _axes_key(axes):
 
 
 class _Batched(_calls.Transform):
-    def __init__(self, in_axes, out_axes, axis_size):
+    def __init__(self, in_axes, out_axes, axis_size, axis_name=None):
         self.in_axes, self.out_axes, self.axis_size = in_axes, out_axes, axis_size
+        self.axis_name = axis_name
         # a size that is no number means something in one capture alone
         size = axis_size if axis_size is None or isinstance(axis_size, int) else object()
-        self.what = ("vmap", size, *map(_axes_key, (in_axes, out_axes)))
+        self.what = ("vmap", size, axis_name, *map(_axes_key, (in_axes, out_axes)))
 
     def plan(self, arguments):
         in_axes, n = self.in_axes, len(arguments.args)
@@ -885,6 +889,19 @@ class _Batched(_calls.Transform):
         axes = _axes_in(arguments, [*axes, *[0] * named_tree.num_leaves], self.axis_size)
         return [x and a is None for x, a in zip(arguments.numbers(), axes)], axes
 
+    def capture(self, fun, given):
+        if self.axis_name is None:
+            return super().capture(fun, given)
+        sizes = [x.shape[a] for x, a in zip(given.leaves, given.axes) if a is not None]
+        if not sizes:
+            raise InvalidError(
+                f"{place()}vmap: axis_name={self.axis_name!r}: no argument has the axis; map over "
+                "hop.arange(axis_size), too"
+            )
+        given.axis_name = self.axis_name
+        with _lanes.binding(self.axis_name, sizes[0]):
+            return super().capture(fun, given)
+
     def finish(self, t, given, leaves, more, hidden):
         sizes = [x.shape[a] for x, a in zip(given.leaves, given.axes) if a is not None]
         spec = ", ".join(f"{n}: {a}" for n, a in zip(t.names, given.axes) if a is not None)
@@ -893,7 +910,7 @@ class _Batched(_calls.Transform):
         )
         if spec:
             texts = ["-" if a is None else str(a) for a in placed]
-            out = apply(t.transform("vmap", spec, ", ".join(texts)), [*leaves, *hidden])
+            out = apply(t.transform("vmap", spec, ", ".join(texts), self.axis_name), [*leaves, *hidden])
         else:  # every lane has the same
             size = sizes[0] if sizes else self.axis_size
             out = [

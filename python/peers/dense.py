@@ -204,12 +204,19 @@ def gru_grad(o, rng, units=128, batch=32, steps=256):
     return o.lib.grad(loss), (weights, np.zeros((batch, units), "float32"), noise(rng, steps, batch, units))
 
 
-def lstm(o, rng, units=256, steps=500):
+def lstm(o, rng, units=256, steps=500, apart=False):
+    """With one matrix for all gates, or one for each of them."""
+
     def run(w, u, b, h, c, xs):
+        def gates(x, h):
+            if apart:
+                return (x @ w[k] + h @ u[k] + b[k] for k in range(4))
+            g = x @ w + h @ u + b
+            return (g[:, k * units : (k + 1) * units] for k in range(4))
+
         def step(carry, x):
             h, c = carry
-            g = x @ w + h @ u + b
-            i, f, o_, n = (g[:, k * units : (k + 1) * units] for k in range(4))
+            i, f, o_, n = gates(x, h)
             c = o.sigmoid(f) * c + o.sigmoid(i) * o.np_.tanh(n)
             h = o.sigmoid(o_) * o.np_.tanh(c)
             return (h, c), h
@@ -219,6 +226,8 @@ def lstm(o, rng, units=256, steps=500):
     zero = np.zeros((1, units), "float32")
     wide = units, 4 * units
     given = noise(rng, *wide, scale=0.2), noise(rng, *wide, scale=0.2), noise(rng, 4 * units)
+    if apart:
+        given = tuple(tuple(np.ascontiguousarray(p) for p in np.split(x, 4, axis=-1)) for x in given)
     return run, (*given, zero, zero, noise(rng, steps, 1, units))
 
 
@@ -381,6 +390,7 @@ CASES = {
     "mlp_adam": (mlp_adam, 31, 3, 1e-3),
     "gru_grad": (gru_grad, 9, 1, 1e-3),
     "lstm": (lstm, 15, 1, 1e-3),
+    "lstm_gates": (functools.partial(lstm, apart=True), 15, 1, 1e-3),
     "nbody_grad": (nbody_grad, 7, 1, 1e-2),
     "matmul_1024": (matmul(1024), 15, 3, 1e-4),
     "matvec_4096": (matvec(4096), 31, 5, 1e-4),
@@ -429,6 +439,7 @@ WORK = {  # name: operations, bytes that come from or go to memory at least
     "mlp_adam": (6 * 128 * (784 * 512 + 512 * 512 + 512 * 10), 28 * (784 * 512 + 512 * 512 + 512 * 10)),
     "gru_grad": (6 * 256 * 32 * 128 * 768, 0),
     "lstm": (4 * 500 * 256 * 1024, 0),
+    "lstm_gates": (4 * 500 * 256 * 1024, 0),
     # 12 d² weights in each block, scores and mixtures; tokens are 128
     "tf12": (12 * (6 * 128 * 12 * 128**2 + 12 * 8 * 64 * 64 * 32), 0),
     "tf48": (48 * (6 * 128 * 12 * 128**2 + 12 * 8 * 64 * 64 * 32), 0),

@@ -339,6 +339,29 @@ static PyObject *flex_attention(PyObject *self, PyObject *args)
     return r;
 }
 
+/* block_mask(mask, (batches, heads, queries, keys), query_block, key_block): mask(score, batch, head, query,
+ * key) */
+static PyObject *block_mask(PyObject *self, PyObject *args)
+{
+    enum { INDICES = 5, RESULTS = 4 };
+    struct attention t = { .mask = { .n_in = INDICES, .n_out = 1 } };
+    hop_block_mask_spec s = { .env = &t, .mask = run_mask };
+    struct operation o;
+    long long batches, heads, queries, keys;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O(LLLL)ii", &t.mask.fun, &batches, &heads, &queries, &keys, &s.query_block,
+                          &s.key_block))
+        return NULL;
+    if (operation_begin(&o)) return NULL;
+    if (!operation_ready(&o, RESULTS)) return NULL;
+    s.batches = batches;
+    s.heads = heads;
+    s.queries = queries;
+    s.keys = keys;
+    s.mask_name = body_name(t.mask.fun);
+    return operation_end(&o, hop_block_mask_at(o.at, o.results, RESULTS, &s));
+}
+
 /* What a switch takes of each branch. */
 struct branch_lists {
     struct body *bodies;
@@ -442,6 +465,8 @@ static PyMethodDef functions[] = {
     { "associative_scan", associative_scan, METH_VARARGS, "associative_scan(combine, xs, axis, reverse)" },
     { "flex_attention", flex_attention, METH_VARARGS,
       "flex_attention(score, mask, (query, key, value, scale, first), blocks, query_block, key_block)" },
+    { "block_mask", block_mask, METH_VARARGS,
+      "block_mask(mask, (batches, heads, queries, keys), query_block, key_block)" },
     { "switch", switch_branches, METH_VARARGS, "switch(index, bodies, in)" },
     { "invoke", invoke, METH_VARARGS, "invoke(body, in, recompute, policy=None, keeps=None)" },
     { NULL, NULL, 0, NULL },

@@ -222,12 +222,17 @@ static PyObject *concrete_type(array_object *a, long without, PyObject *over)
 }
 
 /* What says the type of a parameter: a text, an array that has it, or such an array and an axis that is left
- * out, or the size of one more leading axis, a text. */
+ * out, or the size of one more leading axis, a text; behind these the name of an axis along which it varies,
+ * which whoever calls holds. */
 static int read_parameter(PyObject *given, hop_param *p, PyObject **kept, hop_place at)
 {
     PyObject *like = given, *over = NULL;
     long axis = -1;
-    if (PyTuple_Check(given) && PyTuple_Size(given) == 2) {
+    if (PyTuple_Check(given) && PyTuple_Size(given) == 3) {
+        p->varying = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(given, 2), NULL);
+        if (!p->varying) return -1;
+    }
+    if (PyTuple_Check(given) && PyTuple_Size(given) >= 2) {
         like = PyTuple_GetItem(given, 0);
         over = PyUnicode_Check(PyTuple_GetItem(given, 1)) ? PyTuple_GetItem(given, 1) : NULL;
         axis = over ? -1 : PyLong_AsLong(PyTuple_GetItem(given, 1));
@@ -317,9 +322,10 @@ static PyObject *captured(struct frame *f, hop_fn *fn, int status)
 /* capture(fun, name, names, types, hints=None, written=None, cut=None): fun on traced values of these types
  * -> (Function, arrays it uses from outside, which are further arguments, texts about the sizes that it was
  * made for). types: lists of texts, of arrays whose types they are, of (array, axis that is left out, or the
- * size of one more as a text). hints: a dict, sizes of symbols of the parameters in the call at hand.
- * written: a list of concrete arrays from outside that fun may write to: what they become are results behind
- * the others. cut: see struct frame; types are the operands then. */
+ * size of one more as a text, and perhaps the name of an axis along which it varies). hints: a dict, sizes of
+ * symbols of the parameters in the call at hand. written: a list of concrete arrays from outside that fun may
+ * write to: what they become are results behind the others. cut: see struct frame; types are the operands
+ * then. */
 PyObject *function_capture(PyObject *self, PyObject *args)
 {
     const char *name;
@@ -386,13 +392,18 @@ static PyObject *function_remarks(PyObject *self, PyObject *unused)
     return PyUnicode_FromString(hop_fn_remarks(((function_object *)self)->fn));
 }
 
+/* Texts of a function's parts; types without the axes along which they vary, which the whole text shows. */
 static PyObject *texts_of(hop_fn *fn, int n, const char *(*type)(hop_fn *, int))
 {
     PyObject *t = PyTuple_New(n);
     for (int i = 0; t && i < n; i++) {
         const char *text;
         Py_BEGIN_ALLOW_THREADS text = type(fn, i);
-        Py_END_ALLOW_THREADS PyObject *o = text ? PyUnicode_FromString(text) : raise_status(HOP_INTERNAL);
+        Py_END_ALLOW_THREADS size_t length = !text                        ? 0
+                                             : strncmp(text, "object", 6) ? strcspn(text, "{")
+                                                                          : strlen(text);
+        PyObject *o = text ? PyUnicode_FromStringAndSize(text, (Py_ssize_t)length)
+                           : raise_status(HOP_INTERNAL);
         if (!o || PyTuple_SetItem(t, i, o)) Py_CLEAR(t);
     }
     return t;
@@ -489,7 +500,7 @@ static hop_status debug_nans_and_infinities(hop_fn **out, hop_fn *f, const char 
     return hop_debug_nans(out, f, 1);
 }
 
-/* transform(name, text=None, text2=None) */
+/* transform(name, text=None, text2=None, axis_name=None) */
 static PyObject *function_transform(PyObject *self, PyObject *args)
 {
     static const struct {
@@ -505,13 +516,13 @@ static PyObject *function_transform(PyObject *self, PyObject *args)
                        { "hessian", hop_hessian },
                        { "debug_nans", debug_nans },
                        { "debug_nans_and_infinities", debug_nans_and_infinities } };
-    const char *name, *text = NULL, *text2 = NULL;
+    const char *name, *text = NULL, *text2 = NULL, *axis_name = NULL;
     hop_fn *fn = ((function_object *)self)->fn, *made = NULL;
     int status = HOP_INVALID;
-    if (!PyArg_ParseTuple(args, "s|zz", &name, &text, &text2)) return NULL;
+    if (!PyArg_ParseTuple(args, "s|zzz", &name, &text, &text2, &axis_name)) return NULL;
     if (!strcmp(name, "vmap")) {
         struct transform t = transform_begin();
-        status = hop_vmap(&made, fn, text, text2);
+        status = hop_vmap_axis(&made, fn, text, text2, axis_name);
         transform_end(t);
         return status ? raise_status(status) : function_new(made, callbacks_of(self));
     }
@@ -727,8 +738,8 @@ static hop_tensor **read_constants(PyObject *list, int n_in)
 
 static PyObject *function_emit(PyObject *self, PyObject *args, PyObject *named)
 {
-    static char *names[] = { "kind",   "strict",   "threads", "without",   "portable", "name", "results",
-                             "header", "capacity", "params",  "constants", "constant", NULL };
+    static char *names[] = { "kind",   "strict",   "threads", "without",   "portable", "name",  "results",
+                             "header", "capacity", "params",  "constants", "constant", "plain", NULL };
     hop_fn *fn = ((function_object *)self)->fn;
     hop_compile_options o = { 0 };
     hop_emit_options e = { .compile = &o };
@@ -736,12 +747,13 @@ static PyObject *function_emit(PyObject *self, PyObject *args, PyObject *named)
     long long capacity = 0;
     PyObject *constants = NULL, *numbers = NULL;
     char *text = NULL, *constant = NULL;
-    int status;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "s|pizpzzzLzOO", names, &kind, &o.strict, &o.threads,
+    int status, plain = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "s|pizpzzzLzOOp", names, &kind, &o.strict, &o.threads,
                                      &o.without, &o.portable, &e.name, &e.results, &e.header, &capacity,
-                                     &e.params, &constants, &numbers))
+                                     &e.params, &constants, &numbers, &plain))
         return NULL;
     e.capacity = capacity;
+    e.plain = (size_t)plain;
     hop_tensor **held = read_constants(constants, hop_fn_params(fn));
     if ((!held && PyErr_Occurred()) || !(constant = constant_params(fn, numbers))) {
         free_constants(held, hop_fn_params(fn));
@@ -1174,7 +1186,8 @@ static PyMethodDef function_methods[] = {
     { "json", function_json, METH_NOARGS, "json() -> text" },
     { "text", function_text, METH_NOARGS, "the program as text" },
     { "remarks", function_remarks, METH_NOARGS, "what its capture did that may surprise" },
-    { "transform", function_transform, METH_VARARGS, "transform(name, text=None, text2=None) -> Function" },
+    { "transform", function_transform, METH_VARARGS,
+      "transform(name, text=None, text2=None, axis_name=None) -> Function" },
     { "probe_names", function_probe_names, METH_NOARGS, "names of what probes or perturb has added" },
     { "halves", function_halves, METH_VARARGS, "halves(name, wrt) -> (Function, Function)" },
     { "compile", (PyCFunction)(void (*)(void))function_compile, METH_VARARGS | METH_KEYWORDS,

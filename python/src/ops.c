@@ -83,6 +83,11 @@ static int emit_gather(hop_place at, const struct call *c, const hop_val *in, ho
 {
     return one(hop_gather_at(at, in[0], in + 1, (int)c->n - 1, c->text), out);
 }
+/* An operator of the table by its text. */
+static int emit_apply(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return hop_apply_at(at, out, 1, c->text, in, (int)c->n);
+}
 static int emit_scatter(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
 {
     return one(hop_scatter_at(at, in[0], in + 2, (int)c->n - 2, c->text, in[1], c->text2), out);
@@ -152,6 +157,106 @@ static int emit_dot(hop_place at, const struct call *c, const hop_val *in, hop_v
 {
     hop_dot_spec spec = { .contract_x = c->text, .contract_y = c->text2 };
     return one(hop_dot_at(at, in[0], in[1], &spec), out);
+}
+/* The parts of a text between semicolons; an empty one is NULL. */
+enum { FIELDS = 4, FIELD_ROOM = 1024 };
+struct fields {
+    char text[FIELD_ROOM];
+    const char *at[FIELDS];
+};
+static int cut_fields(const char *text, struct fields *f)
+{
+    size_t length = text ? strlen(text) : 0;
+    if (length >= FIELD_ROOM) {
+        PyErr_SetString(PyExc_ValueError, "too many numbers for one array's axes");
+        return BODY_RAISED;
+    }
+    memcpy(f->text, text ? text : "", length + 1);
+    char *p = f->text;
+    for (int k = 0; k < FIELDS; k++) {
+        char *end = p ? strchr(p, ';') : NULL;
+        f->at[k] = p && *p && *p != ';' ? p : NULL;
+        if (end) *end = 0;
+        p = end ? end + 1 : NULL;
+    }
+    return 0;
+}
+/* The window ("strides;padding;dilation;x_dilation or output_padding"), layouts and the result's dtype
+ * ("NCHW;OIHW;f32"), the number of groups. */
+static int emit_window(hop_place at, const struct call *c, const hop_val *in, hop_val *out, bool transposed)
+{
+    struct fields window, layouts;
+    if (cut_fields(c->text, &window) || cut_fields(c->text2, &layouts)) return BODY_RAISED;
+    hop_conv_spec spec = { .strides = window.at[0],
+                           .padding = window.at[1],
+                           .dilation = window.at[2],
+                           .x_dilation = transposed ? NULL : window.at[3],
+                           .output_padding = transposed ? window.at[3] : NULL,
+                           .groups = (int)c->i,
+                           .layout = layouts.at[0],
+                           .kernel_layout = layouts.at[1],
+                           .dtype = layouts.at[2] };
+    return one(transposed ? hop_conv_transpose_at(at, in[0], in[1], &spec)
+                          : hop_conv_at(at, in[0], in[1], &spec),
+               out);
+}
+static int emit_conv(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return emit_window(at, c, in, out, false);
+}
+static int emit_conv_transpose(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return emit_window(at, c, in, out, true);
+}
+static hop_window_spec window_spec(const struct fields *f)
+{
+    return (hop_window_spec){
+        .window = f->at[0], .strides = f->at[1], .padding = f->at[2], .dilation = f->at[3]
+    };
+}
+static int emit_reduce_window(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    struct fields f;
+    int wrong = cut_fields(c->text, &f);
+    if (wrong) return wrong;
+    hop_window_spec spec = window_spec(&f);
+    return one(hop_reduce_window_at(at, in[0], c->text2, &spec), out);
+}
+static int emit_avg_pool(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    struct fields f;
+    int wrong = cut_fields(c->text, &f);
+    if (wrong) return wrong;
+    hop_window_spec spec = window_spec(&f);
+    return one(hop_avg_pool_at(at, in[0], &spec, (int)c->i), out);
+}
+static int emit_adaptive_pool(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    struct fields f;
+    int wrong = cut_fields(c->text, &f);
+    return wrong ? wrong : one(hop_adaptive_pool_at(at, in[0], c->text2, f.at[0], f.at[1]), out);
+}
+static int emit_resize(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    struct fields f;
+    int wrong = cut_fields(c->text, &f);
+    if (wrong) return wrong;
+    hop_resize_spec spec = { .axes = f.at[0],
+                             .sizes = f.at[1],
+                             .method = c->text2,
+                             .align_corners = (int)c->i,
+                             .antialias = (int)c->j };
+    return one(hop_resize_at(at, in[0], &spec), out);
+}
+static int emit_grid_sample(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    hop_sample_spec spec = { .method = c->text, .padding = c->text2, .align_corners = (int)c->i };
+    return one(hop_grid_sample_at(at, in[0], in[1], &spec), out);
+}
+static int emit_map_coordinates(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    hop_sample_spec spec = { .method = c->text, .padding = c->text2, .align_corners = (int)c->i };
+    return one(hop_map_coordinates_at(at, in[0], in + 1, (int)c->n - 1, &spec), out);
 }
 static int emit_bind_dim(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
 {
@@ -259,7 +364,10 @@ const struct op_row op_rows[] = {
     OWN(cumprod_as, 1, 0, ONE)
     OWN(matmul_as, 2, 0, ONE)
     OWN(einsum_as, 1, 0, ONE)
+    OWN(conv, 2, 0, ONE)
+    OWN(conv_transpose, 2, 0, ONE)
     OWN(gather, 1, FIRST, ONE)
+    OWN(apply, 0, FIRST, ONE)
     OWN(scatter, 2, FIRST, ONE)
     OWN(dynamic_slice, 1, FIRST, ONE)
     OWN(dynamic_update, 2, FIRST, ONE)
@@ -271,6 +379,12 @@ const struct op_row op_rows[] = {
     OWN(barrier, 0, 0, PER_OPERAND)
     OWN(update_slice, 2, FIRST, ONE)
     OWN(one_hot, 1, 0, ONE)
+    OWN(reduce_window, 1, FIRST, ONE)
+    OWN(avg_pool, 1, FIRST, ONE)
+    OWN(adaptive_pool, 1, FIRST, ONE)
+    OWN(resize, 1, FIRST, ONE)
+    OWN(grid_sample, 2, 0, ONE)
+    OWN(map_coordinates, 2, 0, ONE)
     OWN(bind_dim, 1, 0, ONE)
     OWN(random_uniform, 1, 0, ONE)
     OWN(randint, 3, 0, ONE)

@@ -2,6 +2,9 @@
 forward mode, batches), what block masks are made of, and what is refused. The recipes of docs/python/
 attention.md are compared there; the operator by itself in tests/attention_test.c."""
 
+import itertools
+import os
+import random
 import unittest
 
 import hop
@@ -178,6 +181,71 @@ class Masks(Case):
                         n = int(made.full_kv_num_blocks[b, h, r])
                         full = c in made.full_kv_indices[b, h, r].tolist()[:n]
                         self.assertEqual(full, all(inside))
+
+    def test_random_masks(self):
+        """Block masks of random masks, block by block against the mask asked for every pair."""
+        for seed in range(12):
+            rng = random.Random(seed)
+            lengths = rng.randint(1, 23), rng.randint(1, 23)
+            block = rng.randint(1, 6), rng.randint(1, 6)
+            document = sorted(rng.randint(0, 4) for _ in range(23))
+            limits = [rng.randint(0, 23) for _ in range(3)]
+            table, lens = hop.asarray(document), hop.asarray(limits)
+            near, step = rng.randint(1, 9), rng.randint(2, 5)
+            pieces = [
+                (lambda b, h, i, j: i >= j, lambda b, h, i, j: i >= j),
+                (lambda b, h, i, j: abs(i - j) < near, lambda b, h, i, j: abs(i - j) < near),
+                (lambda b, h, i, j: table[i] == table[j], lambda b, h, i, j: document[i] == document[j]),
+                (lambda b, h, i, j: j < lens[b], lambda b, h, i, j: j < limits[b]),
+                (lambda b, h, i, j: (i - j) % step == h, lambda b, h, i, j: (i - j) % step == h),
+                (lambda b, h, i, j: table[j - h] * i > j, lambda b, h, i, j: document[j - h] * i > j),
+            ]
+            chosen = rng.sample(pieces, rng.randint(1, 3))
+            combine, over = rng.choice([(hop.and_masks, all), (hop.or_masks, any)])
+            made = hop.create_block_mask(combine(*[p[0] for p in chosen]), 3, 2, *lengths, block)
+            partial, full = (x.tolist() for x in made._classes())
+            for b, h, r, c in itertools.product(range(3), range(2), *map(range, made.to_dense().shape[2:])):
+                rows = range(r * block[0], min((r + 1) * block[0], lengths[0]))
+                columns = range(c * block[1], min((c + 1) * block[1], lengths[1]))
+                held = [over(p[1](b, h, i, j) for p in chosen) for i in rows for j in columns]
+                self.assertEqual(full[b][h][r][c], all(held))
+                self.assertEqual(partial[b][h][r][c], any(held) and not all(held))
+            made.validate()
+
+    def test_validate(self):
+        counts, columns = hop.asarray([[[1, 2]]]), hop.asarray([[[[0, 0], [1, 0]]]])
+        made = hop.BlockMask.from_kv_blocks(counts, columns, BLOCK_SIZE=2, mask_mod=causal)
+        made.validate()
+        last = lambda b, h, i, j: j == 3  # noqa: E731
+        other = hop.BlockMask.from_kv_blocks(counts, columns, BLOCK_SIZE=2, mask_mod=last)
+        not_listed = r"row 0, column 1\) is not listed, but query 0 and key 3"
+        with self.assertRaisesRegex(hop.InvalidError, not_listed):
+            other.validate()
+        none = hop.zeros((1, 1, 2), dtype=hop.int32), hop.zeros((1, 1, 2, 2), dtype=hop.int32)
+        full = hop.BlockMask.from_kv_blocks(*none, counts, columns, BLOCK_SIZE=2, mask_mod=causal)
+        not_full = r"row 0, column 0\) is listed as full.*query 0 and key 1"
+        with self.assertRaisesRegex(hop.InvalidError, not_full):
+            full.validate()
+        q, k, v = data((1, 1, 4, 2), (1, 1, 4, 2), (1, 1, 4, 2))
+        hop.flex_attention(q, k, v, block_mask=full)
+        before = os.environ.get("HOP_DEBUG")
+        os.environ["HOP_DEBUG"] = "masks"
+        try:
+            hop.flex_attention(q, k, v, block_mask=made)
+            with self.assertRaisesRegex(hop.InvalidError, "is listed as full"):
+                hop.flex_attention(q, k, v, block_mask=full)
+        finally:
+            os.environ.pop("HOP_DEBUG")
+            if before is not None:
+                os.environ["HOP_DEBUG"] = before
+
+    def test_gradients_into_masks(self):
+        q, k, v, limit = data((1, 1, 4, 2), (1, 1, 5, 2), (1, 1, 5, 2), (5,))
+
+        def loss(w):
+            return hop.sum(hop.flex_attention(q, k, v, mask_mod=lambda b, h, i, j: w[j] < 0.5))
+
+        self.equal(hop.grad(loss)(limit), [0.0] * 5)
 
     def test_used(self):
         q, k, v = data((2, 2, 11, 3), (2, 2, 9, 3), (2, 2, 9, 3))

@@ -63,6 +63,35 @@ class Exports(Case):
         return (self.folder / "out" / name).read_text(encoding="utf-8")
 
 
+class Plain(Exports):
+    def test_text(self):
+        f = hop.jit(lambda x: hop.sum(hop.sin(x) * MODE[0, 0]))
+        vectors, plain = f.c(hop.zeros(100)), f.c(hop.zeros(100), plain=True)
+        self.assertIn("vector_size", vectors)
+        for word in ("__attribute__", "__builtin", "HOP_VECTOR", "HOP_PLAIN_C"):
+            self.assertNotIn(word, plain)
+        self.assertLess(len(plain), len(vectors))
+        self.assertEqual(plain, f.lower(hop.zeros(100)).emit("c", plain=True))
+        self.assertNotIn("__attribute__", f.lower(hop.zeros(100)).function.emit("c", plain=True))
+
+    def test_folder(self):
+        x = hop.arange(40, dtype="float32")
+        for strict in (False, True):
+            exported = hop.jit(lambda x: hop.cumsum(hop.exp(-x) * 3), strict=strict).export(
+                self.folder / "out", x, name="plain", plain=True
+            )
+            self.checked(exported)
+            self.assertNotIn("__attribute__", self.read("plain.c"))
+
+    def test_argument_of_the_same_name(self):
+        f = hop.jit(lambda x, plain: x * plain)
+        self.assertIn("int ", f.lower(2.0, plain=3.0).c(plain=True))
+        with self.assertRaisesRegex(hop.InvalidError, r"c: plain is an argument of the function, too"):
+            f.c(2.0, plain=3.0)
+        with self.assertRaisesRegex(hop.InvalidError, r"export: plain is an argument of the function, too"):
+            f.export(self.folder / "out", 2.0, plain=3.0)
+
+
 class Programs(Exports):
     def test_network_step(self):
         def cell(params, h, x, *, gated):

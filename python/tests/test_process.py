@@ -728,12 +728,12 @@ class Processes(Case):
             "static_argnums=())\n"
             "f(3, hop.zeros(1000, dtype=hop.int64))\n"
             "threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
-            "r = f(3_000_000, hop.zeros(1000, dtype=hop.int64))\n"
+            "r = f(30_000_000, hop.zeros(1000, dtype=hop.int64))\n"
             "print(len(seen), r[0].item())\n"
         )
         child = script(program)
         out, err = child.communicate(timeout=120)
-        self.assertEqual(out.split(), ["1", "3000000"], err)
+        self.assertEqual(out.split(), ["1", "30000000"], err)
 
     def test_handler_that_goes_on(self):
         program = (

@@ -485,9 +485,9 @@ static void emit_c(struct compilation *c, const hop_emit_options *o, bool header
 {
     const struct result_map *map = &c->f->map;
     struct text other = { .arena = &c->arena };
-    struct c99_options options = { .name = o->name,
-                                   .capacity = o->capacity,
-                                   .constant = c->options.constant };
+    struct c99_options options = {
+        .name = o->name, .capacity = o->capacity, .constant = c->options.constant, .plain = o->plain != 0
+    };
     if (o->results) options.results = names_of(c, "results", o->results, map->n_results, map->updates);
     if (o->params) options.params = names_of(c, "parameters", o->params, map->n_params, NULL);
     if (o->constants) options.constants = constants_of(c, o->constants);

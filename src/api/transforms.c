@@ -9,6 +9,7 @@ struct transform_args {
     hop_fn **out, **second; /* second: of transforms that make two functions */
     hop_fn *f;
     const char *wrt, *out_axes, *name;
+    const char *axis_name;   /* whose lanes they are; NULL: one without a name */
     const struct hop_fn *of; /* what the result is called after, and what stands behind that; NULL: f, name */
     const char *suffix;
     hop_tensor *const *in;
@@ -547,14 +548,25 @@ static void make_vmap(struct transform_args *a, struct hop_fn *h, struct arena *
     int *in = ARENA_NEW(arena, int, f->n_params + 1), *out = ARENA_NEW(arena, int, f->n_results + 1);
     read_in_axes(a, m, f, in);
     read_out_axes(a, h, m, f, out);
-    *a->out = fn_new(h->shared, carried_vmap(m, fn, in, out));
+    const char *name = a->axis_name;
+    axis_set axis = name && *name ? module_axis(m, module_string(m, name, strlen(name))) : 0;
+    *a->out = fn_new(h->shared, carried_vmap(m, fn, in, out, axis));
 }
 
 hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axes)
 {
-    struct transform_args a = {
-        .out = out, .f = f, .wrt = in, .out_axes = out_axes, .name = "vmap", .make = make_vmap
-    };
+    return hop_vmap_axis(out, f, in, out_axes, NULL);
+}
+
+hop_status hop_vmap_axis(hop_fn **out, hop_fn *f, const char *in, const char *out_axes, const char *axis_name)
+{
+    struct transform_args a = { .out = out,
+                                .f = f,
+                                .wrt = in,
+                                .out_axes = out_axes,
+                                .axis_name = axis_name,
+                                .name = "vmap",
+                                .make = make_vmap };
     return api_edge(do_transform, &a);
 }
 

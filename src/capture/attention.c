@@ -1,5 +1,5 @@
 /* Attention with bodies for scores and mask: a specification comes in, one node of flex_attention goes out.
- */
+ * And block masks: a mask comes in, a call of the function that makes its lists goes out. */
 #include "capture/capture.h"
 #include "hops/flex_parts.h"
 
@@ -72,15 +72,12 @@ static val bring_array(struct capture *c, hop_val v)
     return emit_cast(b, x, modes_dtype(b, OP_dot, (enum dtype)emit_type(b, x).dtype));
 }
 
-static void do_flex_attention(struct capture *c, void *args)
+static void record(struct capture *c, void *args, hop_val *results)
 {
-    const struct attention_args *a = args;
-    const hop_flex_attention_spec *spec = a->spec;
+    const hop_flex_attention_spec *spec = args;
     struct builder *b = &c->innermost->b;
     if (spec->n_blocks < 0 || spec->n_blocks > 2 * FLEX_LIST || (spec->n_blocks && !spec->blocks))
         capture_throw("expected up to %d operands of a block mask, found %d", 2 * FLEX_LIST, spec->n_blocks);
-    if (c->eager)
-        hop_throw(HOP_UNAVAILABLE, "flex_attention: it is compiled as a whole: it cannot be run eagerly");
     uint32_t n_blocks = (uint32_t)spec->n_blocks;
     val operands[FLEX_FIRST_BLOCK + 2 * FLEX_LIST];
     operands[FLEX_QUERY] = bring_array(c, spec->query);
@@ -119,7 +116,14 @@ static void do_flex_attention(struct capture *c, void *args)
                             .regions = regions,
                             .n_regions = 2 };
     val first = builder_node(b, &node);
-    for (uint32_t k = 0; k < FLEX_RESULTS; k++) a->results[k] = value_handle(c->innermost, first + k);
+    for (uint32_t k = 0; k < FLEX_RESULTS; k++) results[k] = value_handle(c->innermost, first + k);
+}
+
+static void do_flex_attention(struct capture *c, void *args)
+{
+    const struct attention_args *a = args;
+    if (c->eager) eager_whole(c, record, (void *)a->spec, a->results, FLEX_RESULTS);
+    else record(c, (void *)a->spec, a->results);
 }
 
 int hop_flex_attention_at(hop_place at, hop_val *results, int n_results, const hop_flex_attention_spec *spec)
@@ -129,6 +133,71 @@ int hop_flex_attention_at(hop_place at, hop_val *results, int n_results, const h
     if (!spec || !results || n_results != FLEX_RESULTS)
         status = hop_fail_at(at, "flex_attention: expected a specification and room for 3 results");
     else status = capture_edge(at, "flex_attention", do_flex_attention, &a);
+    for (int i = 0; status && results && i < n_results; i++) results[i] = (hop_val){ 0, 0 };
+    return status;
+}
+
+/* ---- block masks ---- */
+
+static dim size_of(struct capture *c, int64_t n, int64_t least, const char *what)
+{
+    enum { MOST = 1 << 30 };
+    if (n < least || n > MOST)
+        capture_throw("%s: expected a number from %lld to %d, found %lld", what, (long long)least, (int)MOST,
+                      (long long)n);
+    return dim_const(c->m, n);
+}
+
+static void record_blocks(struct capture *c, void *args, hop_val *results)
+{
+    const hop_block_mask_spec *spec = args;
+    struct builder *b = &c->innermost->b;
+    struct flex_lists_in in = { .batches = size_of(c, HOP_MAX(spec->batches, 1), 1, "batches"),
+                                .heads = size_of(c, HOP_MAX(spec->heads, 1), 1, "heads"),
+                                .queries = size_of(c, spec->queries, 0, "queries"),
+                                .keys = size_of(c, spec->keys, 0, "keys"),
+                                .sized = spec->query_block || spec->key_block };
+    if (in.sized) {
+        in.block[0] = (uint32_t)dim_const_value(c->m, size_of(c, spec->query_block, 1, "query_block"));
+        in.block[1] = (uint32_t)dim_const_value(c->m, size_of(c, spec->key_block, 1, "key_block"));
+    }
+    for (uint32_t k = 0; k < FLEX_N_FROM; k++) in.from[k] = emit_full(b, k ? DT_I64 : DT_F32, 0, 0, NULL);
+    struct reading_body mask = { .what = "the mask function of block_mask",
+                                 .label = spec->mask_name,
+                                 .body = spec->mask ? spec->mask : every_key,
+                                 .env = spec->env,
+                                 .operands = in.from,
+                                 .n = FLEX_N_FROM };
+    in.mask = capture_reading_body(c, &mask);
+    const struct fn *f = module_fn(c->m, in.mask.fn);
+    struct type gives = type_get(c->m, value_type(f, f->results[0]));
+    if (gives.rank || gives.dtype != DT_BOOL) capture_throw("the mask function must give a bool");
+    if (!effects_are_none(f->effects))
+        capture_throw("the mask function has effects (it checks, prints or calls the host)");
+    if (flex_reads(c->m, in.mask.fn, 0))
+        capture_throw("the mask function reads the score, which a block mask does not have");
+    val lists = flex_emit_lists(b, &in);
+    for (uint32_t k = 0; k < 2 * FLEX_LIST; k++) results[k] = value_handle(c->innermost, lists + k);
+}
+
+struct block_mask_args {
+    hop_val *results;
+    const hop_block_mask_spec *spec;
+};
+static void do_block_mask(struct capture *c, void *args)
+{
+    const struct block_mask_args *a = args;
+    if (c->eager) eager_whole(c, record_blocks, (void *)a->spec, a->results, 2 * FLEX_LIST);
+    else record_blocks(c, (void *)a->spec, a->results);
+}
+
+int hop_block_mask_at(hop_place at, hop_val *results, int n_results, const hop_block_mask_spec *spec)
+{
+    struct block_mask_args a = { results, spec };
+    int status;
+    if (!spec || !results || n_results != 2 * FLEX_LIST)
+        status = hop_fail_at(at, "block_mask: expected a specification and room for 4 results");
+    else status = capture_edge(at, "block_mask", do_block_mask, &a);
     for (int i = 0; status && results && i < n_results; i++) results[i] = (hop_val){ 0, 0 };
     return status;
 }

@@ -145,7 +145,7 @@ struct named_dim {
     hop_dim d;
 };
 
-/* An assignable array of eager mode, while a body is captured for its types alone: a copy of it. */
+/* An assignable array of eager mode in a capture with a host: a copy of it. */
 struct host_variable {
     hop_val there;
     uint32_t here;
@@ -153,9 +153,12 @@ struct host_variable {
 
 struct capture {
     struct capture *outer; /* of this thread */
-    /* Eager mode whose values this capture may use: it is made for types and thrown away. */
+    /* Eager mode whose values this capture may use: it is made for types, or to be run at once, and thrown
+     * away. */
     struct capture *host;
     vec(struct host_variable) host_variables;
+    vec(struct tensor *)
+        host_tensors; /* references to these values, one for each late parameter of the root */
     struct module *m;
     struct arena arena; /* of the whole capture */
     struct scope *innermost;
@@ -211,7 +214,7 @@ struct place capture_place(struct capture *c, hop_place at);
 /* The handle's value in the innermost scope, lifted through every level. Throws for what is out of scope. */
 struct operand resolve(struct scope *s, hop_val v);
 /* A tensor of eager mode as a parameter of the outermost scope, for a capture with a host. */
-val host_value(struct capture *c, const struct tensor *t);
+val host_value(struct capture *c, struct tensor *t);
 type_id tensor_type(struct module *m, const struct tensor *t);
 struct scope *scope_root(struct capture *c);
 /* One more parameter of a function being captured, behind those it has; its type is one of that scope. */
@@ -360,6 +363,10 @@ void eager_associative_scan(struct capture *c, hop_val *results, const hop_assoc
 void eager_switch(struct capture *c, hop_val *results, int n_results, const hop_switch_spec *spec,
                   const char *what);
 void eager_call(struct capture *c, hop_val *results, int n_results, const hop_call_spec *spec);
+/* An operator whose bodies are asked for more than once, in any order: what `record` makes in a capture of
+ * its own, which may use the values of eager mode, is run as a whole. */
+void eager_whole(struct capture *c, void (*record)(struct capture *inner, void *args, hop_val *results),
+                 void *args, hop_val *results, uint32_t n_results);
 
 /* ---- promotion and broadcasting (promote.c) ---- */
 
@@ -383,6 +390,10 @@ val bring_to(struct builder *b, val v, uint32_t rank, const dim *dims);
 void require_equal(struct builder *b, dim want, dim found, const char *what);
 /* One dtype, one shape. */
 void promote_all(struct builder *b, struct operand *in, uint32_t n, enum dtype t, val *out);
+
+/* The two operands of a product in the dtypes in which it takes them: one, or where the result's is chosen
+ * (`dtype`, NULL: it is not) each its own. Returns the result's (ops.c). */
+enum dtype product_operands(struct emission *e, const char *dtype, val *out);
 
 /* ---- texts (parse.c) ---- */
 
@@ -408,6 +419,7 @@ enum dtype parse_dtype(struct cursor *c);
 /* A comma-separated list up to the end or a closing bracket. */
 uint32_t parse_dims(struct cursor *c, dim *dims);
 enum dtype parse_type(struct cursor *c, uint32_t *rank, dim *dims);
+axis_set parse_varying(struct cursor *c); /* behind a type: "{i, j}", or nothing */
 /* object "kind": the kind. False: something else stands there, and the cursor does, too. */
 bool parse_object(struct cursor *c, const char **kind, size_t *length);
 enum dtype text_dtype(const char *text);

@@ -626,3 +626,46 @@ void eager_call(struct capture *c, hop_val *results, int n_results, const hop_ca
     run_body(c, SCOPE_BODY, "the body of call", spec->body, spec->env, spec->in, results,
              (uint32_t)n_results);
 }
+
+/* The function of the capture's only scope, with these results. */
+static uint32_t finish_whole(struct capture *c, struct scope *s, const hop_val *results, uint32_t n)
+{
+    val *ends = ARENA_NEW(&c->arena, val, n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct operand o = resolve(s, results[i]);
+        ends[i] = operand_value(&s->b, &o);
+    }
+    uint32_t n_params = s->late.len;
+    if (n_params != c->host_tensors.len) capture_throw("eager mode has no parameters");
+    val *order = ARENA_NEW(&c->arena, val, n_params);
+    for (uint32_t k = 0; k < n_params; k++) order[k] = s->late.data[k].here;
+    modes_close(s, s->what);
+    uint32_t fn = scope_finish(s, order, n_params, ends, n);
+    scope_close(c);
+    return fn;
+}
+
+void eager_whole(struct capture *c, void (*record)(struct capture *inner, void *args, hop_val *results),
+                 void *args, hop_val *results, uint32_t n_results)
+{
+    struct owned_tensors *made = owned_new(n_results);
+    struct capture inner = { .at = c->at, .name = c->name, .host = c };
+    capture_enter(&inner, false);
+    hop_cleanup_push(capture_leave_cleanup, &inner);
+    for (uint32_t i = 0; i < c->names.len; i++) vec_push(&inner.arena, &inner.names, c->names.data[i]);
+    struct scope *s = scope_open(&inner, SCOPE_ROOT, c->name);
+    s->b.place = capture_place(&inner, c->at);
+    hop_val *out = ARENA_ZNEW(&inner.arena, hop_val, n_results);
+    record(&inner, args, out);
+    uint32_t fn = finish_whole(&inner, s, out, n_results);
+    struct interp interp = { .m = inner.m, .print = c->print, .print_ctx = c->print_ctx };
+    interp_run(&interp, fn, inner.host_tensors.data, NULL, made->data);
+    hop_cleanup_pop(&inner);
+    capture_leave(&inner);
+    for (uint32_t i = 0; i < n_results; i++) {
+        struct tensor *t = made->data[i];
+        made->data[i] = NULL;
+        results[i] = eager_value(c->innermost, t);
+    }
+    owned_end(made);
+}

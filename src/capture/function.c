@@ -71,7 +71,7 @@ static void read_param_type(struct cursor *c, struct parameter *p)
         return;
     }
     enum dtype t = parse_type(c, &rank, dims);
-    p->type = type_intern(c->m, t, rank, dims);
+    p->type = type_varying(c->m, type_intern(c->m, t, rank, dims), parse_varying(c));
 }
 
 static void read_param(struct cursor *c, struct header *h)
@@ -151,7 +151,7 @@ static type_id like_type(struct scope *s, const hop_param *p)
     if (rank > MAX_RANK) capture_throw("an array has at most %d axes", MAX_RANK);
     if (t.kind && (rank || left_out)) capture_throw("there are no arrays of objects");
     if (t.kind) return resolve_type(s, p->like);
-    return type_intern(m, (enum dtype)t.dtype, rank, dims);
+    return type_varying(m, type_intern(m, (enum dtype)t.dtype, rank, dims), t.varying);
 }
 
 static void read_list(struct scope *s, const struct capture_header *list, struct header *h)
@@ -171,6 +171,10 @@ static void read_list(struct scope *s, const struct capture_header *list, struct
             cursor_end(&c);
         } else {
             p.type = like_type(s, given);
+        }
+        if (given->varying) {
+            axis_set more = module_axis(m, module_string(m, given->varying, strlen(given->varying)));
+            p.type = type_varying(m, p.type, type_get(m, p.type).varying | more);
         }
         vec_push(&s->capture->arena, &h->params, p);
     }
@@ -323,7 +327,7 @@ static void add_parameter(struct capture *c, void *args)
     }
     like.rank = (uint8_t)rank;
     memcpy(like.dims, dims, rank * sizeof *dims);
-    *(hop_val *)a[1] = value_handle(scope_root(c), host_value(c, &like));
+    *(hop_val *)a[1] = value_handle(scope_root(c), scope_parameter(scope_root(c), tensor_type(c->m, &like)));
 }
 hop_val hop_parameter_at(hop_place at, const char *type)
 {

@@ -153,6 +153,7 @@ static uint32_t import_one(struct import *i, uint32_t fn)
     builder_begin(&b, i->to, NULL);
     b.fn_place = import_place(i, f->place);
     b.label = import_string(i, fn_label(f));
+    b.transposed = f->transposed;
     val *values = ARENA_NEW(i->arena, val, f->n_values), *results = ARENA_NEW(i->arena, val, f->n_results);
     dim *symbols = ARENA_NEW(i->arena, dim, f->n_symbols);
     for (uint32_t k = 0; k < f->n_symbols; k++) {

@@ -39,7 +39,7 @@ hop_val eager_variable_new(struct scope *s, struct tensor *initial)
     return v;
 }
 
-/* The copy of an eager array in a capture that is made for types alone. */
+/* The copy of an eager array in a capture with a host. */
 static uint32_t host_variable(struct capture *c, hop_val v)
 {
     for (uint32_t i = 0; i < c->host_variables.len; i++)

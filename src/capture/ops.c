@@ -383,9 +383,7 @@ hop_val hop_argmin_at(hop_place at, hop_val x, int axis)
 
 /* ---- products ---- */
 
-/* The two operands of a product in the dtypes in which it takes them: one, or where the result's is chosen
- * (`dtype`, NULL: it is not) each its own. Returns the result's. */
-static enum dtype product_operands(struct emission *e, const char *dtype, val *out)
+enum dtype product_operands(struct emission *e, const char *dtype, val *out)
 {
     struct builder *b = e->b;
     enum dtype t = DT_COUNT;

@@ -183,6 +183,20 @@ enum dtype parse_type(struct cursor *c, uint32_t *rank, dim *dims)
     return t;
 }
 
+axis_set parse_varying(struct cursor *c)
+{
+    axis_set axes = 0;
+    if (!cursor_accept(c, "{")) return 0;
+    do {
+        const char *name;
+        size_t length;
+        if (!cursor_word(c, &name, &length)) cursor_error(c, "the name of an axis");
+        axes |= module_axis(c->m, module_string(c->m, name, length));
+    } while (cursor_accept(c, ","));
+    cursor_expect(c, "}");
+    return axes;
+}
+
 bool parse_object(struct cursor *c, const char **kind, size_t *length)
 {
     if (!cursor_accept(c, "object")) return false;

@@ -167,6 +167,7 @@ void capture_enter(struct capture *c, bool eager)
 void capture_leave(struct capture *c)
 {
     scope_unwind(c, NULL);
+    for (uint32_t i = 0; i < c->host_tensors.len; i++) tensor_free(c->host_tensors.data[i]);
     drop_variables(c, 0);
     module_free(c->m);
     arena_free(&c->arena);
@@ -482,8 +483,10 @@ type_id tensor_type(struct module *m, const struct tensor *t)
     return type_intern(m, (enum dtype)t->dtype, t->rank, dims);
 }
 
-val host_value(struct capture *c, const struct tensor *t)
+val host_value(struct capture *c, struct tensor *t)
 {
+    vec_push(&c->arena, &c->host_tensors, NULL);
+    c->host_tensors.data[c->host_tensors.len - 1] = tensor_ref(t);
     return scope_parameter(scope_root(c), tensor_type(c->m, t));
 }
 

@@ -43,7 +43,7 @@ static uint32_t apply_transform(struct arena *a, struct module *m, uint32_t fn,
     if (t->size >= 0 && !has_probes(m, fn)) return batch_of(m, fn, mask, dim_const(m, t->size));
     int *in_axes = ARENA_ZNEW(a, int, f->n_params), *out_axes = ARENA_ZNEW(a, int, f->n_results);
     for (uint32_t p = 0; p < f->n_params; p++) in_axes[p] = mask[p] ? 0 : -1;
-    return carried_vmap(m, fn, in_axes, out_axes);
+    return carried_vmap(m, fn, in_axes, out_axes, 0);
 }
 
 /* without: switches that are off in the transforms. */

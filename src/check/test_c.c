@@ -22,14 +22,29 @@ struct c_programs {
     struct arena arena;
     struct c99_unit unit;
     vec(struct c_program) list;
-    char folder[64]; /* of the files; "": none */
+    char folder[64];  /* of the files; "": none */
+    const char *flag; /* for the compiler */
     void *library;
 };
 
+/* By turns in vector types, as the text that has none, in vector types again and without those that the text
+ * has. */
 struct c_programs *c_programs_new(const struct c99_dialect *dialect)
 {
+    static const struct {
+        const struct c99_dialect *dialect;
+        const char *flag;
+    } forms[] = { { &c99_own_dialect, "-march=native" },
+                  { &c99_plain_dialect, "-march=native" },
+                  { &c99_own_dialect, "-march=native" },
+                  { &c99_own_dialect, "-DHOP_PLAIN_C" } };
+    static _Atomic uint32_t made;
     struct c_programs *c = hop_calloc(1, sizeof *c);
-    c99_begin(&c->unit, &c->arena, dialect ? dialect : &c99_own_dialect);
+    uint32_t form = made++ % HOP_COUNT(forms);
+    bool chosen = getenv("HOP_TEST_CFLAGS") != NULL; /* then they decide alone */
+    c->flag = forms[form].flag;
+    if (!dialect) dialect = chosen ? &c99_own_dialect : forms[form].dialect;
+    c99_begin(&c->unit, &c->arena, dialect);
     return c;
 }
 
@@ -113,10 +128,7 @@ void c_programs_build(struct c_programs *c, bool optimised)
 {
     struct text source = { .arena = &c->arena };
     const char *level = getenv("HOP_TEST_CFLAGS"), *folder = secure_getenv("TMPDIR");
-    /* By turns in vector types and as plain C99. */
-    static _Atomic uint32_t builds;
-    const char *form = builds++ % 2 ? "-DHOP_PLAIN_C" : "-march=native";
-    if (!level) level = arena_printf(&c->arena, "%s %s", optimised ? "-O1" : "-O0", form);
+    if (!level) level = arena_printf(&c->arena, "%s %s", optimised ? "-O1" : "-O0", c->flag);
     char *flags = arena_string(&c->arena, level, strlen(level));
     if (!c->list.len) return;
     snprintf(c->folder, sizeof c->folder, "%.40s/hop_c_XXXXXX", folder && *folder == '/' ? folder : "/tmp");

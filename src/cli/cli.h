@@ -48,6 +48,7 @@ enum option_id {
     O_DEBUG_NANS,
     O_PROFILE,
     O_PROFILE_OUT,
+    O_PLAIN,
     O_COUNT
 };
 #define O_BIT(o) ((uint64_t)1 << (o))

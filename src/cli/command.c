@@ -73,6 +73,7 @@ static const struct option {
     [O_CAPACITY] = { "capacity", "N",
                      "arrays of data-dependent size get fixed room for N elements instead of memory from an "
                      "allocator" },
+    [O_PLAIN] = { "plain", NULL, "plain C99, without vector types: a smaller text for any compiler" },
 };
 
 static uint32_t parse_count(const char *name, const char *text, uint32_t most)
@@ -259,7 +260,7 @@ static const struct command commands[] = {
       "compiler ($CC, else cc), with the header beside. See docs/emit.md.",
       O_BIT(O_FN) | O_BIT(O_GRAD) | O_BIT(O_JVP) | O_BIT(O_VMAP) | O_BIT(O_WRT) | O_BIT(O_VALUE) |
           O_BIT(O_IN_AXES) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_OUT) | O_BIT(O_CAPACITY) |
-          O_BIT(O_CONSTANT) | O_BIT(O_OPERATORS),
+          O_BIT(O_PLAIN) | O_BIT(O_CONSTANT) | O_BIT(O_OPERATORS),
       2, 2, command_emit },
     { "cache", "[list|clear]", "show or empty the cache of compiled programs",
       "Says where compiled programs are kept and how much they take. list: a line for each, the one used "

@@ -33,6 +33,7 @@ static void emit_texts(struct options *o, const char *stem, const char *header_n
     bool is_main = !strcmp(module_text(m, f->name), "main");
     struct c99_options options = { .name = is_main ? stem : NULL,
                                    .capacity = o->capacity,
+                                   .plain = option_on(o, O_PLAIN),
                                    .constant = program_constants(o, m, f),
                                    .results = result_names(o, m, selected, f->n_results) };
     c99_function(m, fn, &passes, &options, header_name, source, header);

@@ -17,6 +17,7 @@ static const char *cell(const struct op_row *row, int column)
     bool is_samples = column == COLUMNS - 1;
     if (there[column]) return NULL;
     if (is_gradient && row->no_gradient) return row->no_gradient;
+    if (row->axis_attr) return "batched over its axis before"; /* eval, lower */
     return row->expand && !is_samples ? NULL : "missing";
 }
 

@@ -104,7 +104,7 @@ uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn)
         at += length;
     }
     m->without = o->without;
-    return named_after(m, fn, vmap_of(m, fn, in_axes, out_axes), "vmap");
+    return named_after(m, fn, vmap_of(m, fn, in_axes, out_axes, 0), "vmap");
 }
 
 uint32_t program_transformed(struct options *o, struct module *m, uint32_t fn)

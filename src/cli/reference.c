@@ -200,6 +200,9 @@ static void rules_text(struct text *out, const struct op_row *row)
             "- higher-order: gradients, forward derivatives, batching and native code by rules of its own\n");
     else if (row->expand)
         text_str(out, "- composite: it is replaced by others as soon as it is made, and has their rules\n");
+    if (row->axis_attr)
+        text_str(out,
+                 "- along a named axis: batched over it, it becomes operators on the array of all lanes\n");
     if (row->no_gradient) text_add(out, "- no gradient: %s\n", row->no_gradient);
     if (row->flags & OPF_ELEMENTWISE)
         text_str(out, "- elementwise: operands and result have the same sizes\n");

@@ -28,7 +28,8 @@ static uint32_t needed_by_call(const struct lp_call *c)
 {
     if (lp_is_site(c)) return ABLE_TO_TELL | (c->n_found ? ABLE_TO_GROW : 0);
     if (c->kind == CALL_RESERVE) return ABLE_TO_GROW;
-    return c->kind == CALL_GEMM || c->kind == CALL_PACK ? ABLE_TO_MULTIPLY : 0;
+    bool multiplies = c->kind == CALL_GEMM || c->kind == CALL_PACK || c->kind == CALL_CONV;
+    return multiplies ? ABLE_TO_MULTIPLY : 0;
 }
 
 static uint32_t needed_by(const struct lp_block *block)

@@ -9,7 +9,6 @@
 
 enum {
     STACK_ARENA = 4096,   /* bytes */
-    ARENA_STEP = 16,      /* elements */
     WORKSPACE_ALIGN = 64, /* bytes */
     LINE_ELEMENTS = 8,    /* elements */
     SMALL_LOCAL = 16      /* elements */
@@ -381,11 +380,16 @@ static bool in_arena(const struct c99 *e, uint32_t b)
     return buffer->kind == BUF_TEMP || (buffer->kind == BUF_DYN && e->o->capacity > 0 && !e->returned[b]);
 }
 
+static int64_t with_room(int64_t n) { return HOP_MAX((n + C99_ROOM - 1) / C99_ROOM * C99_ROOM, C99_ROOM); }
+
+/* What stands before an array that vectors are loaded from. */
+static const char *aligned(const struct c99 *e) { return e->vectors->any ? "HOP_ALIGNED " : ""; }
+
 static int64_t arena_count(const struct c99 *e, uint32_t b)
 {
     const struct lp_buffer *buffer = &e->p->buffers.data[b];
     int64_t n = buffer->kind == BUF_DYN ? e->o->capacity : buffer->static_count;
-    return HOP_MAX((n + ARENA_STEP - 1) / ARENA_STEP * ARENA_STEP, ARENA_STEP);
+    return with_room(n);
 }
 
 static bool together(const struct c99 *e, uint32_t x, uint32_t y)
@@ -431,7 +435,8 @@ static void put_static_arena(struct c99 *e)
     for (int t = 0; t < DT_COUNT; t++) {
         if (!size[t]) continue;
         const char *name = dtype_info[t].name;
-        text_add(e->out, "    %s%s arena_%s[%lld];\n", storage, c99_type[t], name, (long long)size[t]);
+        text_add(e->out, "    %s%s%s arena_%s[%lld];\n", storage, aligned(e), c99_type[t], name,
+                 (long long)size[t]);
     }
     for (uint32_t b = 0; b < e->p->buffers.len; b++) {
         if (!in_arena(e, b)) continue;
@@ -612,9 +617,10 @@ static void put_memory(struct c99 *e)
         else if (used && buffer->kind == BUF_LOCAL) {
             /* Small ones have a first value: compilers cannot always see that they are written before they
              * are read. */
-            const char *first = buffer->static_count <= SMALL_LOCAL ? " = { 0 }" : "";
-            text_add(e->out, "    %s t_%u[%lld]%s;\n", c99_type[buffer->dtype], b,
-                     (long long)HOP_MAX(buffer->static_count, 1), first);
+            int64_t n = buffer->static_count;
+            const char *first = n <= SMALL_LOCAL ? " = { 0 }" : "";
+            text_add(e->out, "    %s%s t_%u[%lld]%s;\n", aligned(e), c99_type[buffer->dtype], b,
+                     (long long)(e->vectors->any ? with_room(n) : HOP_MAX(n, 1)), first);
         } else if (buffer->kind == BUF_DYN && e->growing)
             text_add(e->out, "    $buffer %s *t_%u = NULL;\n    int64_t room_%u = 0;\n",
                      c99_type[buffer->dtype], b, b);
@@ -977,14 +983,15 @@ static const char operator_types[] =
 
 static const char head_comment[] =
     "/* Written by hop from a tensor program; C99 that needs nothing but libm.\n"
-    " * GCC and clang see vector types where -march allows (-march=native, or x86-64-v3 and above), all "
-    "others, and "
-    "-DHOP_PLAIN_C, plain loops.\n"
-    " * Compile with -O2 or -O3 and -ffp-contract=off (gcc does not know the pragma below and contracts by "
+    "%s * Compile with -O2 or -O3 and -ffp-contract=off (gcc does not know the pragma below and contracts by "
     "default unless -std=c99 is given), never with\n"
     " * -ffast-math.%s\n"
     " * HOP_C_STORAGE is the storage of temporaries larger than 4 KiB; define it as `static _Thread_local` "
     "to call a function from several threads. */\n";
+static const char vector_comment[] =
+    " * GCC and clang see vector types where -march allows (-march=native, or x86-64-v3 and above), all "
+    "others, and "
+    "-DHOP_PLAIN_C, plain loops.\n";
 static const char strict_comment[] = " Then results are equal bit for bit to those of hop's interpreter.";
 
 void c99_finish(struct c99_unit *unit, const char *header_name, struct text *source, struct text *header)
@@ -993,7 +1000,8 @@ void c99_finish(struct c99_unit *unit, const char *header_name, struct text *sou
     struct text types = { .arena = unit->arena };
     text_add(&types, "%s%s", shared_types, unit->operators.len ? operator_types : "");
     c99_render(&c99_own_dialect, unit->prototypes.data, &prototypes); /* the host's side is C99 */
-    text_add(source, head_comment, unit->strict ? strict_comment : "");
+    text_add(source, head_comment, unit->dialect->vectors ? vector_comment : "",
+             unit->strict ? strict_comment : "");
     if (header_name && !header_name[strcspn(header_name, "\"\\?\n\r")])
         text_add(source, "#include \"%s\"\n\n", header_name);
     else text_add(source, "%s%s\n", types.data, prototypes.data ? prototypes.data : "");
@@ -1082,7 +1090,7 @@ void c99_function(struct module *m, uint32_t fn, const struct pass_options *pass
     struct c99_options options = *o;
     struct once_split split;
     options.original = module_fn(m, fn);
-    c99_begin(&unit, source->arena, &c99_own_dialect);
+    c99_begin(&unit, source->arena, o->plain ? &c99_plain_dialect : &c99_own_dialect);
     if (once_split(source->arena, m, fn, &o->constant, &split)) add_split(&unit, m, &split, passes, &options);
     else add_function(&unit, m, fn, passes, &options);
     c99_finish(&unit, header_name, source, header);

@@ -19,6 +19,7 @@ struct c99_options {
     /* c99_function: parameters of which `once` regions are computed, by a function of their own, NAME_init,
      * whose results are further parameters of the function. */
     struct once_marks constant;
+    bool plain;         /* c99_function: in c99_plain_dialect */
     bool derived;       /* its name belongs to another function of the unit */
     const char *remark; /* a line for the comment above its declaration; NULL: none */
     int64_t capacity;   /* > 0: a growing buffer has room for this many elements, in fixed memory; 0: it comes
@@ -74,9 +75,11 @@ struct c99_dialect {
      * loop whose iterations may run side by side. */
     const struct c99_word *words;
     const char *preamble; /* before the helpers: includes, pragmas, definitions */
-    bool vectors;         /* loops are also written in the vector types of GCC and clang */
+    bool cblas;           /* large products call CBLAS where whoever compiles asks for it */
+    bool vectors; /* loops are also written in the vector types of GCC and clang, products if cblas as well */
 };
-extern const struct c99_dialect c99_own_dialect; /* C99, with vector types where compilers have them */
+extern const struct c99_dialect c99_own_dialect;   /* C99, with vector types where compilers have them */
+extern const struct c99_dialect c99_plain_dialect; /* C99 without a word beyond it */
 
 enum { C99_MOST_HELPERS = 192 };
 struct c99_operator { /* from outside: a function that the unit declares and calls */

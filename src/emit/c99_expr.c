@@ -62,10 +62,10 @@ static bool count_operands(struct c99 *e)
         const struct lp_instr *i = &e->p->instrs.data[v];
         if (e->uses[v] && i->op == LP_VAR) e->var_used[i->imm] = true;
         if (!e->uses[v] || !e->home[v]) continue;
-        bool reads_local = i->op == LP_READ || i->op == LP_FOLD;
-        if (reads_local && !e->local_read[i->imm]) {
-            e->local_read[i->imm] = true;
-            more = true;
+        uint32_t locals[2], n = lp_locals_read(i, locals);
+        for (uint32_t k = 0; k < n; k++) {
+            more |= !e->local_read[locals[k]];
+            e->local_read[locals[k]] = true;
         }
         e->block = e->home[v];
         lp_stmt_uses(e->p, &(struct lp_stmt){ .kind = LP_LET, .value = v }, count_use, e);
@@ -520,6 +520,7 @@ void c99_put_definition(struct c99 *e, lpv v)
         text_add(e->out, "%s(s_%u)", helper_of(e, fold, t), (uint32_t)i->imm);
         return;
     }
+    case LP_FIRST: break; /* a statement */
     case LP_ABS:
         if (dtype_info[t].kind == KIND_UINT) c99_put(e, i->a);
         else if (dtype_is_float(t)) put_call(e, narrow ? "fabsf" : "fabs", i, 1);
@@ -575,6 +576,10 @@ void c99_put(struct c99 *e, lpv v)
 void c99_put_fold(struct c99 *e, enum lp_fold fold, enum dtype t, void (*left)(struct c99 *, uint32_t),
                   uint32_t local, lpv right)
 {
+    if (fold == FOLD_LAST) {
+        c99_put(e, right);
+        return;
+    }
     bool bits = fold == FOLD_AND || fold == FOLD_OR || t == DT_BOOL;
     bool arithmetic = fold == FOLD_SUM || fold == FOLD_PROD;
     bool wraps = arithmetic && dtype_is_integer(t) && !wraps_itself(t);

@@ -162,9 +162,7 @@
     "}\n"
 
 static const char shared[] =
-    "#ifdef HOP_USE_CBLAS\n"
-    "#include <cblas.h>\n"
-    "#elif HOP_VECTOR_BYTES\n"
+    "#if !defined(HOP_USE_CBLAS) && HOP_VECTOR_BYTES\n"
     "#ifdef __clang__\n"
     "#define HOP_UNROLL _Pragma(\"clang loop unroll(full)\")\n"
     "#define HOP_ROLLED _Pragma(\"clang loop unroll(disable)\") /* all registers are taken */\n"
@@ -185,10 +183,9 @@ static const char shared[] =
     "#endif\n";
 
 static const char plain_f32[] = PLAIN("f32", "float"), plain_f64[] = PLAIN("f64", "double");
-static const char vectors_f32[] = CBLAS("f32", "float", "s")
-    VECTORS("f32", "float", "f32a", "HOP_LANES_A", "128") "#else\n";
-static const char vectors_f64[] = CBLAS("f64", "double", "d")
-    VECTORS("f64", "double", "f64b", "HOP_LANES_B", "64") "#else\n";
+static const char cblas_f32[] = CBLAS("f32", "float", "s"), cblas_f64[] = CBLAS("f64", "double", "d");
+static const char vectors_f32[] = VECTORS("f32", "float", "f32a", "HOP_LANES_A", "128");
+static const char vectors_f64[] = VECTORS("f64", "double", "f64b", "HOP_LANES_B", "64");
 
 const char *c99_product(struct c99_unit *unit, enum dtype t)
 {
@@ -202,12 +199,17 @@ const char *c99_product(struct c99_unit *unit, enum dtype t)
 void c99_product_text(const struct c99_unit *unit, struct text *out)
 {
     static const char *const plain[] = { plain_f32, plain_f64 }, *const wide[] = { vectors_f32, vectors_f64 };
-    bool vectors = unit->dialect->vectors;
-    if (vectors && (unit->products[0] || unit->products[1])) text_str(out, shared);
+    static const char *const cblas[] = { cblas_f32, cblas_f64 };
+    const struct c99_dialect *d = unit->dialect;
+    bool any = unit->products[0] || unit->products[1];
+    if (any && d->cblas) text_str(out, "#ifdef HOP_USE_CBLAS\n#include <cblas.h>\n#endif\n");
+    if (any && d->vectors) text_str(out, shared);
     for (int i = 0; i < 2; i++) {
         if (!unit->products[i]) continue;
-        if (vectors) text_str(out, wide[i]);
+        if (d->cblas) text_str(out, cblas[i]);
+        if (d->vectors) text_str(out, wide[i]);
+        if (d->cblas) text_str(out, "#else\n");
         text_str(out, plain[i]);
-        if (vectors) text_str(out, "#endif\n");
+        if (d->cblas) text_str(out, "#endif\n");
     }
 }

@@ -9,7 +9,8 @@ static const char preamble[] = "#include <math.h>\n"
                                "#if !defined(__GNUC__) || defined(__clang__)\n"
                                "#pragma STDC FP_CONTRACT OFF\n"
                                "#endif\n";
-const struct c99_dialect c99_own_dialect = { .preamble = preamble, .vectors = true };
+const struct c99_dialect c99_own_dialect = { .preamble = preamble, .vectors = true, .cblas = true };
+const struct c99_dialect c99_plain_dialect = { .preamble = preamble, .cblas = true };
 
 const char *c99_word_of(const struct c99_dialect *d, const char *word, size_t length)
 {

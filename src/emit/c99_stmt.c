@@ -260,11 +260,17 @@ static void put_copy(struct c99 *e, const struct lp_call *c, uint32_t indent)
     put_room(e, c->target, c->lo, c->count, indent);
     text_str(e->out, "if (");
     c99_put(e, c->count);
-    text_str(e->out, c->kind == CALL_COPY ? " > 0) memmove(" : " > 0) memset(");
-    c99_put_pointer(e, c->target, c->lo);
-    text_str(e->out, ", ");
-    if (c->kind == CALL_COPY) c99_put_pointer(e, c->source, c->index);
-    else text_str(e->out, "0");
+    if (c->kind == CALL_COPY) {
+        text_str(e->out, " > 0) memmove(");
+        c99_put_pointer(e, c->target, c->lo);
+        text_str(e->out, ", ");
+        c99_put_pointer(e, c->source, c->index);
+    } else { /* an element's address: of an array gcc takes some numbers of bytes for numbers of elements */
+        text_add(e->out, " > 0) memset(&%s[", e->buffer_name[c->target]);
+        if (c->lo == LPV_NONE) text_str(e->out, "0");
+        else c99_put(e, c->lo);
+        text_str(e->out, "], 0");
+    }
     text_str(e->out, ", (size_t)");
     c99_put(e, c->count);
     text_add(e->out, " * sizeof(%s));\n", c99_type[e->p->buffers.data[c->target].dtype]);
@@ -317,6 +323,7 @@ static void put_call(struct c99 *e, const struct lp_call *c, uint32_t indent)
     case CALL_COPY:
     case CALL_ZERO: put_copy(e, c, indent); return;
     case CALL_DROP: break; /* lp_keep_in_memory leaves none */
+    case CALL_CONV:
     case CALL_PACK: break; /* nor does plain_products leave these */
     case CALL_MARK:
     case CALL_COUNT: break; /* emitted C is not profiled */
@@ -543,6 +550,34 @@ static void put_lanes_fold(struct c99 *e, lpv v, uint32_t indent)
     text_str(e->out, e->vectors->locals[local].wide ? ";\n#endif\n" : ";\n");
 }
 
+void c99_put_first(struct c99 *e, lpv v, const char *value, const char *position)
+{
+    const struct lp_instr *i = &e->p->instrs.data[v];
+    text_add(e->out, "if ((%s == ", value);
+    c99_put(e, i->a);
+    if (dtype_is_float(lp_dtype(e->p, i->a))) text_add(e->out, " || %s != %s", value, value);
+    text_add(e->out, ") && %s < v_%u) v_%u = %s;\n", position, v, v, position);
+}
+
+/* The least position in a lane that holds the value. */
+static void put_lanes_first(struct c99 *e, lpv v, uint32_t indent)
+{
+    const struct lp_instr *i = &e->p->instrs.data[v];
+    uint32_t values = (uint32_t)i->imm;
+    bool vectors = e->vectors->locals[values].wide;
+    text_add(e->out, "%s v_%u = %s;\n", c99_value[i->dtype], v,
+             i->dtype == DT_I32 ? "INT32_MAX" : "INT64_MAX");
+    put_indent(e, indent);
+    if (vectors) {
+        open_guard(e, e->vectors->locals[values].strict, indent);
+        c99_put_accumulators_first(e, v, indent);
+        other_guard(e, indent);
+    }
+    text_str(e->out, "for (int j = 0; j < 16; j++) ");
+    c99_put_first(e, v, arena_printf(e->arena, "s_%u[j]", values), arena_printf(e->arena, "s_%u[j]", i->b));
+    if (vectors) text_str(e->out, "#endif\n");
+}
+
 static void put_assignment(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
 {
     const struct lp_local *l = s->kind == LP_STORE ? NULL : &e->p->locals.data[s->target];
@@ -588,6 +623,10 @@ void c99_put_stmt(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
     case LP_LET:
         if (e->p->instrs.data[s->value].op == LP_FOLD) {
             put_lanes_fold(e, s->value, indent);
+            break;
+        }
+        if (e->p->instrs.data[s->value].op == LP_FIRST) {
+            put_lanes_first(e, s->value, indent);
             break;
         }
         text_add(e->out, "const %s v_%u = ", c99_value[lp_dtype(e->p, s->value)], s->value);

@@ -8,6 +8,7 @@ enum {
     HEAVY_SUM = 40,    /* a body this large that adds up in lanes gets one */
     HEAVY_INSIDE = 48, /* a body with loops this large gets two, smaller ones four */
     CHUNK_WORK = 160,  /* a loop of so much work altogether is one step */
+    ROW_WORK = 400,    /* the same of one whose last vector is not whole, and which is written once more */
     MOST_PARTS = 4,
     FEWEST_TRIPS = 4, /* a shorter loop stays plain, unless it has loops and parts of vectors are loaded */
     WIDEST = 64,      /* bytes of the vectors that parts are chosen for */
@@ -138,6 +139,7 @@ static void survey_let(struct survey *s, lpv v)
         break;
     case LP_LOAD: kind = c99_kind_of(e, i->a) ? KIND_VARYING : KIND_UNIFORM; break;
     case LP_FOLD: s->ok &= !s->assigned[i->imm]; break;
+    case LP_FIRST: s->ok &= !s->assigned[i->imm] && !s->assigned[i->b]; break;
     default: kind = pure_kind(e, i);
     }
     e->vectors->kinds[v] = e->vectors->epoch << 2 | kind;
@@ -237,30 +239,13 @@ static bool survey_loop(struct c99 *e, uint32_t loop)
     find_assigned(&s, l->stmt->body);
     survey_block(&s, l->stmt->body);
     l->class = s.wide ? WIDE_B : WIDE_A;
-    if ((l->reads_lanes || l->strict) && (l->has_loop || l->branches)) return false;
+    if (l->strict && (l->has_loop || l->branches)) return false;
     return s.ok && l->stores;
 }
 
 void c99_survey(struct c99 *e, uint32_t loop) { survey_loop(e, loop); }
 
 /* ---- which loops ---- */
-
-/* v as base + constant. */
-static lpv split_constant(const struct c99 *e, lpv v, int64_t *constant)
-{
-    const struct lp_instr *i = instr(e, v);
-    *constant = 0;
-    if (lp_is_const(e->p, v, constant)) return LPV_NONE;
-    if (i->op == LP_ADD && lp_is_const(e->p, i->b, constant)) return i->a;
-    return v;
-}
-
-static int64_t extent_of(const struct c99 *e, const struct lp_stmt *s)
-{
-    int64_t lo, hi, extent;
-    if (split_constant(e, s->lo, &lo) != split_constant(e, s->hi, &hi)) return -1;
-    return __builtin_sub_overflow(hi, lo, &extent) ? -1 : HOP_MAX(extent, 0);
-}
 
 static bool has_unit_step(const struct c99 *e, const struct lp_stmt *s)
 {
@@ -289,6 +274,17 @@ static uint8_t parts_of(const struct c99_loop *l)
     return (uint8_t)parts;
 }
 
+/* A loop without a loop, in the text or in the machine: what it leaves in a temporary for the next one stays
+ * in registers. */
+static uint8_t row_of(const struct c99_loop *l)
+{
+    uint32_t lanes = most_lanes(l);
+    int64_t full = (l->extent + lanes - 1) / lanes;
+    if (l->extent < 0 || l->extent % lanes == 0 || full < 2 || full > MOST_PARTS) return 0;
+    if (l->strict || l->has_lanes || l->reads_lanes || l->has_loop) return 0;
+    return l->weight * (uint32_t)full <= ROW_WORK ? (uint8_t)full : 0;
+}
+
 static void find_loops(struct c99 *e, const struct lp_block *block)
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
@@ -296,7 +292,7 @@ static void find_loops(struct c99 *e, const struct lp_block *block)
         if (s->kind == LP_FOR && s->mode == FOR_VECTOR) {
             struct c99_loop *l = &e->vectors->loops[s->target];
             l->stmt = s;
-            l->extent = extent_of(e, s);
+            l->extent = lp_extent(e->p, s);
             l->wide = !s->scalar && !s->poll && has_unit_step(e, s) && l->extent != 0 &&
                       survey_loop(e, s->target);
             l->short_rows = l->extent >= 0 && l->extent < FEWEST_TRIPS;
@@ -398,8 +394,13 @@ void c99_plan_vectors(struct c99 *e)
     find_loops(e, e->p->root);
     find_classes(e, e->p->root, NULL);
     while (agree_block(e, e->p->root, NULL)) {}
-    for (uint32_t i = 0; i < e->p->loops.len; i++)
-        if (v->loops[i].wide) v->loops[i].parts = parts_of(&v->loops[i]);
+    for (uint32_t i = 0; i < e->p->loops.len; i++) {
+        if (v->loops[i].wide) {
+            v->loops[i].parts = parts_of(&v->loops[i]);
+            v->loops[i].row = row_of(&v->loops[i]);
+        }
+        v->any |= v->loops[i].wide;
+    }
     size_locals(e, e->p->root, NULL);
     for (uint32_t i = 0; i < e->p->locals.len; i++)
         if (v->locals[i].single && !v->locals[i].strict) v->locals[i].parts = 1;

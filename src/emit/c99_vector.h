@@ -20,6 +20,8 @@ struct c99_loop {
     bool stores;     /* elements or lanes: not only what all lanes have in common */
     bool has_lanes, reads_lanes, has_loop, branches;
     uint8_t class, parts;
+    uint8_t row; /* of the widest vectors so many are the whole loop, the last of them not whole; 0: it is not
+                    so */
     uint32_t weight;
     int64_t extent; /* trips, -1: not known */
 };
@@ -33,7 +35,8 @@ struct c99_accumulators { /* of a LOCAL_LANES */
 struct c99_wide {
     const struct c99_loop *loop;
     uint32_t part, parts;
-    bool partial; /* of part p the first `n_LOOP_p` lanes count */
+    bool partial;   /* of part p the first `n_LOOP_p` lanes count, */
+    uint32_t whole; /* but for so many parts, which are whole */
 };
 
 struct c99_vectors {
@@ -41,8 +44,12 @@ struct c99_vectors {
     struct c99_accumulators *locals; /* per local */
     bool *own;                       /* per local: vector loops have one of their own for each lane */
     uint32_t *kinds, epoch;          /* per value: epoch and kind */
+    bool any;                        /* a loop is written with vectors */
     struct c99_wide now;
 };
+
+/* Temporaries of static size have room for a multiple of so many elements, the lanes of the widest vector. */
+enum { C99_ROOM = 16 };
 
 /* What vector code knows an element as: masks are integers, i64 with WIDE_A i32. */
 enum dtype c99_wide_dtype(enum dtype t, enum c99_wide_class class);
@@ -59,10 +66,19 @@ void c99_put_wide_loop(struct c99 *e, const struct lp_stmt *s, uint32_t indent);
 void c99_put_accumulators(struct c99 *e, uint32_t local, uint32_t indent); /* their definition */
 void c99_put_accumulators_set(struct c99 *e, uint32_t local, lpv value);
 void c99_put_accumulators_fold(struct c99 *e, uint32_t local, enum lp_fold fold);
+/* An LP_FIRST: into its variable goes the least of it and what the lanes have; of one lane, whose value and
+ * position are these. */
+void c99_put_accumulators_first(struct c99 *e, lpv v, uint32_t indent);
+void c99_put_first(struct c99 *e, lpv v, const char *value, const char *position);
 const char *c99_guard(bool widest); /* the macro that says that vectors are there, or the widest ones */
 
 /* c99_vector_text.c */
 void c99_use_vector(struct c99_unit *unit, enum dtype t, enum c99_wide_class class);
+/* Is this the first use of a function whose text goes to unit->lane_text? */
+bool c99_new_lane_function(struct c99_unit *unit, const char *name);
+/* The function that loads elements `stride` apart, 2 to C99_MOST_APART or -1. */
+#define C99_MOST_APART(class) ((class) == WIDE_A ? 8 : 4)
+const char *c99_apart(struct c99_unit *unit, enum dtype t, enum c99_wide_class class, int stride);
 const char *c99_vector_head(void); /* before all functions */
 void c99_vector_text(const struct c99_unit *unit, struct text *out);
 

@@ -17,6 +17,11 @@ static const char detection[] =
     "#define HOP_VECTOR_BYTES 16\n"
     "#endif\n"
     "#endif\n"
+    "#if HOP_VECTOR_BYTES\n"
+    "#define HOP_ALIGNED __attribute__((aligned(64))) /* temporaries: no vector lies across cache lines */\n"
+    "#else\n"
+    "#define HOP_ALIGNED\n"
+    "#endif\n"
     "#ifdef __clang__\n"
     "#pragma clang diagnostic ignored \"-Wunused-function\" /* one form or the other calls each */\n"
     "#endif\n\n";
@@ -30,6 +35,7 @@ static const char types[] =
     "/* The same to numbers below 2^20. */\n"
     "HOP_VECTOR_FN int32_t hop_near(int64_t x) { return (int32_t)(x < -1048576 ? -1048576 : x > 1048576 ? "
     "1048576 : x); }\n"
+    "#define HOP_ANYWHERE ((int64_t)1 << 62) /* no index is as large */\n"
     "#define HOP_VECTOR_TYPE(D, T, N) \\\n"
     "    typedef T hop_##D __attribute__((vector_size(sizeof(T) * (N)))); \\\n"
     "    typedef T hop_at_##D __attribute__((vector_size(sizeof(T) * (N)), aligned(sizeof(T)), "
@@ -66,11 +72,6 @@ static const char base_macro[] =
     "        for (int l = 0; l < N; l++) \\\n"
     "            if (l < n) p[l * step] = x[l]; \\\n"
     "    } \\\n"
-    "    HOP_VECTOR_FN void hop_scatter_##D(T *p, hop_##M at, hop_##D x, int64_t n) \\\n"
-    "    { \\\n"
-    "        for (int l = 0; l < N; l++) \\\n"
-    "            if (l < n) p[at[l]] = x[l]; \\\n"
-    "    } \\\n"
     "    HOP_VECTOR_FN hop_##D hop_select_##D(hop_##M m, hop_##D a, hop_##D b) \\\n"
     "    { \\\n"
     "        const hop_##S k = __builtin_convertvector(m, hop_##S); \\\n"
@@ -86,6 +87,7 @@ static const char base_macro[] =
     "        return x[0]; \\\n"
     "    }\n"
     "#if defined(__clang__) || __GNUC__ >= 12\n"
+    "#define HOP_SHUFFLES 1\n"
     "#define HOP_FOLD_2(both, x) x = both(x, __builtin_shufflevector(x, x, 1, 1));\n"
     "#define HOP_FOLD_4(both, x) x = both(x, __builtin_shufflevector(x, x, 2, 3, 2, 3)); x = both(x, "
     "__builtin_shufflevector(x, x, 1, 1, 1, 1));\n"
@@ -130,12 +132,6 @@ static const char whole_macro[] =
     "        for (int l = 0; l < N; l++) r[l] = (T)l; \\\n"
     "        return hop_set_##D(first) + r * hop_set_##D(step); \\\n"
     "    } \\\n"
-    "    HOP_VECTOR_FN hop_##D hop_min_##D(hop_##D a, hop_##D b) { const hop_##S k = (hop_##S)(a < b); "
-    "return "
-    "(hop_##D)(((hop_##S)a & k) | ((hop_##S)b & ~k)); } \\\n"
-    "    HOP_VECTOR_FN hop_##D hop_max_##D(hop_##D a, hop_##D b) { const hop_##S k = (hop_##S)(a > b); "
-    "return "
-    "(hop_##D)(((hop_##S)a & k) | ((hop_##S)b & ~k)); } \\\n"
     "    HOP_VECTOR_FN hop_##D hop_abs_##D(hop_##D a) { const hop_##D k = (hop_##D)(a < (hop_##D){ 0 }); "
     "return "
     "(a ^ k) - k; } \\\n"
@@ -150,10 +146,6 @@ static const char whole_macro[] =
 /* Of floats. HOP_FMA_D, HOP_SQRT_D and HOP_ROUND_D are instructions where the machine has them. */
 static const char real_macro[] =
     "#define HOP_VECTOR_REAL(D, T, N, S, M, bits) \\\n"
-    "    HOP_VECTOR_FN hop_##D hop_min_##D(hop_##D a, hop_##D b) { return hop_pick_##D(hop_lt_##D(a, b) | "
-    "hop_ne_##D(a, a), a, b); } \\\n"
-    "    HOP_VECTOR_FN hop_##D hop_max_##D(hop_##D a, hop_##D b) { return hop_pick_##D(hop_gt_##D(a, b) | "
-    "hop_ne_##D(a, a), a, b); } \\\n"
     "    HOP_VECTOR_FN hop_##D hop_abs_##D(hop_##D a) { return (hop_##D)((hop_##S)a & hop_set_##S(bits)); } "
     "\\\n"
     "    HOP_VECTOR_EACH(min, D, T, N, hop_min_##D(x, y)) HOP_VECTOR_EACH(max, D, T, N, hop_max_##D(x, y))\n"
@@ -163,18 +155,19 @@ static const char real_macro[] =
     "        for (int l = 0; l < N; l++) x[l] = lane(x[l]); \\\n"
     "        return x; \\\n"
     "    }\n"
-    "#define HOP_VECTOR_FAR(D, T, N, M) \\\n"
-    "    static __attribute__((noinline, cold, unused)) void hop_far_lanes_##D(const hop_##M *m, int which, "
+    "#define HOP_VECTOR_FAR(D, T, N, C) \\\n"
+    "    static __attribute__((noinline, cold, unused)) void hop_far_lanes_##D(const hop_flag_##C *k, int "
+    "which, "
     "const "
     "hop_##D *x, hop_##D *r) \\\n"
     "    { \\\n"
     "        for (int l = 0; l < N; l++) \\\n"
-    "            if ((*m)[l]) (*r)[l] = (T)hop_far(which, (*x)[l]); \\\n"
+    "            if (HOP_HAS_LANE(*k, l)) (*r)[l] = (T)hop_far(which, (*x)[l]); \\\n"
     "    } \\\n"
-    "    HOP_VECTOR_FN hop_##D hop_far_##D(hop_##M m, int which, hop_##D x, hop_##D near) \\\n"
+    "    HOP_VECTOR_FN hop_##D hop_far_##D(hop_flag_##C k, int which, hop_##D x, hop_##D near) \\\n"
     "    { \\\n"
-    "        if (hop_any_##M(m)) { \\\n"
-    "            const hop_##M held = m; \\\n"
+    "        if (hop_any_##C(k)) { \\\n"
+    "            const hop_flag_##C held = k; \\\n"
     "            const hop_##D of = x; \\\n"
     "            hop_##D r = near; \\\n"
     "            hop_far_lanes_##D(&held, which, &of, &r); \\\n"
@@ -228,12 +221,22 @@ static const char machine[] =
     "short)((1u << (n)) - 1), 4)\n"
     "#define HOP_GATHER_8(p, at, n) __builtin_ia32_gatherdiv8di((hop_words){ 0 }, p, (hop_words)(at), "
     "(unsigned char)((1u << (n)) - 1), 8)\n"
+    "#define HOP_SCATTER_4(p, at, x, n) __builtin_ia32_scattersiv16si(p, (unsigned short)((1u << (n)) - 1), "
+    "at, (hop_i32a)(x), 4)\n"
+    "#define HOP_SCATTER_8(p, at, x, n) __builtin_ia32_scatterdiv8di(p, (unsigned char)((1u << (n)) - 1), "
+    "(hop_words)(at), (hop_words)(x), 8)\n"
     "#define HOP_GATHER_f32a(p, at, n) HOP_GATHER_4(p, at, n)\n"
+    "#define HOP_SCATTER_f32a(p, at, x, n) HOP_SCATTER_4(p, at, x, n)\n"
     "#define HOP_GATHER_i32a(p, at, n) HOP_GATHER_4(p, at, n)\n"
+    "#define HOP_SCATTER_i32a(p, at, x, n) HOP_SCATTER_4(p, at, x, n)\n"
     "#define HOP_GATHER_u32a(p, at, n) HOP_GATHER_4(p, at, n)\n"
+    "#define HOP_SCATTER_u32a(p, at, x, n) HOP_SCATTER_4(p, at, x, n)\n"
     "#define HOP_GATHER_f64b(p, at, n) HOP_GATHER_8(p, at, n)\n"
+    "#define HOP_SCATTER_f64b(p, at, x, n) HOP_SCATTER_8(p, at, x, n)\n"
     "#define HOP_GATHER_i64b(p, at, n) HOP_GATHER_8(p, at, n)\n"
+    "#define HOP_SCATTER_i64b(p, at, x, n) HOP_SCATTER_8(p, at, x, n)\n"
     "#define HOP_GATHER_u64b(p, at, n) HOP_GATHER_8(p, at, n)\n"
+    "#define HOP_SCATTER_u64b(p, at, x, n) HOP_SCATTER_8(p, at, x, n)\n"
     "#define HOP_ANY_i32a(m) __builtin_ia32_cvtd2mask512(m)\n"
     "#define HOP_ANY_i64b(m) __builtin_ia32_cvtq2mask512((hop_words)(m))\n"
     "#elif defined(__AVX2__) && HOP_VECTOR_BYTES == 32\n"
@@ -272,9 +275,11 @@ static const char machine[] =
     "#define HOP_FLAGS 1\n"
     "typedef unsigned short hop_flag_a;\n"
     "typedef unsigned char hop_flag_b;\n"
+    "#define HOP_HAS_LANE(k, l) ((k) >> (l) & 1)\n"
     "#else\n"
     "typedef hop_i32a hop_flag_a;\n"
     "typedef hop_i64b hop_flag_b;\n"
+    "#define HOP_HAS_LANE(k, l) (k)[l]\n"
     "#endif\n"
     "#ifdef HOP_FLAGS\n"
     "#define HOP_COMPARE_f32a(x, y, real, whole) (hop_flag_a)__builtin_ia32_cmpps512_mask((x), (y), real, "
@@ -304,6 +309,33 @@ static const char machine[] =
     "#define HOP_PICK_f32b(k, a, b) __builtin_ia32_blendmd_256_mask((hop_i32b)(b), (hop_i32b)(a), k)\n"
     "#define HOP_PICK_i32b(k, a, b) __builtin_ia32_blendmd_256_mask((hop_i32b)(b), (hop_i32b)(a), k)\n"
     "#define HOP_PICK_u32b(k, a, b) __builtin_ia32_blendmd_256_mask((hop_i32b)(b), (hop_i32b)(a), k)\n"
+    "/* The first argument where it is no number, else the lesser or the larger; the second one if neither. "
+    "*/\n"
+    "#define HOP_ORDERED(D, a) HOP_COMPARE_##D(a, a, 7, 0)\n"
+    "#define HOP_LEAST_f32a(a, b) __builtin_ia32_minps512_mask(a, b, a, HOP_ORDERED(f32a, a), 4)\n"
+    "#define HOP_MOST_f32a(a, b) __builtin_ia32_maxps512_mask(a, b, a, HOP_ORDERED(f32a, a), 4)\n"
+    "#define HOP_LEAST_f64b(a, b) __builtin_ia32_minpd512_mask(a, b, a, HOP_ORDERED(f64b, a), 4)\n"
+    "#define HOP_MOST_f64b(a, b) __builtin_ia32_maxpd512_mask(a, b, a, HOP_ORDERED(f64b, a), 4)\n"
+    "#define HOP_LEAST_f32b(a, b) __builtin_ia32_minps256_mask(a, b, a, HOP_ORDERED(f32b, a))\n"
+    "#define HOP_MOST_f32b(a, b) __builtin_ia32_maxps256_mask(a, b, a, HOP_ORDERED(f32b, a))\n"
+    "#define HOP_LEAST_i32a(a, b) __builtin_ia32_pminsd512_mask(a, b, a, (hop_flag_a)-1)\n"
+    "#define HOP_MOST_i32a(a, b) __builtin_ia32_pmaxsd512_mask(a, b, a, (hop_flag_a)-1)\n"
+    "#define HOP_LEAST_i64b(a, b) __builtin_ia32_pminsq512_mask((hop_words)(a), (hop_words)(b), "
+    "(hop_words)(a), (hop_flag_b)-1)\n"
+    "#define HOP_MOST_i64b(a, b) __builtin_ia32_pmaxsq512_mask((hop_words)(a), (hop_words)(b), "
+    "(hop_words)(a), (hop_flag_b)-1)\n"
+    "/* Bytes as the integers of a class, and back: compilers convert by lanes what is not half or double. "
+    "*/\n"
+    "typedef char hop_chars __attribute__((vector_size(16)));\n"
+    "typedef long long hop_pair __attribute__((vector_size(16)));\n"
+    "#define HOP_WIDENED_a(x) __builtin_ia32_pmovzxbd512_mask((hop_chars)(x), (hop_i32a){ 0 }, "
+    "(hop_flag_a)-1)\n"
+    "#define HOP_WIDENED_b(x) __builtin_convertvector((hop_i32b)__builtin_ia32_pmovzxbd256("
+    "(hop_chars)(hop_pair){ (long long)(x), 0 }), hop_i64b)\n"
+    "#define HOP_NARROWED_a(x) (hop_u8a)__builtin_ia32_pmovdb512_mask(x, (hop_chars){ 0 }, (hop_flag_a)-1)\n"
+    "#define HOP_NARROWED_b(x) (hop_u8b)((hop_pair)__builtin_ia32_pmovqb512_mask((hop_words)(x), "
+    "(hop_chars){ "
+    "0 }, (hop_flag_b)-1))[0]\n"
     "#endif\n"
     "#ifdef __clang__\n"
     "#if __has_builtin(__builtin_elementwise_sqrt)\n"
@@ -320,9 +352,6 @@ static const char machine[] =
 
 /* The first n elements, beside each other or anywhere: D, T, N, M. */
 static const char part_functions[] =
-    "#ifndef HOP_PART_%1$s\n"
-    "#define hop_run_%1$s(p, start, at, n) hop_gather_%1$s(p, at, n)\n"
-    "#endif\n"
     "HOP_VECTOR_FN hop_%1$s hop_gather_%1$s(const %2$s *p, hop_%4$s at, int64_t n)\n"
     "{\n"
     "#ifdef HOP_GATHER_%1$s\n"
@@ -332,6 +361,15 @@ static const char part_functions[] =
     "    for (int l = 0; l < %3$s; l++)\n"
     "        if (l < n) r[l] = p[at[l]];\n"
     "    return r;\n"
+    "#endif\n"
+    "}\n"
+    "HOP_VECTOR_FN void hop_scatter_%1$s(%2$s *p, hop_%4$s at, hop_%1$s x, int64_t n)\n"
+    "{\n"
+    "#ifdef HOP_SCATTER_%1$s\n"
+    "    HOP_SCATTER_%1$s(p, at, x, n);\n"
+    "#else\n"
+    "    for (int l = 0; l < %3$s; l++)\n"
+    "        if (l < n) p[at[l]] = x[l];\n"
     "#endif\n"
     "}\n"
     "HOP_VECTOR_FN hop_%1$s hop_part_%1$s(const %2$s *p, int64_t n)\n"
@@ -391,21 +429,25 @@ static const char real_functions[] =
     "HOP_VECTOR_LANES(hop_trunc, %1$s, %2$s, trunc%3$s)\n"
     "#endif\n";
 
-/* Elements from p + start on where lanes are there, the one of the first lane or of the last elsewhere: D, T,
- * M, the class. */
+/* The first n elements from p + start on; lanes before p + low and behind p + high read those: D, T, M, N. */
 static const char run_function[] =
-    "#ifdef HOP_PART_%1$s\n"
-    "HOP_VECTOR_FN hop_%1$s hop_run_%1$s(const %2$s *p, int64_t start, hop_%3$s at, int64_t n)\n"
+    "HOP_VECTOR_FN hop_%1$s hop_run_%1$s(const %2$s *p, int64_t start, int64_t low, int64_t high, int64_t "
+    "n)\n"
     "{\n"
-    "    if (n <= 0) return hop_set_%1$s(0);\n"
-    "    const hop_flag_%4$s along = hop_eq_%3$s(at, hop_range_%3$s(start, 1));\n"
-    "    const hop_flag_%4$s before = hop_eq_%3$s(at, hop_set_%3$s(at[0]));\n"
-    "    const hop_%1$s r = (hop_%1$s)HOP_SOME_%1$s((uintptr_t)p + (uintptr_t)start * sizeof *p, "
-    "hop_bits_%4$s(along) & ((1u << n) - 1));\n"
-    "    return hop_pick_%1$s(along, r, hop_pick_%1$s(before, hop_set_%1$s(p[at[0]]), hop_set_%1$s(p[at[n - "
-    "1]])));\n"
-    "}\n"
-    "#endif\n";
+    "    if (start >= low && start + (%4$s - 1) <= high && n >= %4$s) return hop_load_%1$s(p + start);\n"
+    "#ifdef HOP_PART_%1$s\n"
+    "    const int64_t first = hop_rest(low - start, n), end = hop_rest(high + 1 - start, n);\n"
+    "    hop_%1$s r = (hop_%1$s)HOP_SOME_%1$s((uintptr_t)p + (uintptr_t)start * sizeof *p, ((1u << end) - 1) "
+    "& ~((1u << first) - 1));\n"
+    "    if (first > 0) r = hop_select_%1$s(hop_first_%3$s(first), hop_set_%1$s(p[low]), r);\n"
+    "    if (end < n) r = hop_select_%1$s(hop_first_%3$s(end), r, hop_set_%1$s(p[high]));\n"
+    "#else\n"
+    "    hop_%1$s r = { 0 };\n"
+    "    for (int l = 0; l < %4$s; l++)\n"
+    "        if (l < n) r[l] = p[start + l < low ? low : start + l > high ? high : start + l];\n"
+    "#endif\n"
+    "    return r;\n"
+    "}\n";
 
 /* Comparisons as flags, and choices by them: D, the class, S. */
 static const char flag_functions[] =
@@ -430,23 +472,57 @@ static const char flag_functions[] =
     "HOP_VECTOR_FLAG_%1$s(le, <=, 18, 2)\n"
     "HOP_VECTOR_FLAG_%1$s(gt, >, 30, 6)\n"
     "HOP_VECTOR_FLAG_%1$s(ge, >=, 29, 5)\n";
-static const char mask_flags[] = "#ifdef HOP_FLAGS\n"
-                                 "#define hop_flags_%1$s(m) HOP_ANY_%2$s(m)\n"
-                                 "#define hop_bits_%1$s(k) (k)\n"
-                                 "#else\n"
-                                 "#define hop_bits_%1$s(k) HOP_ANY_%2$s(k)\n"
-                                 "#define hop_flags_%1$s(m) (m)\n"
-                                 "#endif\n";
+/* Masks, which lanes of the class are flagged, and bools in memory: M, N, the class. */
+static const char mask_functions[] =
+    "HOP_VECTOR_MASK(%1$s, %2$s)\n"
+    "HOP_VECTOR_FN int hop_any_%3$s(hop_flag_%3$s k)\n"
+    "{\n"
+    "#ifdef HOP_FLAGS\n"
+    "    return k != 0;\n"
+    "#elif defined(HOP_ANY_%1$s)\n"
+    "    return HOP_ANY_%1$s(k) != 0;\n"
+    "#else\n"
+    "    return hop_fold_or_%1$s(k) != 0;\n"
+    "#endif\n"
+    "}\n"
+    "#ifdef HOP_FLAGS\n"
+    "#define hop_flags_%3$s(m) HOP_ANY_%1$s(m)\n"
+    "HOP_VECTOR_FN hop_%1$s hop_truth_%3$s(hop_u8%3$s x) { return -(hop_%1$s)HOP_WIDENED_%3$s(x); }\n"
+    "HOP_VECTOR_FN hop_u8%3$s hop_bytes_%3$s(hop_%1$s m) { return HOP_NARROWED_%3$s(-m); }\n"
+    "#else\n"
+    "#define hop_flags_%3$s(m) (m)\n"
+    "HOP_VECTOR_FN hop_%1$s hop_truth_%3$s(hop_u8%3$s x) { return -__builtin_convertvector(x, hop_%1$s); }\n"
+    "HOP_VECTOR_FN hop_u8%3$s hop_bytes_%3$s(hop_%1$s m) { return __builtin_convertvector(-m, hop_u8%3$s); "
+    "}\n"
+    "#endif\n";
 
-static const char any_function[] = "HOP_VECTOR_MASK(%1$s, %2$s)\n"
-                                   "HOP_VECTOR_FN int hop_any_%1$s(hop_%1$s m)\n"
-                                   "{\n"
-                                   "#ifdef HOP_ANY_%1$s\n"
-                                   "    return HOP_ANY_%1$s(m) != 0;\n"
-                                   "#else\n"
-                                   "    return hop_fold_or_%1$s(m) != 0;\n"
-                                   "#endif\n"
-                                   "}\n";
+/* The lesser and the larger of two: D, S. */
+static const char extremes_of_whole[] =
+    "#ifdef HOP_LEAST_%1$s\n"
+    "HOP_VECTOR_FN hop_%1$s hop_min_%1$s(hop_%1$s a, hop_%1$s b) { return (hop_%1$s)HOP_LEAST_%1$s(a, b); }\n"
+    "HOP_VECTOR_FN hop_%1$s hop_max_%1$s(hop_%1$s a, hop_%1$s b) { return (hop_%1$s)HOP_MOST_%1$s(a, b); }\n"
+    "#else\n"
+    "HOP_VECTOR_FN hop_%1$s hop_min_%1$s(hop_%1$s a, hop_%1$s b)\n"
+    "{\n"
+    "    const hop_%2$s k = (hop_%2$s)(a < b);\n"
+    "    return (hop_%1$s)(((hop_%2$s)a & k) | ((hop_%2$s)b & ~k));\n"
+    "}\n"
+    "HOP_VECTOR_FN hop_%1$s hop_max_%1$s(hop_%1$s a, hop_%1$s b)\n"
+    "{\n"
+    "    const hop_%2$s k = (hop_%2$s)(a > b);\n"
+    "    return (hop_%1$s)(((hop_%2$s)a & k) | ((hop_%2$s)b & ~k));\n"
+    "}\n"
+    "#endif\n";
+static const char extremes_of_real[] =
+    "#ifdef HOP_LEAST_%1$s\n"
+    "HOP_VECTOR_FN hop_%1$s hop_min_%1$s(hop_%1$s a, hop_%1$s b) { return (hop_%1$s)HOP_LEAST_%1$s(a, b); }\n"
+    "HOP_VECTOR_FN hop_%1$s hop_max_%1$s(hop_%1$s a, hop_%1$s b) { return (hop_%1$s)HOP_MOST_%1$s(a, b); }\n"
+    "#else\n"
+    "HOP_VECTOR_FN hop_%1$s hop_min_%1$s(hop_%1$s a, hop_%1$s b) { return hop_pick_%1$s(hop_lt_%1$s(a, b) | "
+    "hop_ne_%1$s(a, a), a, b); }\n"
+    "HOP_VECTOR_FN hop_%1$s hop_max_%1$s(hop_%1$s a, hop_%1$s b) { return hop_pick_%1$s(hop_gt_%1$s(a, b) | "
+    "hop_ne_%1$s(a, a), a, b); }\n"
+    "#endif\n";
 
 /* What an i64 is stored as by a loop whose vectors have lanes of 4 bytes. */
 static const char stored_i64[] =
@@ -455,7 +531,13 @@ static const char stored_i64[] =
     "    for (int l = 0; l < HOP_LANES_A; l++)\n"
     "        if (l < n) p[l * step] = x[l];\n"
     "}\n"
-    "HOP_VECTOR_FN void hop_store_i64a(int64_t *p, hop_i32a x) { hop_store_step_i64a(p, 1, x, HOP_LANES_A); "
+    "typedef int32_t hop_half __attribute__((vector_size(HOP_VECTOR_BYTES / 2)));\n"
+    "typedef int64_t hop_whole __attribute__((vector_size(HOP_VECTOR_BYTES), aligned(8), may_alias));\n"
+    "HOP_VECTOR_FN void hop_store_i64a(int64_t *p, hop_i32a x)\n"
+    "{\n"
+    "    const union { hop_i32a all; hop_half half[2]; } of = { x };\n"
+    "    *(hop_whole *)p = __builtin_convertvector(of.half[0], hop_whole);\n"
+    "    *(hop_whole *)(p + HOP_LANES_B) = __builtin_convertvector(of.half[1], hop_whole);\n"
     "}\n"
     "HOP_VECTOR_FN void hop_store_part_i64a(int64_t *p, hop_i32a x, int64_t n) { hop_store_step_i64a(p, 1, "
     "x, n); "
@@ -474,34 +556,94 @@ void c99_use_vector(struct c99_unit *unit, enum dtype t, enum c99_wide_class cla
     if (dtype_info[t].size < 8 || class == WIDE_B) unit->vectors[by_size[dtype_info[t].size]][class] = true;
 }
 
+bool c99_new_lane_function(struct c99_unit *unit, const char *name)
+{
+    for (uint32_t i = 0; i < unit->lane_functions.len; i++)
+        if (!strcmp(unit->lane_functions.data[i], name)) return false;
+    vec_push(unit->arena, &unit->lane_functions, name);
+    return true;
+}
+
+/* ---- elements apart ---- */
+
+static const char *const letters[] = { "a", "b" };
+static const char *const lane_counts[] = { "HOP_LANES_A", "HOP_LANES_B" };
+
+/* `lanes` elements `stride` apart: vectors from the first element to the last, and nothing behind it, whose
+ * lanes one shuffle after the other puts into their places. */
+static void put_picked(struct text *out, const char *name, int lanes, int stride)
+{
+    const int last = (lanes - 1) * stride;
+    text_str(out, "    return ");
+    for (int k = 1; k < stride; k++) text_str(out, "__builtin_shufflevector(");
+    text_add(out, "hop_load_%s(p)", name);
+    for (int k = 1; k < stride; k++) {
+        const int from = HOP_MIN(k * lanes, last + 1 - lanes);
+        text_add(out, ", hop_load_%s(p + %d)", name, from);
+        for (int l = 0; l < lanes; l++) {
+            const int in = l * stride / lanes; /* the vector that has this lane's element */
+            int lane = k == 1 ? l * stride : l;
+            if (in == k) lane = lanes + l * stride - from;
+            text_add(out, ", %d", in > k ? -1 : lane);
+        }
+        text_str(out, ")");
+    }
+    text_str(out, ";\n");
+}
+
+static void put_backwards(struct text *out, const char *name, int lanes)
+{
+    text_add(out, "    const hop_%s x = hop_load_%s(p - %d);\n    return __builtin_shufflevector(x, x", name,
+             name, lanes - 1);
+    for (int l = lanes; l-- > 0;) text_add(out, ", %d", l);
+    text_str(out, ");\n");
+}
+
+const char *c99_apart(struct c99_unit *unit, enum dtype t, enum c99_wide_class class, int stride)
+{
+    const char *name = arena_printf(unit->arena, "%s%s", dtype_info[t].name, letters[class]);
+    const char *function = stride < 0 ? arena_printf(unit->arena, "hop_back_%s", name)
+                                      : arena_printf(unit->arena, "hop_apart%d_%s", stride, name);
+    struct text *out = &unit->lane_text;
+    if (!c99_new_lane_function(unit, function)) return function;
+    text_add(out, "HOP_VECTOR_FN hop_%s %s(const %s *p)\n{\n", name, function, c99_type[t]);
+    for (int bytes = 64; bytes >= 16; bytes /= 2) {
+        const int lanes = bytes / (class == WIDE_A ? 4 : 8);
+        if (stride > 0 && 2 * stride > lanes) continue; /* loads of single elements are as quick */
+        text_add(out, "%s HOP_SHUFFLES && HOP_VECTOR_BYTES == %d\n", bytes == 64 ? "#if" : "#elif", bytes);
+        if (stride < 0) put_backwards(out, name, lanes);
+        else put_picked(out, name, lanes, stride);
+    }
+    text_add(out, "#else\n    return hop_step_%s(p, %d, %s);\n#endif\n}\n", name, stride, lane_counts[class]);
+    return function;
+}
+
 static void put_functions(const struct c99_unit *unit, struct text *out, enum dtype t, bool wide)
 {
-    static const char *const mask[] = { "i32a", "i64b" }, *const lanes[] = { "HOP_LANES_A", "HOP_LANES_B" };
-    const char *letter = wide ? "b" : "a", *type = c99_type[t];
+    static const char *const mask[] = { "i32a", "i64b" };
+    const char *letter = letters[wide], *count = lane_counts[wide], *type = c99_type[t];
     const char *name = arena_printf(unit->arena, "%s%s", dtype_info[t].name, letter);
     const char *size = arena_printf(unit->arena, "i%d%s", 8 * dtype_info[t].size, letter);
     if (t == DT_I64 && !wide) {
         text_str(out, stored_i64);
         return;
     }
-    text_add(out, "HOP_VECTOR_BASE(%s, %s, %s, %s, %s)\n", name, type, size, mask[wide], lanes[wide]);
-    text_add(out, part_functions, name, type, lanes[wide], mask[wide]);
+    text_add(out, "HOP_VECTOR_BASE(%s, %s, %s, %s, %s)\n", name, type, size, mask[wide], count);
+    text_add(out, part_functions, name, type, count, mask[wide]);
     if (dtype_info[t].size >= 4) text_add(out, flag_functions, name, letter, size);
     if (!dtype_is_float(t)) {
-        text_add(out, "HOP_VECTOR_WHOLE(%s, %s, %s, %s, %s)\n", name, type, lanes[wide], size, mask[wide]);
-        if (!strcmp(name, mask[wide])) {
-            text_add(out, any_function, name, lanes[wide]);
-            text_add(out, mask_flags, letter, name);
-        }
+        text_add(out, extremes_of_whole, name, size);
+        text_add(out, "HOP_VECTOR_WHOLE(%s, %s, %s, %s, %s)\n", name, type, count, size, mask[wide]);
+        if (!strcmp(name, mask[wide])) text_add(out, mask_functions, name, count, letter);
     }
-    text_add(out, run_function, name, type, mask[wide], letter);
+    text_add(out, run_function, name, type, mask[wide], count);
     if (dtype_is_float(t) && !dtype_is_narrow(t)) {
         bool single = t == DT_F32;
-        text_add(out, "HOP_VECTOR_REAL(%s, %s, %s, %s, %s, %s)\n", name, type, lanes[wide], size, mask[wide],
+        text_add(out, extremes_of_real, name);
+        text_add(out, "HOP_VECTOR_REAL(%s, %s, %s, %s, %s, %s)\n", name, type, count, size, mask[wide],
                  single ? "0x7fffffff" : "0x7fffffffffffffff");
-        text_add(out, real_functions, name, lanes[wide], single ? "f" : "", single ? "F" : "");
-        if (unit->has_far)
-            text_add(out, "HOP_VECTOR_FAR(%s, %s, %s, %s)\n", name, type, lanes[wide], mask[wide]);
+        text_add(out, real_functions, name, count, single ? "f" : "", single ? "F" : "");
+        if (unit->has_far) text_add(out, "HOP_VECTOR_FAR(%s, %s, %s, %s)\n", name, type, count, letter);
     }
 }
 

@@ -44,11 +44,17 @@ static void put_wide(struct c99 *e, lpv v);
 
 /* ---- lanes that are told apart ---- */
 
+static bool is_partial(const struct c99 *e)
+{
+    const struct c99_wide *w = &e->vectors->now;
+    return w->partial && w->part >= w->whole;
+}
+
 /* How many lanes of this part count. */
 static void put_count(struct c99 *e)
 {
     const struct c99_wide *w = &e->vectors->now;
-    if (w->partial) text_add(e->out, "n_%u_%u", w->loop->stmt->target, w->part);
+    if (is_partial(e)) text_add(e->out, "n_%u_%u", w->loop->stmt->target, w->part);
     else text_str(e->out, lanes_now(e));
 }
 
@@ -100,9 +106,7 @@ static const char *lane_function(struct c99 *e, const char *what, enum dtype res
     const char *to = name_now(e, result);
     const char *name = arena_printf(e->arena, "hop_lanes_%s_%s_%s", what, name_now(e, operands[0]), to);
     struct c99_unit *unit = e->unit;
-    for (uint32_t i = 0; i < unit->lane_functions.len; i++)
-        if (!strcmp(unit->lane_functions.data[i], name)) return name;
-    vec_push(unit->arena, &unit->lane_functions, name);
+    if (!c99_new_lane_function(unit, name)) return name;
     text_add(&unit->lane_text, "HOP_VECTOR_FN hop_%s %s(", to, name);
     for (uint32_t k = 0; k < n; k++)
         text_add(&unit->lane_text, "%shop_%s %s", k ? ", " : "", name_now(e, operands[k]), names[k]);
@@ -360,7 +364,7 @@ static void put_wide_far(struct c99 *e, const struct lp_instr *i)
     c99_helper(e->unit, "far");
     e->unit->has_far = true;
     text_add(e->out, "hop_far_%s(", name_now(e, (enum dtype)i->dtype));
-    put_wide(e, i->a);
+    put_flag(e, i->a);
     text_add(e->out, ", %d, ", (int)i->imm);
     put_wide(e, i->b);
     text_str(e->out, ", ");
@@ -407,6 +411,68 @@ static void put_unclamped(struct c99 *e, lpv v)
     c99_put(e, swapped ? i->a : i->b);
 }
 
+/* Does a clamp hold lanes of such an index at a least place, or at a largest one? */
+static bool is_bounded(const struct c99 *e, lpv v, bool above)
+{
+    const struct lp_instr *i = instr(e, v);
+    if (c99_kind_of(e, v) == KIND_AFFINE) return false;
+    bool swapped = i->op != LP_SUB && c99_kind_of(e, i->a) == KIND_UNIFORM;
+    return i->op == (above ? LP_MIN : LP_MAX) || is_bounded(e, swapped ? i->b : i->a, above);
+}
+
+/* That place. A clamp moves both of what is inside of it. */
+static void put_bound(struct c99 *e, lpv v, bool above)
+{
+    const struct lp_instr *i = instr(e, v);
+    if (!is_bounded(e, v, above)) {
+        text_str(e->out, above ? "HOP_ANYWHERE" : "-HOP_ANYWHERE");
+        return;
+    }
+    bool swapped = i->op != LP_SUB && c99_kind_of(e, i->a) == KIND_UNIFORM;
+    bool clamp = i->op == LP_MIN || i->op == LP_MAX, both = is_bounded(e, swapped ? i->b : i->a, above);
+    if (clamp && both) text_add(e->out, "%s(", c99_helper(e->unit, i->op == LP_MIN ? "min_i64" : "max_i64"));
+    if (both) put_bound(e, swapped ? i->b : i->a, above);
+    if (both) text_str(e->out, clamp ? ", " : i->op == LP_ADD ? " + " : " - ");
+    c99_put(e, swapped ? i->a : i->b);
+    if (clamp && both) text_str(e->out, ")");
+}
+
+/* Elements at a distance that vectors of indices can say; processors that load and store at such know the
+ * size of a class's elements alone. */
+static bool is_spread(const struct c99 *e, lpv index, enum dtype t)
+{
+    int64_t stride;
+    if (dtype_info[t].size != (class_now(e) == WIDE_A ? 4 : 8) || !c99_stride(e, index, &stride))
+        return false;
+    return stride != 1 && stride > -1048576 && stride < 1048576;
+}
+
+/* Elements a few places apart, or beside each other backwards: whole vectors are loaded, lanes picked. */
+static bool is_apart(const struct c99 *e, lpv index)
+{
+    int64_t stride;
+    if (is_partial(e) || c99_kind_of(e, index) == KIND_VARYING) return false;
+    return c99_stride(e, index, &stride) &&
+           (stride == -1 || (stride >= 2 && stride <= C99_MOST_APART(class_now(e))));
+}
+
+static void put_apart(struct c99 *e, uint32_t buffer, lpv index, enum dtype t)
+{
+    int64_t stride;
+    c99_stride(e, index, &stride);
+    text_add(e->out, "%s(", c99_apart(e->unit, t, class_now(e), (int)stride));
+    put_pointer_to(e, buffer, index, true);
+    text_str(e->out, ")");
+}
+
+/* Behind the place of lane 0: where the others are, as indices or as a stride. */
+static void put_distance(struct c99 *e, lpv index, bool spread)
+{
+    if (spread) text_add(e->out, "hop_range_%s(0, ", mask_name(e));
+    put_stride(e, index);
+    if (spread) text_str(e->out, ")");
+}
+
 static void put_wide_load(struct c99 *e, const struct lp_instr *i)
 {
     uint32_t buffer = (uint32_t)i->imm;
@@ -417,23 +483,46 @@ static void put_wide_load(struct c99 *e, const struct lp_instr *i)
     int64_t stride;
     bool beside = !varying && c99_stride(e, i->a, &stride) && stride == 1;
     bool clamped = varying && is_clamped(e, i->a, false);
-    if (truth) text_str(e->out, "-__builtin_convertvector(");
-    if (beside) text_add(e->out, "hop_%s_%s(", e->vectors->now.partial ? "part" : "load", name);
-    else text_add(e->out, "hop_%s_%s(", clamped ? "run" : varying ? "gather" : "step", name);
+    if (truth) text_add(e->out, "hop_truth_%s(", class_letter[class_now(e)]);
+    if (is_apart(e, i->a)) {
+        put_apart(e, buffer, i->a, t);
+        if (truth) text_str(e->out, ")");
+        return;
+    }
+    bool spread = !varying && is_partial(e) && is_spread(e, i->a, t);
+    if (beside) text_add(e->out, "hop_%s_%s(", is_partial(e) ? "part" : "load", name);
+    else text_add(e->out, "hop_%s_%s(", clamped ? "run" : varying || spread ? "gather" : "step", name);
     put_pointer_to(e, buffer, i->a, !varying);
     if (clamped) {
         text_str(e->out, ", ");
         put_unclamped(e, i->a);
+        text_str(e->out, ", ");
+        put_bound(e, i->a, false);
+        text_str(e->out, ", ");
+        put_bound(e, i->a, true);
     }
-    if (!beside) text_str(e->out, ", ");
-    if (varying) put_wide(e, i->a);
-    else if (!beside) put_stride(e, i->a);
-    if (!beside || e->vectors->now.partial) {
+    if (!beside && !clamped) text_str(e->out, ", ");
+    if (varying && !clamped) put_wide(e, i->a);
+    else if (!varying && !beside) put_distance(e, i->a, spread);
+    if (!beside || is_partial(e)) {
         text_str(e->out, ", ");
         put_count(e);
     }
-    text_str(e->out, ")");
-    if (truth) text_add(e->out, ", hop_%s)", mask_name(e));
+    text_str(e->out, truth ? "))" : ")");
+}
+
+/* Does the loop write all of a temporary, from its first element on? Then its last vector may reach into the
+ * room behind the elements: a load of what was stored whole need not wait for the store to be done. */
+static bool has_room(const struct c99 *e, const struct lp_stmt *s)
+{
+    const struct lp_buffer *buffer = &e->p->buffers.data[s->target];
+    const struct c99_loop *l = e->vectors->now.loop;
+    const struct lp_instr *index = instr(e, s->index);
+    int64_t first;
+    bool temporary = buffer->kind == BUF_LOCAL || (buffer->kind == BUF_TEMP && !e->workspace);
+    bool all = l->extent >= 0 && l->extent == buffer->static_count &&
+               lp_is_const(e->p, l->stmt->lo, &first) && !first;
+    return temporary && all && index->op == LP_VAR && (uint32_t)index->imm == l->stmt->target;
 }
 
 static void put_wide_store(struct c99 *e, const struct lp_stmt *s)
@@ -444,20 +533,19 @@ static void put_wide_store(struct c99 *e, const struct lp_stmt *s)
     bool varying = c99_kind_of(e, s->index) == KIND_VARYING;
     int64_t stride;
     bool beside = !varying && c99_stride(e, s->index, &stride) && stride == 1;
-    const char *how = varying                   ? "scatter"
-                      : !beside                 ? "store_step"
-                      : e->vectors->now.partial ? "store_part"
-                                                : "store";
+    bool spread = !varying && is_spread(e, s->index, t);
+    bool part = beside && is_partial(e) && !has_room(e, s);
+    const char *how = varying || spread ? "scatter" : !beside ? "store_step" : part ? "store_part" : "store";
     text_add(e->out, "hop_%s_%s(", how, name);
     put_pointer_to(e, s->target, s->index, !varying);
     text_str(e->out, ", ");
     if (varying) put_wide(e, s->index);
-    else if (!beside) put_stride(e, s->index);
+    else if (!beside) put_distance(e, s->index, spread);
     if (!beside) text_str(e->out, ", ");
-    if (truth) text_str(e->out, "__builtin_convertvector(-");
+    if (truth) text_add(e->out, "hop_bytes_%s(", class_letter[class_now(e)]);
     put_wide(e, s->value);
-    if (truth) text_add(e->out, ", hop_%s)", name);
-    if (!beside || e->vectors->now.partial) {
+    if (truth) text_str(e->out, ")");
+    if (!beside || part) {
         text_str(e->out, ", ");
         put_count(e);
     }
@@ -494,7 +582,8 @@ static void put_wide_definition(struct c99 *e, lpv v)
     case LP_CONST:
     case LP_SYMBOL:
     case LP_VAR:
-    case LP_FOLD: break; /* not varying */
+    case LP_FOLD:
+    case LP_FIRST: break; /* not varying */
     case LP_READ: put_wide_local(e, (uint32_t)i->imm); return;
     case LP_LOAD: put_wide_load(e, i); return;
     case LP_ABS:
@@ -580,6 +669,10 @@ static void put_wide(struct c99 *e, lpv v)
 
 static void put_fold_of(struct c99 *e, enum lp_fold fold, enum dtype t, const char *left, lpv right)
 {
+    if (fold == FOLD_LAST) {
+        put_wide(e, right);
+        return;
+    }
     enum dtype wide = c99_wide_dtype(t, class_now(e));
     const char *name = name_of(e, wide, class_now(e));
     bool bits = fold == FOLD_AND || fold == FOLD_OR || t == DT_BOOL;
@@ -601,7 +694,7 @@ static void put_fold_of(struct c99 *e, enum lp_fold fold, enum dtype t, const ch
 static void put_accumulation(struct c99 *e, const struct lp_stmt *s)
 {
     const struct lp_local *l = &e->p->locals.data[s->target];
-    bool lanes = l->kind == LOCAL_LANES, some = lanes && e->vectors->now.partial;
+    bool lanes = l->kind == LOCAL_LANES, some = lanes && is_partial(e);
     const char *left = lanes ? arena_printf(e->arena, "s_%u_%u", s->target, accumulator_of(e, s->target))
                              : arena_printf(e->arena, "w_%u_%u", s->target, e->vectors->now.part);
     text_add(e->out, "%s = ", left);
@@ -655,7 +748,10 @@ static void put_wide_stmt(struct c99 *e, const struct lp_stmt *s)
         text_add(e->out, "const hop_%s v_%u_%u = ", name_now(e, dtype_of(e, s->value)), s->value,
                  e->vectors->now.part);
         put_wide_definition(e, s->value);
-        text_str(e->out, ";\n");
+        text_str(e->out, ";");
+        if (is_clamped(e, s->value, false)) /* loads need its ends alone */
+            text_add(e->out, " (void)v_%u_%u;", s->value, e->vectors->now.part);
+        text_str(e->out, "\n");
         return;
     case LP_STORE: put_wide_store(e, s); return;
     case LP_SET:
@@ -715,11 +811,12 @@ static void put_body(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
     struct c99_wide *w = &e->vectors->now;
     bool *own = ARENA_ZNEW(e->arena, bool, e->p->locals.len + 1);
     find_own(e, s->body, own);
-    for (uint32_t p = 0; w->partial && p < w->parts; p++) {
+    for (uint32_t p = w->whole; w->partial && p < w->parts; p++) {
         put_indent(e, indent);
         text_add(e->out, "const int64_t n_%u_%u = hop_rest(", s->target, p);
         c99_put(e, s->hi);
-        text_add(e->out, " - i_%u - %u * %s, %s);\n", s->target, p, lanes_now(e), lanes_now(e));
+        text_add(e->out, " - i_%u - %u * %s, %s);", s->target, p, lanes_now(e), lanes_now(e));
+        text_add(e->out, " (void)n_%u_%u;\n", s->target, p);
     }
     for (uint32_t l = 0; l < e->p->locals.len; l++)
         for (uint32_t p = 0; own[l] && p < w->parts; p++) {
@@ -746,13 +843,25 @@ static uint32_t rest_parts(const struct c99_loop *l)
     return l->extent >= 0 && l->extent % (l->parts * HALF) <= HALF ? 1 : 2;
 }
 
-void c99_put_wide_loop(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
+/* All of a short loop: `i` is a constant. */
+static void put_row(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
 {
     struct c99_wide *w = &e->vectors->now;
-    const struct c99_loop *l = &e->vectors->loops[s->target];
+    const struct c99_loop *l = w->loop;
+    *w = (struct c99_wide){ .loop = l, .parts = l->row, .partial = true, .whole = l->row - 1 };
+    text_str(e->out, "{\n");
+    put_indent(e, indent + 1);
+    text_add(e->out, "const int64_t i_%u = ", s->target);
+    c99_put(e, s->lo);
+    text_str(e->out, ";\n");
+    put_body(e, s, indent + 1);
+}
+
+static void put_steps(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
+{
+    struct c99_wide *w = &e->vectors->now;
+    const struct c99_loop *l = w->loop;
     uint32_t t = s->target;
-    c99_survey(e, t);
-    e->unit->has_vectors = true;
     *w = (struct c99_wide){ .loop = l, .parts = l->parts };
     text_str(e->out, "{\n");
     put_indent(e, indent + 1);
@@ -775,6 +884,23 @@ void c99_put_wide_loop(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
     }
     put_indent(e, indent);
     text_str(e->out, "}\n");
+}
+
+void c99_put_wide_loop(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
+{
+    struct c99_wide *w = &e->vectors->now;
+    c99_survey(e, s->target);
+    e->unit->has_vectors = true;
+    *w = (struct c99_wide){ .loop = &e->vectors->loops[s->target] };
+    if (w->loop->row) {
+        text_add(e->out, "\n#if %s\n", c99_guard(true));
+        put_indent(e, indent);
+        put_row(e, s, indent);
+        text_str(e->out, "#else\n");
+        put_indent(e, indent);
+    }
+    put_steps(e, s, indent);
+    if (w->loop->row) text_str(e->out, "#endif\n");
     *w = (struct c99_wide){ .loop = NULL };
 }
 
@@ -804,6 +930,18 @@ void c99_put_accumulators_set(struct c99 *e, uint32_t local, lpv value)
     text_add(e->out, "hop_set_%s(%s", accumulator_name(e, local), truth ? "-" : "");
     c99_put(e, value);
     text_str(e->out, ");\n");
+}
+
+void c99_put_accumulators_first(struct c99 *e, lpv v, uint32_t indent)
+{
+    const struct lp_instr *i = instr(e, v);
+    uint32_t values = (uint32_t)i->imm;
+    for (uint32_t p = 0; p < e->vectors->locals[values].parts; p++) {
+        put_indent(e, indent);
+        text_add(e->out, "for (int j = 0; j < %s; j++) ", class_lanes[e->vectors->locals[values].class]);
+        c99_put_first(e, v, arena_printf(e->arena, "s_%u_%u[j]", values, p),
+                      arena_printf(e->arena, "s_%u_%u[j]", i->b, p));
+    }
 }
 
 /* Two halves of the strict lanes are one row of them; other vectors are combined before their lanes are. */

@@ -18,6 +18,7 @@
 enum {
     MAX_PARTS = 64,    /* vectors that one widened value consists of */
     CHUNK_BYTES = 512, /* a static vector loop up to this size is one step without a loop */
+    MOST_PICKED = 8,   /* elements up to this far apart are picked from whole vectors */
     FRAME_ALIGN = 64,  /* of each small buffer in the frame */
     STRICT_LANES = LP_STRICT_LANES
 };
@@ -56,6 +57,7 @@ struct loop_plan {
     bool one_round; /* strict lanes with control flow inside: a step is one round of the lanes, or elements of
                        one lane would come out of order */
     bool chunk;     /* static and small: one step, no loop */
+    bool divided;   /* its steps are nests, some of them functions of their own */
     bool heavy;     /* code size matters more than the cost of a mask */
     uint8_t lanes;  /* of a part */
     uint8_t parts;  /* of a step of the main loop */
@@ -141,7 +143,8 @@ struct plan {
     bool *set_symbol;       /* per symbol: does a CALL_SETDIM change it? */
     uint32_t n_symbols;
     uint32_t *kinds,
-        epoch; /* scratch: per instruction uniform, affine or varying in the loop last looked at */
+        epoch;        /* scratch: per instruction uniform, affine or varying in the loop last looked at */
+    int64_t *strides; /* scratch: of those that are affine there */
 };
 
 /* ---- emission ---- */
@@ -150,6 +153,7 @@ struct plan {
 struct wide {
     uint32_t loop, instance;
     uint8_t n, lanes; /* parts; lanes of all parts but the last, which may be narrower */
+    uint32_t whole; /* a step begins at a multiple of this from the loop's first, and ends before the next */
     uint8_t part_lanes[MAX_PARTS];
     LLVMValueRef mask[MAX_PARTS]; /* NULL: every lane runs */
     LLVMBasicBlockRef before;     /* ends in a branch; splats of outer values are made here */
@@ -309,8 +313,6 @@ static inline uint32_t power_above(uint32_t n)
 
 /* llvm_plan.c */
 void plan_make(struct emitter *e);
-int64_t static_extent(const struct emitter *e,
-                      const struct lp_stmt *s); /* trips when the bounds differ by a constant, else -1 */
 
 /* llvm_share.c */
 void share_find(struct emitter *e);  /* before the plan: nests and which are equal */

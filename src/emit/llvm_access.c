@@ -310,7 +310,7 @@ static LLVMValueRef frame_pointer(struct emitter *e, uint32_t buffer)
 
 /* Of many buffers pointers are loaded near where they are used, outside of loops: all of them at the entry
  * would be spilled, and LLVM's time grows with the square of the loads in one block. */
-enum { MANY_BUFFERS = 192 };
+enum { MANY_BUFFERS = 16 };
 static LLVMValueRef near_pointer(struct emitter *e, uint32_t buffer)
 {
     struct func *f = e->f;
@@ -561,7 +561,7 @@ static LLVMValueRef load_clamped(struct emitter *e, uint32_t buffer, lpv index, 
 
 /* Elements a few places apart: what lies between the first and the last is loaded as whole vectors, and the
  * lanes are picked from them, which is less code, for LLVM and to run, than one load for each. */
-enum { MOST_PICKED = 8, LEAST_PICKED_LANES = 4 };
+enum { LEAST_PICKED_LANES = 4 };
 
 static bool is_picked(int64_t stride, uint32_t lanes)
 {
@@ -787,29 +787,60 @@ static LLVMValueRef lanes_from(struct emitter *e, LLVMValueRef x, uint32_t first
                                   "");
 }
 
+/* All lanes of a local: vectors of `lanes` each. */
+struct lane_parts {
+    uint32_t n, lanes;
+    LLVMValueRef part[MAX_PARTS];
+};
+
+static struct lane_parts lanes_of(struct emitter *e, uint32_t local)
+{
+    const struct slot_plan *plan = &e->plan.locals[local];
+    enum dtype t = (enum dtype)e->p->locals.data[local].dtype;
+    struct lane_parts r = { .n = 1, .lanes = plan->in_registers ? plan->lanes : STRICT_LANES };
+    if (plan->in_registers) {
+        const struct held *s = slot_value(e, local);
+        r.n = s->n;
+        memcpy(r.part, s->part, s->n * sizeof *r.part);
+        return r;
+    }
+    LLVMValueRef x = LLVMBuildLoad2(e->builder, type_memory(e, t, r.lanes), lane_address(e, local, NULL), "");
+    LLVMSetAlignment(x, size_of(t));
+    r.part[0] = from_memory(e, t, x);
+    return r;
+}
+
+static LLVMValueRef folded(struct emitter *e, enum lp_fold fold, enum dtype t, struct lane_parts x)
+{
+    uint32_t lanes = x.lanes;
+    for (uint32_t n = x.n / 2; n; n /= 2)
+        for (uint32_t j = 0; j < n; j++) x.part[j] = op_fold(e, fold, t, lanes, x.part[j], x.part[j + n]);
+    LLVMValueRef r = x.part[0];
+    for (lanes /= 2; lanes; lanes /= 2)
+        r = op_fold(e, fold, t, lanes, lanes_from(e, r, 0, lanes), lanes_from(e, r, lanes, lanes));
+    return LLVMBuildExtractElement(e->builder, r, LLVMConstInt(e->i32, 0, false), "");
+}
+
 static LLVMValueRef fold_lanes(struct emitter *e, const struct lp_instr *i)
 {
-    uint32_t local = (uint32_t)i->imm, lanes = e->plan.locals[local].lanes;
-    enum dtype t = (enum dtype)i->dtype;
-    enum lp_fold fold = (enum lp_fold)i->b;
-    LLVMValueRef x;
-    if (e->plan.locals[local].in_registers) {
-        const struct held *s = slot_value(e, local);
-        LLVMValueRef parts[MAX_PARTS];
-        memcpy(parts, s->part, s->n * sizeof *parts);
-        for (uint32_t n = s->n / 2; n; n /= 2)
-            for (uint32_t j = 0; j < n; j++) parts[j] = op_fold(e, fold, t, lanes, parts[j], parts[j + n]);
-        x = parts[0];
-    } else {
-        lanes = STRICT_LANES;
-        LLVMValueRef all = lane_address(e, local, NULL);
-        x = LLVMBuildLoad2(e->builder, type_memory(e, t, lanes), all, "");
-        LLVMSetAlignment(x, size_of(t));
-        x = from_memory(e, t, x);
+    return folded(e, (enum lp_fold)i->b, (enum dtype)i->dtype, lanes_of(e, (uint32_t)i->imm));
+}
+
+static LLVMValueRef first_lane(struct emitter *e, const struct lp_instr *i)
+{
+    enum dtype of = dtype_of(e, i->a), t = (enum dtype)i->dtype;
+    struct lane_parts values = lanes_of(e, (uint32_t)i->imm), positions = lanes_of(e, i->b);
+    uint32_t lanes = values.lanes;
+    if (values.n != positions.n || lanes != positions.lanes)
+        emit_fail(e, "lanes that do not belong together");
+    LLVMValueRef best = build_splat(e, value_scalar(e, i->a), lanes);
+    LLVMValueRef none = const_bits(e, t, lanes, t == DT_I32 ? INT32_MAX : INT64_MAX);
+    for (uint32_t p = 0; p < values.n; p++) {
+        LLVMValueRef x = values.part[p], holds = op_binary(e, LP_EQ, of, lanes, x, best);
+        if (is_float(of)) holds = LLVMBuildOr(e->builder, holds, op_binary(e, LP_NE, of, lanes, x, x), "");
+        positions.part[p] = LLVMBuildSelect(e->builder, holds, positions.part[p], none, "");
     }
-    for (lanes /= 2; lanes; lanes /= 2)
-        x = op_fold(e, fold, t, lanes, lanes_from(e, x, 0, lanes), lanes_from(e, x, lanes, lanes));
-    return LLVMBuildExtractElement(e->builder, x, LLVMConstInt(e->i32, 0, false), "");
+    return folded(e, FOLD_MIN, t, positions);
 }
 
 /* ---- values that are computed ---- */
@@ -898,6 +929,24 @@ static bool emit_affine(struct emitter *e, lpv v, const struct held *a, const st
     return true;
 }
 
+/* The loop's variable divided by a number of whole steps is the same for all elements of a step, and its
+ * remainder counts on: what a reshape or a permutation reads by these lies side by side. */
+static bool emit_divided(struct emitter *e, lpv v, const struct held *a)
+{
+    const struct lp_instr *i = instr(e, v), *of = instr(e, i->a);
+    int64_t by, first, whole = e->w->whole;
+    if ((i->op != LP_FLOORDIV && i->op != LP_MOD) || i->dtype != DT_I64) return false;
+    if (of->op != LP_VAR || (uint32_t)of->imm != e->w->loop || a->form != FORM_AFFINE) return false;
+    if (!const_int(e, i->b, &by) || by <= 0 || by % whole) return false;
+    if (!const_int(e, e->plan.loops[e->w->loop].stmt->lo, &first) || first % whole) return false;
+    struct held *held = &known_value(e, v)->held;
+    *held = scalar_value(e, compute(e, i, 0, a->part[0], value_scalar(e, i->b), NULL));
+    if (i->op == LP_FLOORDIV) return true;
+    held->form = FORM_AFFINE;
+    held->stride = 1;
+    return true;
+}
+
 /* Comparisons and casts of indices that fit in 32 bits. */
 static bool emit_narrow(struct emitter *e, lpv v, uint32_t part)
 {
@@ -933,6 +982,7 @@ static void emit_pure(struct emitter *e, lpv v, uint32_t part)
         return;
     }
     if (!part && emit_affine(e, v, &x[0], x[1].form ? &x[1] : NULL)) return;
+    if (!part && emit_divided(e, v, &x[0])) return;
     if (emit_narrow(e, v, part)) return;
     for (uint32_t k = 0; k < n; k++) parts[k] = value_part(e, operands[k], part);
     give_part(e, v, part, compute(e, i, e->w->part_lanes[part], parts[0], parts[1], parts[2]));
@@ -941,6 +991,11 @@ static void emit_pure(struct emitter *e, lpv v, uint32_t part)
 static void emit_FOLD(struct emitter *e, lpv v, uint32_t part)
 {
     if (part == 0) give_scalar(e, v, 0, fold_lanes(e, instr(e, v)));
+}
+
+static void emit_FIRST(struct emitter *e, lpv v, uint32_t part)
+{
+    if (part == 0) give_scalar(e, v, 0, first_lane(e, instr(e, v)));
 }
 
 void emit_let(struct emitter *e, lpv v, uint32_t part)

@@ -334,6 +334,35 @@ static void give_operand(struct emitter *e, const struct lp_operand *o, LLVMValu
                    field(e, to, offsetof(struct hop_rt_operand, strides)));
 }
 
+/* Numbers that are all known are a constant. */
+static LLVMValueRef conv_numbers(struct emitter *e, const struct lp_call *c)
+{
+    int64_t *known = EMIT_NEW(e, int64_t, c->n_sizes);
+    bool all = true;
+    for (uint32_t k = 0; k < c->n_sizes; k++) all &= const_int(e, c->sizes[k], &known[k]);
+    return all ? words_constant(e, known, c->n_sizes) : list_of(e, c->sizes, c->n_sizes);
+}
+
+static void emit_CONV(struct emitter *e, const struct lp_call *c)
+{
+    static const size_t addresses[3] = { offsetof(struct hop_rt_conv, x), offsetof(struct hop_rt_conv, w),
+                                         offsetof(struct hop_rt_conv, y) };
+    LLVMValueRef call = stack_slot(e, e->i8, (uint32_t)sizeof(struct hop_rt_conv), 8);
+    int32_t dtypes[3];
+    for (uint32_t k = 0; k < 3; k++) {
+        dtypes[k] = e->p->buffers.data[c->operands[k].buffer].dtype;
+        LLVMBuildStore(e->builder, operator_data(e, &c->operands[k]), field(e, call, addresses[k]));
+    }
+    size_t words = c->n_sizes * sizeof(int64_t) - sizeof(struct hop_rt_conv_numbers);
+    LLVMBuildStore(e->builder, int32(e, HOP_RT_DTYPES(dtypes[2], dtypes[0], dtypes[1])),
+                   field(e, call, offsetof(struct hop_rt_conv, dtypes)));
+    LLVMBuildStore(e->builder, int32(e, (int64_t)(words / sizeof(struct hop_rt_space))),
+                   field(e, call, offsetof(struct hop_rt_conv, n_spatial)));
+    LLVMBuildStore(e->builder, conv_numbers(e, c), field(e, call, offsetof(struct hop_rt_conv, numbers)));
+    LLVMValueRef args[2] = { e->f->rt, call };
+    call_rt(e, offsetof(struct hop_rt, conv), e->nothing, args, 2);
+}
+
 static void emit_OPERATOR(struct emitter *e, const struct lp_call *c)
 {
     LLVMValueRef operands = stack_slot(e, e->i8, c->n_operands * (uint32_t)sizeof(struct hop_rt_operand), 8);
@@ -627,7 +656,8 @@ static LLVMValueRef known_outside(struct emitter *e, lpv v)
 
 static int64_t call_work(const struct lp_call *c)
 {
-    bool large = c->kind == CALL_GEMM || c->kind == CALL_PACK || c->kind == CALL_PROCEDURE;
+    bool large = c->kind == CALL_GEMM || c->kind == CALL_PACK || c->kind == CALL_CONV ||
+                 c->kind == CALL_PROCEDURE;
     return large ? GRAIN_WORK : 32;
 }
 

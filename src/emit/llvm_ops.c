@@ -687,5 +687,6 @@ LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t 
 LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a,
                      LLVMValueRef b)
 {
+    if (fold == FOLD_LAST) return b;
     return op_binary(e, lp_fold_op(fold), t, lanes, a, b);
 }

@@ -4,14 +4,17 @@
 #include "emit/llvm.h"
 
 enum {
-    CHUNK_WORK = 160,  /* operations times parts a chunk may have when nothing asks for registers */
-    CARRY_WORK = 3000, /* the same when a buffer could live in registers because of it */
+    CHUNK_WORK = 60,  /* operations times parts a chunk may have when nothing asks for registers … */
+    MOST_UNASKED = 4, /* … and parts */
+    CARRY_WORK = 800, /* the same when a buffer could live in registers because of it: beside more work,
+                         memory costs nothing */
     LIGHT_WORK = 16,  /* a body this small gets two vectors per step, so that the loop's own cost is shared */
     HEAVY_WORK = 150, /* a body this large is not emitted twice for its tail */
     HEAVY_SUM = 40,   /* a body this large that adds up in lanes gets one vector per step */
     HEAVY_INSIDE = 48, /* a body with loops this large gets two, smaller ones four */
     MOST_LANES = STRICT_LANES,
-    WEIGHT_GATHER = 12
+    WEIGHT_GATHER = 12,
+    WEIGHT_APART = 16 /* of an access element by element, in a body without loops */
 };
 enum { KIND_UNIFORM, KIND_AFFINE, KIND_VARYING };
 
@@ -88,7 +91,8 @@ static void walk_stmt(struct walk *w, const struct lp_stmt *s)
             touch(w, &plan->buffers[i->imm], false);
             plan->buffers[i->imm].repeated |= w->loops > 0;
         }
-        if (i->op == LP_READ || i->op == LP_FOLD) touch(w, &plan->locals[i->imm], false);
+        uint32_t locals[2], n = lp_locals_read(i, locals);
+        for (uint32_t k = 0; k < n; k++) touch(w, &plan->locals[locals[k]], false);
         return;
     }
     case LP_STORE:
@@ -157,6 +161,8 @@ struct survey {
     uint8_t *known;    /* per local: set in the body before this place */
     uint8_t *assigned; /* per local: set somewhere in the body */
     bool ok, real8, word8, word4, inner_branch;
+    bool nested;   /* in a loop or a branch of the body */
+    bool left_off; /* lanes were put into before a loop or a branch of the body */
 };
 
 static uint32_t kind_of(struct survey *s, lpv v)
@@ -166,6 +172,33 @@ static uint32_t kind_of(struct survey *s, lpv v)
     if (i->op == LP_CONST || i->op == LP_SYMBOL) return KIND_UNIFORM;
     uint32_t noted = s->e->plan.kinds[v];
     return noted >> 2 == s->epoch ? noted & 3 : KIND_UNIFORM;
+}
+
+/* By how much an affine value changes from element to element. */
+static int64_t stride_of(const struct survey *s, lpv v)
+{
+    const struct lp_instr *i = instr(s->e, v);
+    if (i->op == LP_VAR) return (uint32_t)i->imm == s->loop;
+    return s->e->plan.kinds[v] == (s->epoch << 2 | KIND_AFFINE) ? s->e->plan.strides[v] : 0;
+}
+
+static int64_t affine_stride(const struct survey *s, const struct lp_instr *i)
+{
+    uint64_t a = (uint64_t)stride_of(s, i->a), b = i->op == LP_NEG ? 0 : (uint64_t)stride_of(s, i->b);
+    int64_t by = 0;
+    if (i->op == LP_ADD) return (int64_t)(a + b);
+    if (i->op == LP_SUB) return (int64_t)(a - b);
+    if (i->op == LP_NEG) return (int64_t)-a;
+    if (!const_int(s->e, i->b, &by)) const_int(s->e, i->a, &by);
+    return (int64_t)((a + b) * (uint64_t)by);
+}
+
+/* Elements farther apart than `most` are loaded or stored one by one. */
+static uint32_t weight_apart(const struct survey *s, lpv index, int64_t most)
+{
+    int64_t stride = stride_of(s, index);
+    bool near = stride >= -1 && stride <= most;
+    return near || s->l->has_loop ? 0 : WEIGHT_APART;
 }
 
 static bool is_uniform(struct survey *s, lpv v) { return v == LPV_NONE || kind_of(s, v) == KIND_UNIFORM; }
@@ -205,6 +238,7 @@ static void survey_let(struct survey *s, lpv v)
         if (e->p->locals.data[i->imm].kind == LOCAL_LANES) {
             kind = KIND_VARYING;
             s->l->reads_lanes = true;
+            s->ok &= !s->nested && !s->left_off;
         } else if (s->assigned[i->imm]) {
             kind = KIND_VARYING;
             s->ok &= s->known[i->imm];
@@ -212,15 +246,18 @@ static void survey_let(struct survey *s, lpv v)
         break;
     case LP_LOAD: kind = kind_of(s, i->a) ? KIND_VARYING : KIND_UNIFORM; break;
     case LP_FOLD: s->ok &= !s->assigned[i->imm]; break;
+    case LP_FIRST: s->ok &= !s->assigned[i->imm] && !s->assigned[i->b]; break;
     default:
         kind = pure_kind(s, i);
         if (kind && i->op == LP_REM && is_float((enum dtype)i->dtype)) s->ok = false;
     }
     e->plan.kinds[v] = s->epoch << 2 | kind;
+    if (kind == KIND_AFFINE) e->plan.strides[v] = affine_stride(s, i);
     if (kind != KIND_VARYING) return;
     note_type(s, (enum dtype)i->dtype);
     bool gather = i->op == LP_LOAD && kind_of(s, i->a) == KIND_VARYING;
     s->l->weight += gather ? WEIGHT_GATHER : lp_cost((enum lp_op)i->op);
+    if (i->op == LP_LOAD && !gather) s->l->weight += weight_apart(s, i->a, MOST_PICKED);
 }
 
 static void find_assigned(struct survey *s, const struct lp_block *block)
@@ -245,13 +282,21 @@ static bool accumulates_lanes(struct emitter *e, const struct lp_block *block)
 
 static void survey_block(struct survey *s, const struct lp_block *block);
 
-/* What a nested block sets is not known to be set after it. */
+/* What a nested block sets is not known to be set after it. Statements between such blocks are emitted part
+ * by part, so lanes that are read stand, with all that is put into lanes, behind the last of them: a part
+ * would see what a later one has put there. */
 static void survey_nested(struct survey *s, const struct lp_block *block)
 {
     uint32_t n = s->e->p->locals.len;
     uint8_t *before = EMIT_NEW(s->e, uint8_t, n + 1);
+    bool outer = s->nested;
     memcpy(before, s->known, n);
+    s->ok &= !s->l->reads_lanes;
+    s->left_off |= s->l->has_lanes;
+    s->nested = true;
     survey_block(s, block);
+    s->nested = outer;
+    s->left_off |= s->l->has_lanes;
     memcpy(s->known, before, n);
 }
 
@@ -263,7 +308,7 @@ static void survey_stmt(struct survey *s, const struct lp_stmt *t)
     case LP_STORE:
         if (kind_of(s, t->index) == KIND_UNIFORM) s->ok &= kind_of(s, t->value) == KIND_UNIFORM;
         else note_type(s, (enum dtype)e->p->buffers.data[t->target].dtype);
-        s->l->weight++;
+        s->l->weight += 1 + weight_apart(s, t->index, 1);
         return;
     case LP_SET:
         s->ok &= e->p->locals.data[t->target].kind == LOCAL_SCALAR;
@@ -299,24 +344,6 @@ static void survey_block(struct survey *s, const struct lp_block *block)
     for (uint32_t i = 0; block && i < block->stmts.len && s->ok; i++) survey_stmt(s, &block->stmts.data[i]);
 }
 
-/* v as base + constant. */
-static lpv split_constant(const struct emitter *e, lpv v, int64_t *constant)
-{
-    const struct lp_instr *i = instr(e, v);
-    *constant = 0;
-    if (const_int(e, v, constant)) return LPV_NONE;
-    if (i->op == LP_ADD && const_int(e, i->b, constant)) return i->a;
-    return v;
-}
-
-/* Trips of a loop whose bounds differ by a constant (the blocks of a split loop), else -1. */
-int64_t static_extent(const struct emitter *e, const struct lp_stmt *s)
-{
-    int64_t lo, hi, extent;
-    if (split_constant(e, s->lo, &lo) != split_constant(e, s->hi, &hi)) return -1;
-    return __builtin_sub_overflow(hi, lo, &extent) ? -1 : HOP_MAX(extent, 0);
-}
-
 static bool widenable(struct emitter *e, uint32_t loop)
 {
     struct loop_plan *l = &e->plan.loops[loop];
@@ -334,10 +361,9 @@ static bool widenable(struct emitter *e, uint32_t loop)
     l->weight = 0;
     find_assigned(&s, l->stmt->body);
     survey_block(&s, l->stmt->body);
-    if (l->reads_lanes && (l->has_loop || s.inner_branch)) s.ok = false;
     l->one_round = l->strict_lanes && (l->has_loop || s.inner_branch);
     l->wide_bytes = s.real8 || (s.word8 && !s.word4) ? 8 : 4;
-    l->extent = static_extent(e, l->stmt);
+    l->extent = lp_extent(e->p, l->stmt);
     return s.ok;
 }
 
@@ -494,11 +520,11 @@ static uint8_t parts_of_work(const struct loop_plan *l)
     return l->weight > LIGHT_WORK ? 2 : 4;
 }
 
-static void size_loop(struct loop_plan *l)
+static void size_loop(const struct emitter *e, struct loop_plan *l)
 {
     uint32_t full = l->extent >= 0 ? (uint32_t)((l->extent + l->lanes - 1) / l->lanes) : 0;
-    if (chunk_possible(l) && (l->chunk || l->has_loop || l->weight * full <= CHUNK_WORK) &&
-        full <= MAX_PARTS) {
+    bool small = full <= MOST_UNASKED && l->weight * full <= CHUNK_WORK;
+    if (chunk_possible(l) && (l->chunk || l->has_loop || small) && full <= MAX_PARTS) {
         l->chunk = true;
         l->parts = (uint8_t)full;
         return;
@@ -515,6 +541,9 @@ static void size_loop(struct loop_plan *l)
     while (l->parts > l->least && l->extent % (l->parts * l->lanes) &&
            !(l->extent % l->lanes && l->extent > 8 * l->parts * l->lanes))
         l->parts /= 2;
+    uint32_t step = (uint32_t)l->parts * l->lanes;
+    l->heavy = e->vector_bytes == 64 && l->parts == l->least && l->weight * l->parts > HEAVY_WORK &&
+               l->extent > step && l->extent % step; /* narrower vectors have no masks for everything */
 }
 
 static void size_lanes(struct emitter *e, const struct lp_block *block, uint32_t vector_loop)
@@ -525,14 +554,33 @@ static void size_lanes(struct emitter *e, const struct lp_block *block, uint32_t
         if (s->kind == LP_ACCUM && vector_loop != HOP_NONE && !e->p->locals.data[s->target].strict) {
             const struct loop_plan *l = &e->plan.loops[vector_loop];
             uint32_t parts = HOP_MIN(power_above(l->parts),
-                                     4u); /* four chains of additions hide their latency */
-            if (l->reads_lanes) parts = 1;
+                                     4u);              /* four chains of additions hide their latency */
+            if (l->reads_lanes && l->chunk) parts = 1; /* putting them together would take longer */
             e->plan.locals[s->target].parts = (uint8_t)HOP_MAX(e->plan.locals[s->target].parts, parts);
         }
         if (s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR) inner = s->target;
         size_lanes(e, s->body, inner);
         size_lanes(e, s->other, inner);
     }
+}
+
+/* Lanes that a loop reads belong with those that it puts something into: part by part, so all of them have as
+ * many. Strict lanes have their number. True when some became fewer. */
+static bool agree_parts(struct emitter *e, const struct lp_block *block, uint32_t vector_loop, uint8_t *parts)
+{
+    bool changed = false;
+    for (uint32_t k = 0; block && k < block->stmts.len; k++) {
+        const struct lp_stmt *s = &block->stmts.data[k];
+        uint32_t local = lp_local_touched(e->p, s);
+        uint32_t inner = s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR ? s->target
+                                                                                           : vector_loop;
+        bool reads = vector_loop != HOP_NONE && e->plan.loops[vector_loop].reads_lanes;
+        if (reads && lp_has_lanes(e->p, local) && !e->p->locals.data[local].strict)
+            changed |= agree(&parts[vector_loop], &e->plan.locals[local].parts);
+        changed |= agree_parts(e, s->body, inner, parts);
+        changed |= agree_parts(e, s->other, inner, parts);
+    }
+    return changed;
 }
 
 static void size_everything(struct emitter *e)
@@ -546,11 +594,14 @@ static void size_everything(struct emitter *e)
     for (uint32_t i = 0; i < e->p->buffers.len; i++) plan->buffers[i].lanes = MOST_LANES;
     while (agree_block(e, e->p->root, HOP_NONE)) {}
     for (uint32_t i = 0; i < e->p->loops.len; i++)
-        if (plan->loops[i].mode == LOOP_VECTOR) size_loop(&plan->loops[i]);
+        if (plan->loops[i].mode == LOOP_VECTOR) size_loop(e, &plan->loops[i]);
     for (uint32_t i = 0; i < e->p->locals.len; i++)
         plan->locals[i].parts = e->p->locals.data[i].strict ? (uint8_t)(STRICT_LANES / plan->locals[i].lanes)
                                                             : 1;
     size_lanes(e, e->p->root, HOP_NONE);
+    uint8_t *parts = EMIT_NEW(e, uint8_t, e->p->loops.len + 1);
+    memset(parts, MAX_PARTS, e->p->loops.len);
+    while (agree_parts(e, e->p->root, HOP_NONE, parts)) {}
     for (uint32_t i = 0; i < e->p->buffers.len; i++) {
         struct slot_plan *s = &plan->buffers[i];
         int64_t count = e->p->buffers.data[i].static_count;
@@ -601,6 +652,7 @@ void plan_make(struct emitter *e)
     plan->needed = EMIT_NEW(e, bool, p->instrs.len + 1);
     plan->set_symbol = EMIT_NEW(e, bool, plan->n_symbols + 1);
     plan->kinds = EMIT_NEW(e, uint32_t, p->instrs.len + 1);
+    plan->strides = EMIT_NEW(e, int64_t, p->instrs.len + 1);
     share_find(e);
     section_find(e);
     do walk_program(e);

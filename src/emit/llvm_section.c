@@ -104,8 +104,8 @@ static void read_stmt(struct cutter *c, const struct lp_stmt *s)
     lp_stmt_uses(p, s, use_value, c);
     if (s->kind == LP_SET || s->kind == LP_ACCUM) touch_local(c, s->target);
     if (s->kind == LP_LET) {
-        const struct lp_instr *i = instr(c->e, s->value);
-        if (i->op == LP_READ || i->op == LP_FOLD) touch_local(c, (uint32_t)i->imm);
+        uint32_t locals[2], n = lp_locals_read(instr(c->e, s->value), locals);
+        for (uint32_t k = 0; k < n; k++) touch_local(c, locals[k]);
     }
     if (s->kind == LP_CALL) c->grows |= grows_or_sizes(s->call);
     read_block(c, s->body);

@@ -126,7 +126,8 @@ static void put_let(struct writer *w, lpv v)
     lpv operands[3] = { i->a, i->b, i->c };
     put(w, i->op | i->dtype << 8);
     if (i->op == LP_LOAD) put_buffer(w, (uint32_t)i->imm);
-    if (i->op == LP_READ || i->op == LP_FOLD) put_local(w, (uint32_t)i->imm);
+    uint32_t locals[2], n_locals = lp_locals_read(i, locals);
+    for (uint32_t k = 0; k < n_locals; k++) put_local(w, locals[k]);
     if (i->op == LP_FOLD) put(w, i->b);
     if (i->op == LP_FAR) put(w, (uint64_t)i->imm);
     for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++) put_value(w, operands[k]);
@@ -182,7 +183,7 @@ static void put_stmt(struct writer *w, const struct lp_stmt *s)
         put_value(w, s->lo);
         put_value(w, s->hi);
         put_value(w, s->step);
-        put(w, (uint64_t)static_extent(w->e, s));
+        put(w, (uint64_t)lp_extent(w->e->p, s));
         w->loops.number[s->target] = w->n_loops++;
         w->loops.epoch[s->target] = w->epoch;
         put_block(w, s->body);
@@ -243,7 +244,7 @@ static uint64_t work_of(const struct emitter *e, const struct lp_stmt *s)
         for (uint32_t i = 0; blocks[k] && i < blocks[k]->stmts.len; i++)
             work += work_of(e, &blocks[k]->stmts.data[i]);
     if (s->kind == LP_FOR) {
-        int64_t extent = static_extent(e, s);
+        int64_t extent = lp_extent(e->p, s);
         trips = extent < 0 ? UNKNOWN_EXTENT : (uint64_t)extent;
     }
     return work > ENOUGH_WORK || trips > ENOUGH_WORK ? ENOUGH_WORK : work * trips;
@@ -298,9 +299,10 @@ static void find_nests(struct writer *w, const struct lp_block *block, bool loop
         if (s->kind == LP_IF) {
             find_nests(w, s->body, looped);
             find_nests(w, s->other, looped);
-        } else if (steps && is_divided(w->e, s->kind == LP_WHILE ? s->other : s->body))
+        } else if (steps && is_divided(w->e, s->kind == LP_WHILE ? s->other : s->body)) {
+            if (s->kind == LP_FOR) w->e->plan.loops[s->target].divided = true;
             find_nests(w, s->kind == LP_WHILE ? s->other : s->body, true);
-        else if (s->kind == LP_FOR) add_nest(w, s, looped);
+        } else if (s->kind == LP_FOR) add_nest(w, s, looped);
     }
 }
 

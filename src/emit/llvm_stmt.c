@@ -391,10 +391,13 @@ static void emit_if(struct emitter *e, const struct lp_stmt *s)
 
 /* ---- vector loops ---- */
 
-static struct wide wide_shape(struct emitter *e, uint32_t loop, uint32_t count)
+/* A step of `count` elements, one of those that begin at multiples of `whole` from the loop's first on. */
+static struct wide wide_shape(struct emitter *e, uint32_t loop, uint32_t count, uint32_t whole)
 {
     uint32_t lanes = e->plan.loops[loop].lanes;
-    struct wide w = { .loop = loop, .lanes = (uint8_t)lanes, .n = (uint8_t)((count + lanes - 1) / lanes) };
+    struct wide w = {
+        .loop = loop, .lanes = (uint8_t)lanes, .n = (uint8_t)((count + lanes - 1) / lanes), .whole = whole
+    };
     for (uint32_t p = 0; p < w.n; p++) {
         uint32_t rest = count - p * lanes;
         w.part_lanes[p] = (uint8_t)(rest >= lanes ? lanes : power_above(rest));
@@ -437,7 +440,7 @@ static LLVMValueRef vector_loop(struct emitter *e, const struct lp_stmt *s, LLVM
 {
     struct carried c = carried_by(e, s->body, NULL, true);
     struct held *before = slots_save(e, &c);
-    struct wide w = wide_shape(e, s->target, count);
+    struct wide w = wide_shape(e, s->target, count, count);
     LLVMBasicBlockRef pre = here(e);
     LLVMBasicBlockRef enter = guard ? new_block(e, "enter") : pre;
     LLVMBasicBlockRef body = new_block(e, "vector");
@@ -458,9 +461,10 @@ static LLVMValueRef vector_loop(struct emitter *e, const struct lp_stmt *s, LLVM
     return end_loop(e, &c, &(struct loop_ends){ i, start, next, pre, enter, latch, exit, before, guard });
 }
 
-static void vector_once(struct emitter *e, const struct lp_stmt *s, LLVMValueRef base, uint32_t count)
+static void vector_once(struct emitter *e, const struct lp_stmt *s, LLVMValueRef base, uint32_t count,
+                        uint32_t whole)
 {
-    struct wide w = wide_shape(e, s->target, count);
+    struct wide w = wide_shape(e, s->target, count, whole);
     LLVMBasicBlockRef before = here(e), body = new_block(e, "chunk");
     LLVMBuildBr(e->builder, body);
     go_on_in(e, body);
@@ -500,14 +504,15 @@ static void emit_vector(struct emitter *e, const struct lp_stmt *s)
     forget_scalars(e, &own);
     LLVMValueRef lo = value_scalar(e, s->lo);
     if (l->extent < 0) vector_dynamic(e, s, l);
-    else if (l->chunk) vector_once(e, s, lo, (uint32_t)l->extent);
+    else if (l->chunk) vector_once(e, s, lo, (uint32_t)l->extent, (uint32_t)l->extent);
     else if (l->extent > 0) {
         int64_t step = (int64_t)l->parts * l->lanes, whole = l->extent / step * step,
                 rest = l->extent - whole;
-        LLVMValueRef end = LLVMBuildAdd(e->builder, lo, const_index(e, whole), "");
-        if (whole == step) vector_once(e, s, lo, (uint32_t)step);
+        LLVMValueRef end = LLVMBuildAdd(e->builder, lo, const_index(e, l->heavy ? l->extent : whole), "");
+        if (l->heavy) vector_loop(e, s, lo, end, (uint32_t)step, true, false);
+        else if (whole == step) vector_once(e, s, lo, (uint32_t)step, (uint32_t)step);
         else if (whole) vector_loop(e, s, lo, end, (uint32_t)step, false, false);
-        if (rest) vector_once(e, s, end, (uint32_t)rest);
+        if (rest && !l->heavy) vector_once(e, s, end, (uint32_t)rest, (uint32_t)step);
     }
     forget_scalars(e, &own);
 }
@@ -536,10 +541,11 @@ static void loop_enter(struct emitter *e)
 
 void emit_loop(struct emitter *e, const struct lp_stmt *s)
 {
-    loop_enter(e);
+    bool divided = e->plan.loops[s->target].divided;
+    if (!divided) loop_enter(e);
     if (e->plan.loops[s->target].mode == LOOP_VECTOR) emit_vector(e, s);
     else emit_serial(e, s);
-    e->f->loops--;
+    if (!divided) e->f->loops--;
 }
 
 /* Selecting and ordering the instructions of one block takes LLVM time that grows with the square of those

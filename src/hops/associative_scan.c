@@ -158,7 +158,7 @@ static void associative_batch(struct batch *v)
         rows[k] = totals[k];
     }
     for (uint32_t k = 0; k < r->n_operands; k++) own_batched[k] = v->batched[n + k];
-    do fn = step_batch(b->m, r->fn, n, batched, batch_body_size(v), lanes, NULL);
+    do fn = step_batch(v, r->fn, n, batched, lanes, NULL);
     while (mask_grow(rows, totals, n));
     for (uint32_t k = 0; k < n; k++) n_batched += totals[k];
     /* Arrays with and without lanes: then the scanned dim comes to the front of all. */

@@ -158,7 +158,7 @@ void call_batch(struct batch *v)
     struct node_in in = copier_node_in(v->copy, v->n);
     const struct region_in *r = &in.regions[0];
     bool lanes = v->lanes != VAL_NONE && module_fn(b->m, r->fn)->effects;
-    uint32_t fn = batch_function(b->m, r->fn, v->batched, batch_body_size(v), NULL, lanes, v->result_batched);
+    uint32_t fn = batch_body(v, r->fn, v->batched, NULL, lanes, v->result_batched);
     val *operands = ARENA_NEW(&b->arena, val, r->n_operands + 1);
     if (lanes) operands[0] = v->lanes;
     if (r->n_operands) memcpy(operands + lanes, r->operands, r->n_operands * sizeof *operands);

@@ -625,7 +625,7 @@ static uint32_t over_lanes(const struct batch *v, uint32_t rule, const bool *bat
     struct module *m = v->b->m;
     bool takes = mask != HOP_NONE && module_fn(m, rule)->effects;
     dim size = batch_body_size(v);
-    const struct fn *inner = module_fn(m, batch_function(m, rule, batched, size, force, takes, found));
+    const struct fn *inner = module_fn(m, batch_body(v, rule, batched, force, takes, found));
     if (mask == HOP_NONE) return inner->id;
     struct builder b;
     builder_begin(&b, m, inner);

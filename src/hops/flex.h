@@ -49,6 +49,14 @@ struct flex_in {
     const uint32_t *n_dims; /* of each region */
 };
 void flex_begin(struct flex *x, struct arena *arena, const struct flex_in *in);
+/* The same node with other operands, in a builder in which x's are parameters. */
+struct flex_changed {
+    const val *operands;
+    uint32_t n_operands, n_blocks;
+    const struct attr *attrs;
+    const struct region_in *bodies; /* their dims in terms of the shape's symbols */
+};
+void flex_again(struct flex *out, const struct flex *x, struct builder *b, const struct flex_changed *to);
 
 dim flex_blocks(struct module *m, dim length, dim block); /* how many */
 dim flex_block(struct module *m, const struct attr *attrs, dim queries, uint32_t axis);
@@ -82,6 +90,10 @@ struct region_in flex_body_finish(struct flex_body *body, const val *results, ui
 const val *flex_with(struct builder *b, const struct flex *x, const val *operands, const val *last,
                      uint32_t n_last);
 
+val flex_counted(struct builder *b, dim n); /* 0, 1, … */
+/* The body for each number below a length; apart: on threads, if there are some. */
+val flex_map(const struct flex *x, struct builder *b, dim length, bool apart, struct region_in body);
+
 static inline val flex_i64(struct builder *b, int64_t v) { return emit_full(b, DT_I64, (double)v, 0, NULL); }
 static inline type_id flex_index(const struct flex *x) { return type_scalar(x->m, DT_I64); }
 static inline type_id flex_type(const struct flex *x, dim first, dim second)
@@ -95,6 +107,11 @@ val flex_start(const struct flex *x, struct builder *b, val number, uint32_t axi
 struct flex_row {
     val batch, head, row; /* row: of blocks */
 };
+enum { FLEX_AT_BATCH, FLEX_AT_HEAD, FLEX_AT_ROW, FLEX_AT };
+static inline struct flex_row flex_row_of(const val *at)
+{
+    return (struct flex_row){ at[FLEX_AT_BATCH], at[FLEX_AT_HEAD], at[FLEX_AT_ROW] };
+}
 val flex_kv_batch(const struct flex *x, struct builder *b, val batch);
 val flex_kv_head(const struct flex *x, struct builder *b, val head);
 
@@ -106,6 +123,12 @@ struct flex_tile {
 };
 struct flex_tile flex_tile_at(const struct flex *x, struct builder *b, const val *operands,
                               struct flex_row at, val column);
+/* A body over the tile. */
+val flex_call_on_tile(struct builder *b, uint32_t fn, const dim *dims, const struct flex_tile *t, val scaled,
+                      const val *own, uint32_t n_own);
+/* exp(v), and 0 where it is below 1e-30 (f64: 1e-277): next to a sum of at least 1 that changes nothing, and
+ * products with numbers that have few digits left take a hundred times as long as others. */
+val flex_exp(const struct flex *x, struct builder *b, val v);
 val flex_dot_keys(const struct flex *x, struct builder *b, val queries, val keys); /* [q, e] · [k, e] */
 /* Scores as the mask and the score function see them. */
 val flex_scaled(const struct flex *x, struct builder *b, const val *operands, val raw);
@@ -116,11 +139,13 @@ val flex_allowed(const struct flex *x, struct builder *b, const val *operands, c
                  val scaled, enum flex_list list, bool rows);
 /* A loop over the tiles of keys that a tile of queries meets. Its carries and what else a step needs:
  * `extra`, which begins with the batch, the head and the row of blocks. */
-enum { FLEX_AT_BATCH, FLEX_AT_HEAD, FLEX_AT_ROW, FLEX_AT };
 struct flex_step {
     const struct flex *x;
     const type_id *carry, *extra;
     uint32_t n_carry, n_extra;
+    dim parts;      /* into which each list is cut, */
+    uint32_t part;  /* and where among `extra` the number of one is; parts 1: it is not read */
+    uint32_t there; /* where among `extra` 1 is, or 0: no tile at all; HOP_NONE: nowhere */
     const void *ctx;
     void (*emit)(const struct flex_step *s, struct builder *b, const val *carry, const val *operands,
                  const val *extra, val column, enum flex_list list, val *next);
@@ -128,11 +153,21 @@ struct flex_step {
 /* All of them, list by list. carry: what the loops begin with, and what comes out of them. */
 void flex_loops(const struct flex_step *s, struct builder *b, val *carry, const val *operands,
                 const val *extra);
-/* A mask without lists of blocks, and one that can be asked before there are scores: then it is asked for all
- * tiles first, so that those without any key are left out and those with all of them are not asked again. */
+/* A mask without lists of blocks, and one that can be asked before there are scores: then lists are made
+ * first, so that tiles without any key are left out and those with all of them do not ask. */
 bool flex_wants_lists(const struct flex *x);
 void flex_with_lists(struct flex *out, const struct flex *x, struct builder *b, const val *operands,
                      const val **with);
+/* What a mask says about a block: (batch, head, first and last query, first and last key, own…) -> i64[], one
+ * of these. block: queries and keys of the largest one, which are numbers. */
+enum flex_class { FLEX_NONE, FLEX_SOME, FLEX_ALL, FLEX_UNDECIDED };
+uint32_t flex_classes(struct module *m, uint32_t mask, const dim *block);
+/* Grouped heads of few queries as rows of one tile: then the results are those of the packed node, reshaped.
+ */
+bool flex_packs(const struct flex *x);
+void flex_packed(struct flex *out, const struct flex *x, struct builder *b, const val *operands,
+                 const val **with);
+dim flex_parts(const struct flex *x); /* into which the keys are cut, by sizes alone */
 /* Tiles of all heads, [n, q, columns…] one behind the other, as an array [batches, heads, queries, …]. */
 val flex_assemble(const struct flex *x, struct builder *b, val tiles);
 val flex_spread(struct builder *b, val v, dim first, dim second, uint32_t at); /* v[q] or v[k] over a tile */

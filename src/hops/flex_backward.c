@@ -1,13 +1,17 @@
 /* The pullback of flex_attention: tiles of probabilities are computed again from the logarithms that the
- * forward run gives, one after the other. A map goes over the heads of keys; in it a scan over the tiles of
- * queries that read them carries the cotangents of keys, values and what the score function reads, and stacks
- * those of the queries. */
+ * forward run gives, one after the other. A map goes over the heads of keys, and where these are few over
+ * parts of the tiles of queries that read them; in it a scan over these tiles carries the cotangents of keys,
+ * values and what the score function reads, which each part has of its own, and stacks those of the queries.
+ * Sums of the parts are taken behind the map, in their order. */
 #include "hops/flex.h"
 #include "transform/pass.h"
 
 /* Elements of captured arrays up to which each head of keys has cotangents of its own, added up behind the
  * map; with more of them the heads come one after the other. */
 enum { SMALL_CAPTURES = 1 << 16 };
+/* Heads of keys below which the tiles of queries are cut into parts, and how many tiles a part has at least:
+ * each has cotangents of all keys and values of its own. */
+enum { ENOUGH_HEADS = 8, TILES_OF_A_PART = 4 };
 
 /* What goes along with the operands. */
 enum { GIVEN_LSE, GIVEN_CT, GIVEN_DELTA, GIVEN };
@@ -18,6 +22,8 @@ struct back {
     uint32_t n_own;         /* operands that get cotangents by the score function: */
     const uint32_t *own;    /* numbers of operands, the scale among them */
     const type_id *carried; /* cotangents of keys and values, then of these */
+    bool map;               /* heads of keys on threads */
+    dim parts;              /* of the tiles of queries that read a head of keys; without a map 1 */
 };
 enum { CARRY_KEYS, CARRY_VALUES, CARRY_OWN };
 static uint32_t n_carried(const struct back *w) { return CARRY_OWN + w->n_own; }
@@ -90,7 +96,8 @@ static val accumulated(struct builder *b, val sum, val ct)
 
 /* ---- one tile ---- */
 
-enum { STEP_QUERIES = FLEX_AT, STEP_CT, STEP_LSE, STEP_DELTA, STEP_EXTRAS };
+/* STEP_THERE: 1, or 0 for a tile beyond the last one. */
+enum { STEP_THERE = FLEX_AT, STEP_QUERIES, STEP_CT, STEP_LSE, STEP_DELTA, STEP_EXTRAS };
 
 static val add_at(const struct flex *x, struct builder *b, val whole, val part, val start)
 {
@@ -122,7 +129,7 @@ static void pull_tile(const struct flex_step *s, struct builder *b, const val *c
     val safe = allowed == VAL_NONE ? raw : emit_select(b, allowed, raw, emit_full_like(b, raw, 1));
     val u = flex_scores(x, b, operands, &t, flex_scaled(x, b, operands, safe));
     if (allowed != VAL_NONE) u = emit_select(b, allowed, u, emit_full_like(b, u, -INFINITY));
-    val p = emit1(b, OP_exp, emit2(b, OP_sub, u, flex_spread(b, extra[STEP_LSE], x->tile[0], x->tile[1], 0)));
+    val p = flex_exp(x, b, emit2(b, OP_sub, u, flex_spread(b, extra[STEP_LSE], x->tile[0], x->tile[1], 0)));
     val of_values = emit_dot(b, p, extra[STEP_CT], NULL, NULL, 0, &rows, &rows, 1);
     val dp = emit_dot(b, extra[STEP_CT], values, NULL, NULL, 0, &along, &along, 1);
     val ct = emit2(b, OP_mul, p,
@@ -164,7 +171,7 @@ static void pull_row(const struct back *w, struct builder *b, val *carry, const 
     type_id *types = ARENA_NEW(&b->arena, type_id, n), last[STEP_EXTRAS];
     types[0] = flex_type(x, x->tile[0], x->width);
     memcpy(types + 1, w->carried, n_carried(w) * sizeof *types);
-    for (uint32_t k = 0; k < FLEX_AT; k++) last[k] = flex_index(x);
+    for (uint32_t k = 0; k < STEP_QUERIES; k++) last[k] = flex_index(x);
     last[STEP_QUERIES] = type_intern(x->m, x->given, 2, (dim[]){ x->tile[0], x->width });
     last[STEP_CT] = flex_type(x, x->tile[0], x->value_width);
     last[STEP_LSE] = last[STEP_DELTA] = type_intern(x->m, x->computed, 1, &x->tile[0]);
@@ -173,6 +180,8 @@ static void pull_row(const struct back *w, struct builder *b, val *carry, const 
                               .extra = last,
                               .n_carry = n,
                               .n_extra = STEP_EXTRAS,
+                              .parts = 1,
+                              .there = w->parts == 1 ? HOP_NONE : STEP_THERE,
                               .ctx = w,
                               .emit = pull_tile };
     flex_loops(&step, b, carry, operands, extra);
@@ -180,7 +189,7 @@ static void pull_row(const struct back *w, struct builder *b, val *carry, const 
 
 /* ---- all tiles of queries that read one head of keys ---- */
 
-enum { ROW_BATCH = GIVEN, ROW_HEAD, ROW_EXTRAS };
+enum { ROW_BATCH = GIVEN, ROW_HEAD, ROW_PART, ROW_EXTRAS };
 
 static void given_types(const struct flex *x, type_id types[GIVEN])
 {
@@ -192,8 +201,40 @@ static void given_types(const struct flex *x, type_id types[GIVEN])
 
 static dim group_size(const struct flex *x) { return dim_floordiv(x->m, x->heads, x->kv_heads); }
 static dim shared_batches(const struct flex *x) { return x->kv_batches == x->batches ? 1 : x->batches; }
+/* Tiles of queries that read one head of keys. */
+static dim tiles_of_head(const struct flex *x)
+{
+    return dim_mul(x->m, dim_mul(x->m, shared_batches(x), group_size(x)), x->rows);
+}
 
-/* (carried…, number, operands…, given…, batch and head of keys) -> (carried…, cotangent of the queries) */
+/* Into how many parts they are cut: by sizes alone, so that sums do not depend on threads. */
+static dim parts_of_head(const struct flex *x)
+{
+    struct module *m = x->m;
+    dim heads = dim_mul(m, x->kv_batches, x->kv_heads);
+    if (!dim_is_const(m, heads)) return 1;
+    int64_t n = HOP_MAX(dim_const_value(m, heads), 1);
+    dim most = dim_const(m, (ENOUGH_HEADS + n - 1) / n);
+    dim wanted = dim_floordiv(m, tiles_of_head(x), dim_const(m, TILES_OF_A_PART));
+    return dim_min(m, most, dim_max(m, wanted, 1));
+}
+
+/* The number of a tile of queries, by its number in the part: parts take turns, since tiles may have more to
+ * do the later they are. */
+static val tile_number(const struct back *w, struct builder *b, val number, val part, val *there)
+{
+    if (w->parts == 1) {
+        *there = flex_i64(b, 1);
+        return number;
+    }
+    val all = emit_dim_value(b, tiles_of_head(w->x)), last = emit2(b, OP_sub, all, flex_i64(b, 1));
+    number = emit2(b, OP_add, emit2(b, OP_mul, number, emit_dim_value(b, w->parts)), part);
+    *there = emit_cast(b, emit2(b, OP_lt, number, all), DT_I64);
+    return emit2(b, OP_min, number, last);
+}
+
+/* (carried…, number, operands…, given…, batch and head of keys, part) -> (carried…, cotangent of the queries)
+ */
 static struct region_in row_body(const struct back *w, struct builder *around, const val *with)
 {
     const struct flex *x = w->x;
@@ -205,11 +246,12 @@ static struct region_in row_body(const struct back *w, struct builder *around, c
     memcpy(first, w->carried, n * sizeof *first);
     first[n] = flex_index(x);
     given_types(x, last);
-    last[ROW_BATCH] = last[ROW_HEAD] = flex_index(x);
+    last[ROW_BATCH] = last[ROW_HEAD] = last[ROW_PART] = flex_index(x);
     flex_body_begin(&body, x, first, n + 1, last, ROW_EXTRAS, params);
     struct builder *b = &body.b;
     const val *given = params + n + 1;
-    val number = params[n], rows = emit_dim_value(b, x->rows), group = emit_dim_value(b, group_size(x));
+    val number = tile_number(w, b, params[n], given[ROW_PART], &extra[STEP_THERE]);
+    val rows = emit_dim_value(b, x->rows), group = emit_dim_value(b, group_size(x));
     val of_head = emit2(b, OP_div, number, rows);
     val head = emit2(b, OP_mul, given[ROW_HEAD], group);
     extra[FLEX_AT_ROW] = emit2(b, OP_rem, number, rows);
@@ -242,12 +284,13 @@ static val scan_rows(const struct back *w, struct builder *b, val number, val *c
     const struct flex *x = w->x;
     struct module *m = x->m;
     val extra[ROW_EXTRAS], heads = emit_dim_value(b, x->kv_heads);
+    val parts = emit_dim_value(b, w->parts), head = emit2(b, OP_div, number, parts);
     memcpy(extra, given, GIVEN * sizeof *extra);
-    extra[ROW_BATCH] = emit2(b, OP_div, number, heads);
-    extra[ROW_HEAD] = emit2(b, OP_rem, number, heads);
-    dim steps = dim_mul(m, dim_mul(m, shared_batches(x), group_size(x)), x->rows);
-    struct attr count[3] = { A_DIMS(&steps, 1), A_NONE, A_NONE };
-    val numbers = emit(b, OP_iota, NULL, 0, count);
+    extra[ROW_BATCH] = emit2(b, OP_div, head, heads);
+    extra[ROW_HEAD] = emit2(b, OP_rem, head, heads);
+    extra[ROW_PART] = emit2(b, OP_rem, number, parts);
+    dim steps = flex_blocks(m, tiles_of_head(x), w->parts);
+    val numbers = flex_counted(b, steps);
     struct loop l = loop_new(LOOP_SCAN);
     l.carry = arena_copy(&b->arena, carried, n_carried(w) * sizeof *carried);
     l.n_carry = n_carried(w);
@@ -269,7 +312,7 @@ static val zeros(struct builder *b, type_id type)
 /* ---- all heads of keys ---- */
 
 struct pulled {
-    val queries, keys, values; /* a row for each head of keys */
+    val queries, keys, values; /* a row for each part of a head of keys */
     val *own;                  /* summed */
 };
 
@@ -284,17 +327,16 @@ static bool captures_are_small(const struct back *w)
     return all <= SMALL_CAPTURES;
 }
 
-/* One step for each head of keys: a map, or where captured arrays are large a scan that carries their
- * cotangents. */
+/* One step for each part of a head of keys: a map, or where captured arrays are large a scan that carries
+ * their cotangents. */
 static struct pulled over_heads(const struct back *w, struct builder *b, const val *operands,
                                 const val *given)
 {
     const struct flex *x = w->x;
-    bool map = captures_are_small(w);
+    bool map = w->map;
     uint32_t n = n_carried(w), n_carry = map ? 0 : w->n_own;
-    dim steps = dim_mul(x->m, x->kv_batches, x->kv_heads);
-    struct attr count[3] = { A_DIMS(&steps, 1), A_NONE, A_NONE };
-    val numbers = emit(b, OP_iota, NULL, 0, count);
+    dim steps = dim_mul(x->m, dim_mul(x->m, x->kv_batches, x->kv_heads), w->parts);
+    val numbers = flex_counted(b, steps);
     struct flex_body body;
     type_id *first = ARENA_NEW(&b->arena, type_id, n_carry + 1), last[GIVEN];
     val *params = ARENA_NEW(&b->arena, val, n_carry + 1 + GIVEN), *carried = ARENA_NEW(&b->arena, val, n);
@@ -327,10 +369,20 @@ static struct pulled over_heads(const struct back *w, struct builder *b, const v
     return (struct pulled){ r.stacks, r.stacks + 1 + CARRY_KEYS, r.stacks + 1 + CARRY_VALUES, own };
 }
 
-/* [heads of keys, tiles, q, e] in the order of the queries. */
-static val of_queries(const struct flex *x, struct builder *b, val v)
+/* [heads of keys · parts, tiles, q, e] in the order of the queries. */
+static val of_queries(const struct back *w, struct builder *b, val v)
 {
+    const struct flex *x = w->x;
     struct module *m = x->m;
+    if (w->parts != 1) {
+        dim heads = dim_mul(m, x->kv_batches, x->kv_heads), all = tiles_of_head(x);
+        dim each = flex_blocks(m, all, w->parts), zero[4] = { 0 };
+        dim apart[5] = { heads, w->parts, each, x->tile[0], x->width };
+        dim merged[4] = { heads, dim_mul(m, w->parts, each), x->tile[0], x->width };
+        dim there[4] = { heads, all, x->tile[0], x->width };
+        v = emit_permute(b, emit_reshape(b, v, 5, apart), (uint32_t[]){ 0, 2, 1, 3, 4 });
+        v = emit_slice(b, emit_reshape(b, v, 4, merged), zero, there);
+    }
     dim tiles = dim_mul(m, dim_mul(m, x->batches, x->heads), x->rows);
     if (x->kv_batches != x->batches) {
         dim rows = dim_mul(m, group_size(x), x->rows);
@@ -340,9 +392,16 @@ static val of_queries(const struct flex *x, struct builder *b, val v)
     return flex_assemble(x, b, emit_reshape(b, v, 3, (dim[]){ tiles, x->tile[0], x->width }));
 }
 
-static val as_operand(const struct flex *x, struct builder *b, val v, uint32_t operand)
+/* [heads of keys · parts, keys, …] as the operand's cotangent. */
+static val as_operand(const struct back *w, struct builder *b, val v, uint32_t operand)
 {
+    const struct flex *x = w->x;
     struct type t = type_get(x->m, value_type(x->shape, operand));
+    if (w->parts != 1) {
+        uint32_t along = 2;
+        dim dims[5] = { t.dims[0], t.dims[1], w->parts, t.dims[2], t.dims[3] };
+        v = emit_reduce(b, OP_sum, emit_reshape(b, v, 5, dims), &along, 1);
+    }
     return emit_cast(b, emit_reshape(b, v, t.rank, t.dims), (enum dtype)t.dtype);
 }
 
@@ -406,6 +465,8 @@ uint32_t flex_backward(const struct flex *x, const bool *wanted)
     carried[CARRY_VALUES] = flex_type(x, x->keys, x->value_width);
     for (uint32_t k = 0; k < w.n_own; k++) carried[CARRY_OWN + k] = value_type(x->shape, own[k]);
     w.carried = carried;
+    w.map = captures_are_small(&w);
+    w.parts = w.map ? parts_of_head(x) : 1;
     make_pull(&w, &arena);
 
     param_types(x, last);
@@ -420,9 +481,9 @@ uint32_t flex_backward(const struct flex *x, const bool *wanted)
     uint32_t n = 0, next_own = 0;
     for (uint32_t k = 0; k < x->n; k++) {
         if (!wanted[k]) continue;
-        if (k == FLEX_QUERY) results[n++] = of_queries(x, b, r.queries);
-        else if (k == FLEX_KEY) results[n++] = as_operand(x, b, r.keys, k);
-        else if (k == FLEX_VALUE) results[n++] = as_operand(x, b, r.values, k);
+        if (k == FLEX_QUERY) results[n++] = of_queries(&w, b, r.queries);
+        else if (k == FLEX_KEY) results[n++] = as_operand(&w, b, r.keys, k);
+        else if (k == FLEX_VALUE) results[n++] = as_operand(&w, b, r.values, k);
         else results[n++] = r.own[next_own++];
     }
     uint32_t fn = builder_finish(b, results, n);

@@ -100,7 +100,7 @@ static bool always_true(const struct module *m, uint32_t fn)
     return n->op == OP_full && node_attr(f, n, FULL_VALUE)->i != 0;
 }
 
-static bool reads_param(const struct module *m, uint32_t fn, uint32_t p)
+bool flex_reads(const struct module *m, uint32_t fn, uint32_t p)
 {
     const struct fn *f = module_fn(m, fn);
     for (uint32_t i = 0; i < f->n_nodes; i++)
@@ -151,6 +151,23 @@ void flex_begin(struct flex *x, struct arena *arena, const struct flex_in *in)
     x->masked = !always_true(m, in->regions[FLEX_MASK].fn);
     x->score = over_tile(x, in->regions[FLEX_SCORE].fn, x->n_score, &x->score_dims, arena);
     x->mask = over_tile(x, in->regions[FLEX_MASK].fn, x->n_mask, &x->mask_dims, arena);
+}
+
+void flex_again(struct flex *out, const struct flex *x, struct builder *b, const struct flex_changed *to)
+{
+    type_id *types = ARENA_NEW(&b->arena, type_id, to->n_operands);
+    for (uint32_t k = 0; k < to->n_operands; k++) types[k] = builder_type(b, to->operands[k]);
+    uint32_t groups[3] = { FLEX_N_ARRAYS, FLEX_N_FROM, to->n_blocks };
+    flex_begin(out, &b->arena,
+               &(struct flex_in){ .m = x->m,
+                                  .place = x->place,
+                                  .symbols = b->symbols.data,
+                                  .operands = types,
+                                  .n_operands = to->n_operands,
+                                  .groups = groups,
+                                  .attrs = to->attrs,
+                                  .regions = to->bodies,
+                                  .n_dims = x->n_dims });
 }
 
 /* ---- bodies ---- */
@@ -249,7 +266,7 @@ static val list_entry(const struct flex *x, struct builder *b, const val *operan
     return emit2(b, OP_max, emit2(b, OP_min, column, last), flex_i64(b, 0));
 }
 
-static val counted(struct builder *b, dim n)
+val flex_counted(struct builder *b, dim n)
 {
     struct attr a[3] = { A_DIMS(&n, 1), A_NONE, A_NONE };
     return emit(b, OP_iota, NULL, 0, a);
@@ -264,7 +281,7 @@ struct flex_tile flex_tile_at(const struct flex *x, struct builder *b, const val
         t.start[axis] = flex_start(x, b, numbers[axis], axis);
         val first = emit2(b, OP_add, t.start[axis], operands[FLEX_ROW + axis]);
         val spread = emit_broadcast(b, first, 1, &x->tile[axis], NULL);
-        t.indices[axis] = emit2(b, OP_add, counted(b, x->tile[axis]), spread);
+        t.indices[axis] = emit2(b, OP_add, flex_counted(b, x->tile[axis]), spread);
     }
     t.batch = emit2(b, OP_add, at.batch, operands[FLEX_BATCH]);
     t.head = emit2(b, OP_add, at.head, operands[FLEX_HEAD]);
@@ -290,8 +307,8 @@ val flex_scaled(const struct flex *x, struct builder *b, const val *operands, va
     return emit2(b, OP_mul, raw, emit_broadcast(b, operands[FLEX_SCALE], 2, x->tile, NULL));
 }
 
-static val call_on_tile(struct builder *b, uint32_t fn, const dim *dims, const struct flex_tile *t,
-                        val scaled, const val *own, uint32_t n_own)
+val flex_call_on_tile(struct builder *b, uint32_t fn, const dim *dims, const struct flex_tile *t, val scaled,
+                      const val *own, uint32_t n_own)
 {
     val *args = ARENA_NEW(&b->arena, val, FLEX_N_FROM + n_own), out;
     args[0] = scaled;
@@ -312,7 +329,7 @@ static const val *score_own(const struct flex *x, const val *operands)
 val flex_scores(const struct flex *x, struct builder *b, const val *operands, const struct flex_tile *t,
                 val scaled)
 {
-    return call_on_tile(b, x->score, x->score_dims, t, scaled, score_own(x, operands), x->n_score);
+    return flex_call_on_tile(b, x->score, x->score_dims, t, scaled, score_own(x, operands), x->n_score);
 }
 
 static val also(struct builder *b, val x, val y) { return x == VAL_NONE ? y : emit2(b, OP_and, x, y); }
@@ -323,14 +340,14 @@ val flex_allowed(const struct flex *x, struct builder *b, const val *operands, c
     val out = VAL_NONE;
     const val *own = operands + x->n - x->n_mask;
     if (x->masked && list != FLEX_WHOLE)
-        out = call_on_tile(b, x->mask, x->mask_dims, t, scaled, own, x->n_mask);
+        out = flex_call_on_tile(b, x->mask, x->mask_dims, t, scaled, own, x->n_mask);
     for (uint32_t axis = rows ? 0 : 1; axis < 2; axis++) {
         if (!flex_ragged(x, axis)) continue;
         /* the last tile begins in the block before */
         val number = axis ? t->column : t->row;
         val first = emit2(b, OP_mul, number, emit_dim_value(b, x->block[axis]));
         val skipped = emit2(b, OP_sub, first, t->start[axis]);
-        val fresh = emit2(b, OP_ge, counted(b, x->tile[axis]),
+        val fresh = emit2(b, OP_ge, flex_counted(b, x->tile[axis]),
                           emit_broadcast(b, skipped, 1, &x->tile[axis], NULL));
         out = also(b, out, flex_spread(b, fresh, x->tile[0], x->tile[1], axis));
     }
@@ -339,18 +356,22 @@ val flex_allowed(const struct flex *x, struct builder *b, const val *operands, c
 
 /* ---- loops over tiles of keys ---- */
 
-static struct flex_row row_of(const val *extra)
-{
-    return (struct flex_row){ extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD], extra[FLEX_AT_ROW] };
-}
-
-static void build_counted(const struct flex_step *s, struct builder *b, val *carry, val to,
+/* From 0 or the part's first one to `to`, or the part's last one. */
+static void build_counted(const struct flex_step *s, struct builder *b, val *carry, const val *extra, val to,
                           struct region_in body)
 {
+    val from = flex_i64(b, 0);
+    if (s->there != HOP_NONE) to = emit2(b, OP_mul, to, extra[s->there]);
+    if (s->parts != 1) {
+        val parts = emit_dim_value(b, s->parts), part = extra[s->part], length = to;
+        val next = emit2(b, OP_add, part, flex_i64(b, 1));
+        from = emit2(b, OP_div, emit2(b, OP_mul, length, part), parts);
+        to = emit2(b, OP_div, emit2(b, OP_mul, length, next), parts);
+    }
     struct loop l = loop_new(LOOP_COUNTED);
     l.carry = arena_copy(&b->arena, carry, s->n_carry * sizeof *carry);
     l.n_carry = s->n_carry;
-    l.from = flex_i64(b, 0);
+    l.from = from;
     l.to = to;
     loop_set_body(&l, s->x->m, body);
     val first = loop_build(b, &l).last;
@@ -381,11 +402,11 @@ static void loop_over(const struct flex_step *s, struct builder *b, val *carry, 
     struct step_body w;
     val *next = ARENA_NEW(&b->arena, val, s->n_carry);
     step_begin(&w, s, &b->arena);
-    val column = list_entry(x, &w.body.b, w.body.operands, row_of(w.extra), list, w.index);
+    val column = list_entry(x, &w.body.b, w.body.operands, flex_row_of(w.extra), list, w.index);
     s->emit(s, &w.body.b, w.carry, w.body.operands, w.extra, column, list, next);
     const val *with = flex_with(b, x, operands, extra, s->n_extra);
     struct region_in body = flex_body_finish(&w.body, next, s->n_carry, with, x->n + s->n_extra);
-    build_counted(s, b, carry, list_length(x, b, operands, row_of(extra), list), body);
+    build_counted(s, b, carry, extra, list_length(x, b, operands, flex_row_of(extra), list), body);
 }
 
 void flex_loops(const struct flex_step *s, struct builder *b, val *carry, const val *operands,
@@ -396,34 +417,9 @@ void flex_loops(const struct flex_step *s, struct builder *b, val *carry, const 
     if (s->x->n_lists) loop_over(s, b, carry, operands, extra, FLEX_PARTIAL);
 }
 
-/* ---- lists where there are none ---- */
-
-bool flex_wants_lists(const struct flex *x)
+val flex_map(const struct flex *x, struct builder *b, dim length, bool apart, struct region_in body)
 {
-    bool one_tile = x->rows == 1 && x->columns == 1;
-    return x->masked && !x->n_lists && !one_tile && !reads_param(x->m, x->bodies[FLEX_MASK].fn, 0);
-}
-
-/* (column, operands…, batch, head, row) -> how many keys of the tile the mask lets take part. */
-static struct region_in count_body(const struct flex *x, const val *with)
-{
-    type_id index = flex_index(x), last[FLEX_AT] = { index, index, index };
-    val params[1 + FLEX_AT];
-    uint32_t both[2] = { 0, 1 };
-    struct flex_body body;
-    flex_body_begin(&body, x, &index, 1, last, FLEX_AT, params);
-    struct builder *b = &body.b;
-    struct flex_tile t = flex_tile_at(x, b, body.operands, row_of(params + 1), params[0]);
-    val nothing = emit_full(b, x->computed, 0, 2, x->tile);
-    val allowed = call_on_tile(b, x->mask, x->mask_dims, &t, nothing, body.operands + x->n - x->n_mask,
-                               x->n_mask);
-    val count = emit_reduce(b, OP_sum, emit_cast(b, allowed, DT_I32), both, 2);
-    return flex_body_finish(&body, &count, 1, with, x->n + FLEX_AT);
-}
-
-static val map_over(const struct flex *x, struct builder *b, dim length, bool apart, struct region_in body)
-{
-    val numbers = counted(b, length);
+    val numbers = flex_counted(b, length);
     struct loop l = loop_new(LOOP_MAP);
     l.over = &numbers;
     l.n_over = 1;
@@ -432,70 +428,6 @@ static val map_over(const struct flex *x, struct builder *b, dim length, bool ap
     l.sequential = !apart;
     loop_set_body(&l, x->m, body);
     return loop_build(b, &l).stacks;
-}
-
-/* (number of a row of blocks, operands…) -> the counts of all its columns. */
-static struct region_in count_row(const struct flex *x, dim heads, const val *with)
-{
-    type_id index = flex_index(x);
-    val number, at[FLEX_AT];
-    struct flex_body body;
-    flex_body_begin(&body, x, &index, 1, NULL, 0, &number);
-    struct builder *b = &body.b;
-    val rows = emit_dim_value(b, x->rows), n_heads = emit_dim_value(b, heads);
-    val of_head = emit2(b, OP_div, number, rows);
-    at[FLEX_AT_ROW] = emit2(b, OP_rem, number, rows);
-    at[FLEX_AT_HEAD] = emit2(b, OP_rem, of_head, n_heads);
-    at[FLEX_AT_BATCH] = emit2(b, OP_div, of_head, n_heads);
-    const val *all = flex_with(b, x, body.operands, at, FLEX_AT);
-    val counts = map_over(x, b, x->columns, false, count_body(x, all));
-    return flex_body_finish(&body, &counts, 1, with, x->n);
-}
-
-/* How many columns of `present`, and these first, in order. */
-static void list_of(struct builder *b, val present, val *counts, val *columns)
-{
-    struct type t = emit_type(b, present);
-    uint32_t along = 3;
-    struct attr numbers[3] = { A_DIMS(t.dims, 4), A_INT(3), A_NONE }, sorted[2] = { A_INT(3), A_NONE };
-    val column = emit(b, OP_iota, NULL, 0, numbers);
-    val behind = emit2(b, OP_add, column, emit_broadcast(b, emit_dim_value(b, t.dims[3]), 4, t.dims, NULL));
-    *counts = emit_reduce(b, OP_sum, emit_cast(b, present, DT_I64), &along, 1);
-    *columns = emit(b, OP_sort, (val[]){ emit_select(b, present, column, behind) }, 1, sorted);
-}
-
-/* The node with lists of blocks, in b, whose parameters are x's: *with are its operands. */
-void flex_with_lists(struct flex *out, const struct flex *x, struct builder *b, const val *operands,
-                     const val **with)
-{
-    struct module *m = x->m;
-    uint32_t mask = x->bodies[FLEX_MASK].fn, n = x->n + 2 * FLEX_LIST, at = FLEX_FIRST_BLOCK;
-    dim batches = reads_param(m, mask, 1) ? x->batches : 1, heads = reads_param(m, mask, 2) ? x->heads : 1;
-    dim dims[4] = { batches, heads, x->rows, x->columns };
-    dim length = dim_mul(m, dim_mul(m, batches, heads), x->rows);
-    val counts = emit_reshape(b, map_over(x, b, length, true, count_row(x, heads, operands)), 4, dims);
-    val area = emit_dim_value(b, dim_mul(m, x->tile[0], x->tile[1]));
-    val all = emit2(b, OP_eq, emit_cast(b, counts, DT_I64), emit_broadcast(b, area, 4, dims, NULL));
-    val any = emit2(b, OP_gt, counts, emit_full_like(b, counts, 0));
-    val *given = ARENA_NEW(&b->arena, val, n);
-    type_id *types = ARENA_NEW(&b->arena, type_id, n);
-    memcpy(given, operands, at * sizeof *given);
-    list_of(b, emit2(b, OP_and, any, emit1(b, OP_not, all)), &given[at], &given[at + 1]);
-    list_of(b, all, &given[at + FLEX_LIST], &given[at + FLEX_LIST + 1]);
-    memcpy(given + at + 2 * FLEX_LIST, operands + at, (x->n - at) * sizeof *given);
-    for (uint32_t k = 0; k < n; k++) types[k] = builder_type(b, given[k]);
-    *with = given;
-    uint32_t groups[3] = { FLEX_N_ARRAYS, FLEX_N_FROM, 2 * FLEX_LIST };
-    flex_begin(out, &b->arena,
-               &(struct flex_in){ .m = m,
-                                  .place = x->place,
-                                  .symbols = b->symbols.data,
-                                  .operands = types,
-                                  .n_operands = n,
-                                  .groups = groups,
-                                  .attrs = x->attrs,
-                                  .regions = x->bodies,
-                                  .n_dims = x->n_dims });
 }
 
 /* ---- tiles together ---- */
@@ -516,7 +448,7 @@ static val without_repeated(const struct flex *x, struct builder *b, val v)
         val parts[2] = { emit_slice(b, v, zero, most), emit_slice(b, v, start, limit) };
         return emit(b, OP_concat, parts, 2, &along);
     }
-    val index = counted(b, x->queries);
+    val index = flex_counted(b, x->queries);
     val size = emit_broadcast(b, emit_dim_value(b, x->block[0]), 1, &x->queries, NULL);
     val number = emit2(b, OP_div, index, size), first = emit2(b, OP_mul, number, size);
     val last = emit_broadcast(b, emit_dim_value(b, dim_sub(m, x->queries, x->tile[0])), 1, &x->queries, NULL);
@@ -540,7 +472,7 @@ val flex_assemble(const struct flex *x, struct builder *b, val tiles)
 /* ---- forward ---- */
 
 enum { CARRY_MAX, CARRY_SUM, CARRY_OUT, CARRIES };
-enum { EXTRA_QUERIES = FLEX_AT, EXTRAS };
+enum { EXTRA_QUERIES = FLEX_AT, EXTRA_PART, EXTRAS };
 
 static void carry_types(const struct flex *x, type_id types[CARRIES])
 {
@@ -554,6 +486,13 @@ static val finite_or_zero(struct builder *b, val v)
 {
     val dead = emit2(b, OP_eq, v, emit_full_like(b, v, -INFINITY));
     return emit_select(b, dead, emit_full_like(b, v, 0), v);
+}
+
+val flex_exp(const struct flex *x, struct builder *b, val v)
+{
+    const double least = x->computed == DT_F64 ? -640 : -69;
+    val small = emit2(b, OP_lt, v, emit_full_like(b, v, least));
+    return emit_select(b, small, emit_full_like(b, v, 0), emit1(b, OP_exp, v));
 }
 
 static val unchanging(struct builder *b, val v)
@@ -572,7 +511,7 @@ static void next_carries(const struct flex *x, struct builder *b, const val *car
     val base = finite_or_zero(b, next[CARRY_MAX]);
     val shrink = emit1(b, OP_exp, emit2(b, OP_sub, carry[CARRY_MAX], base));
     val spread = flex_spread(b, base, x->tile[0], x->tile[1], 0);
-    val p = emit1(b, OP_exp, emit2(b, OP_sub, u, spread));
+    val p = flex_exp(x, b, emit2(b, OP_sub, u, spread));
     val sum = emit_reduce(b, OP_sum, p, &along, 1);
     next[CARRY_SUM] = emit2(b, OP_add, emit2(b, OP_mul, carry[CARRY_SUM], shrink), sum);
     val more = emit_dot_to(b, x->computed, emit_cast(b, p, x->given), values, NULL, NULL, 0, &along, &zero,
@@ -585,7 +524,7 @@ static void tile_step(const struct flex_step *s, struct builder *b, const val *c
                       const val *extra, val column, enum flex_list list, val *next)
 {
     const struct flex *x = s->x;
-    struct flex_row at = row_of(extra);
+    struct flex_row at = flex_row_of(extra);
     struct flex_tile t = flex_tile_at(x, b, operands, at, column);
     val kv_batch = flex_kv_batch(x, b, at.batch), kv_head = flex_kv_head(x, b, at.head);
     val keys = flex_window(b, operands[FLEX_KEY], kv_batch, kv_head, t.start[1], x->tile[1], x->width);
@@ -598,8 +537,22 @@ static void tile_step(const struct flex_step *s, struct builder *b, const val *c
     next_carries(x, b, carry, u, values, next);
 }
 
-/* The body of the map: (number of the tile of queries, operands…) -> (out, lse, max). */
-static struct region_in tile_body(const struct flex *x, const val *with)
+/* out, lse and max of what the loops leave; dims: of the sums, then the width of values. */
+static void finish(const struct flex *x, struct builder *b, const val *carry, val *results)
+{
+    struct type t = emit_type(b, carry[CARRY_OUT]);
+    uint32_t at[3] = { 0, 1, 2 };
+    val none = emit2(b, OP_eq, carry[CARRY_SUM], emit_full_like(b, carry[CARRY_SUM], 0));
+    val sum = emit_select(b, none, emit_full_like(b, carry[CARRY_SUM], 1), carry[CARRY_SUM]);
+    val out = emit2(b, OP_div, carry[CARRY_OUT], emit_broadcast(b, sum, t.rank, t.dims, at));
+    results[FLEX_OUT] = emit_cast(b, out, x->given);
+    results[FLEX_LSE] = emit2(b, OP_add, carry[CARRY_MAX], emit1(b, OP_log, sum));
+    results[FLEX_MAX] = carry[CARRY_MAX];
+}
+
+/* The body of the map: (number of the tile of queries, operands…) -> (out, lse, max); where keys are cut into
+ * parts: (number of the part, operands…) -> (carries…). */
+static struct region_in tile_body(const struct flex *x, dim parts, const val *with)
 {
     type_id index = flex_index(x);
     val number, extra[EXTRAS], carry[CARRIES], results[FLEX_RESULTS];
@@ -607,8 +560,10 @@ static struct region_in tile_body(const struct flex *x, const val *with)
     flex_body_begin(&body, x, &index, 1, NULL, 0, &number);
     struct builder *b = &body.b;
     val rows = emit_dim_value(b, x->rows), heads = emit_dim_value(b, x->heads);
-    val of_head = emit2(b, OP_div, number, rows);
-    extra[FLEX_AT_ROW] = emit2(b, OP_rem, number, rows);
+    val n_parts = emit_dim_value(b, parts), tile = emit2(b, OP_div, number, n_parts);
+    extra[EXTRA_PART] = emit2(b, OP_rem, number, n_parts);
+    val of_head = emit2(b, OP_div, tile, rows);
+    extra[FLEX_AT_ROW] = emit2(b, OP_rem, tile, rows);
     extra[FLEX_AT_HEAD] = emit2(b, OP_rem, of_head, heads);
     extra[FLEX_AT_BATCH] = emit2(b, OP_div, of_head, heads);
     val start = flex_start(x, b, extra[FLEX_AT_ROW], 0);
@@ -620,19 +575,41 @@ static struct region_in tile_body(const struct flex *x, const val *with)
     carry[CARRY_OUT] = emit_full(b, x->computed, 0, 2, out_dims);
     type_id types[CARRIES], extras[EXTRAS];
     carry_types(x, types);
-    for (uint32_t k = 0; k < FLEX_AT; k++) extras[k] = flex_index(x);
+    for (uint32_t k = 0; k < EXTRAS; k++) extras[k] = flex_index(x);
     extras[EXTRA_QUERIES] = type_intern(x->m, x->given, 2, (dim[]){ x->tile[0], x->width });
-    struct flex_step step = {
-        .x = x, .carry = types, .extra = extras, .n_carry = CARRIES, .n_extra = EXTRAS, .emit = tile_step
-    };
+    struct flex_step step = { .x = x,
+                              .carry = types,
+                              .extra = extras,
+                              .n_carry = CARRIES,
+                              .n_extra = EXTRAS,
+                              .parts = parts,
+                              .part = EXTRA_PART,
+                              .there = HOP_NONE,
+                              .emit = tile_step };
     flex_loops(&step, b, carry, body.operands, extra);
-    val none = emit2(b, OP_eq, carry[CARRY_SUM], emit_full_like(b, carry[CARRY_SUM], 0));
-    val sum = emit_select(b, none, emit_full_like(b, carry[CARRY_SUM], 1), carry[CARRY_SUM]);
-    val out = emit2(b, OP_div, carry[CARRY_OUT], flex_spread(b, sum, x->tile[0], x->value_width, 0));
-    results[FLEX_OUT] = emit_cast(b, out, x->given);
-    results[FLEX_LSE] = emit2(b, OP_add, carry[CARRY_MAX], emit1(b, OP_log, sum));
-    results[FLEX_MAX] = carry[CARRY_MAX];
+    if (parts != 1) return flex_body_finish(&body, carry, CARRIES, with, x->n);
+    finish(x, b, carry, results);
     return flex_body_finish(&body, results, FLEX_RESULTS, with, x->n);
+}
+
+/* The results of each tile, of what its parts leave: [tiles · parts, q, …]. The parts are added up in their
+ * order. */
+static void join(const struct flex *x, struct builder *b, dim tiles, dim parts, val first, val *results)
+{
+    uint32_t along = 1, of_tile[2] = { 0, 2 }, of_part[3] = { 0, 1, 2 };
+    dim dims[4] = { tiles, parts, x->tile[0], x->value_width };
+    val carry[CARRIES];
+    for (uint32_t k = 0; k < CARRIES; k++)
+        carry[k] = emit_reshape(b, first + k, k == CARRY_OUT ? 4 : 3, dims);
+    val largest = unchanging(b, emit_reduce(b, OP_reduce_max, carry[CARRY_MAX], &along, 1));
+    val base = emit_broadcast(b, finite_or_zero(b, largest), 3, dims, of_tile);
+    val weight = emit1(b, OP_exp, emit2(b, OP_sub, carry[CARRY_MAX], base));
+    val sums = emit2(b, OP_mul, carry[CARRY_SUM], weight);
+    val outs = emit2(b, OP_mul, carry[CARRY_OUT], emit_broadcast(b, weight, 4, dims, of_part));
+    carry[CARRY_MAX] = largest;
+    carry[CARRY_SUM] = emit_reduce(b, OP_sum, sums, &along, 1);
+    carry[CARRY_OUT] = emit_reduce(b, OP_sum, outs, &along, 1);
+    finish(x, b, carry, results);
 }
 
 /* Without any query, or without any key. */
@@ -645,22 +622,38 @@ static uint32_t forward_of_nothing(const struct flex *x, struct builder *b)
     return builder_finish(b, results, FLEX_RESULTS);
 }
 
+/* The results of another node that stands for x, whose operands are `with`. */
+static uint32_t forward_of(const struct flex *x, struct builder *b, const struct flex *other, const val *with)
+{
+    val results[FLEX_RESULTS];
+    dim dims[4] = { x->batches, x->heads, x->queries, x->value_width };
+    inline_function(b, flex_forward(other), other->symbols, with, results);
+    for (uint32_t k = 0; k < FLEX_RESULTS; k++)
+        results[k] = emit_reshape(b, results[k], k == FLEX_OUT ? 4 : 3, dims);
+    return builder_finish(b, results, FLEX_RESULTS);
+}
+
 uint32_t flex_forward(const struct flex *x)
 {
     struct flex_body body;
+    struct flex other;
+    const val *with;
     val results[FLEX_RESULTS];
     flex_body_begin(&body, x, NULL, 0, NULL, 0, NULL);
     struct builder *b = &body.b;
     if (flex_is_nothing(x)) return forward_of_nothing(x, b);
-    if (flex_wants_lists(x)) {
-        struct flex listed;
-        const val *with;
-        flex_with_lists(&listed, x, b, body.operands, &with);
-        inline_function(b, flex_forward(&listed), listed.symbols, with, results);
-        return builder_finish(b, results, FLEX_RESULTS);
+    if (flex_packs(x)) {
+        flex_packed(&other, x, b, body.operands, &with);
+        return forward_of(x, b, &other, with);
     }
-    dim tiles = dim_mul(x->m, dim_mul(x->m, x->batches, x->heads), x->rows);
-    val first = map_over(x, b, tiles, true, tile_body(x, body.operands));
-    for (uint32_t k = 0; k < FLEX_RESULTS; k++) results[k] = flex_assemble(x, b, first + k);
+    if (flex_wants_lists(x)) {
+        flex_with_lists(&other, x, b, body.operands, &with);
+        return forward_of(x, b, &other, with);
+    }
+    dim tiles = dim_mul(x->m, dim_mul(x->m, x->batches, x->heads), x->rows), parts = flex_parts(x);
+    val first = flex_map(x, b, dim_mul(x->m, tiles, parts), true, tile_body(x, parts, body.operands));
+    for (uint32_t k = 0; k < FLEX_RESULTS; k++) results[k] = first + k;
+    if (parts != 1) join(x, b, tiles, parts, first, results);
+    for (uint32_t k = 0; k < FLEX_RESULTS; k++) results[k] = flex_assemble(x, b, results[k]);
     return builder_finish(b, results, FLEX_RESULTS);
 }

@@ -2,6 +2,8 @@
 #ifndef HOP_FLEX_PARTS_H
 #define HOP_FLEX_PARTS_H
 
+#include "ir/table.h"
+
 /* Operand groups; within the first and the second one the operands. */
 enum { FLEX_ARRAYS, FLEX_FROM, FLEX_BLOCKS };
 enum { FLEX_QUERY, FLEX_KEY, FLEX_VALUE, FLEX_N_ARRAYS };
@@ -10,8 +12,20 @@ enum { FLEX_N_FROM = FLEX_FIRST_BLOCK - FLEX_SCALE };
 /* counts [b, h, rows] and columns [b, h, rows, columns] of the blocks in which the mask is asked, then of
  * those in which it is not, because it holds everywhere. */
 enum { FLEX_COUNTS, FLEX_COLUMNS, FLEX_LIST };
-enum { FLEX_SCORE, FLEX_MASK };
+enum flex_body_number { FLEX_SCORE, FLEX_MASK };
 enum { FLEX_BLOCK, FLEX_ATTRS };
 enum { FLEX_OUT, FLEX_LSE, FLEX_MAX, FLEX_RESULTS };
+
+/* Does a body read its parameter p? */
+bool flex_reads(const struct module *m, uint32_t fn, uint32_t p);
+/* The lists of a mask, in b: counts and columns of blocks with some keys, then of those with all, i64. */
+struct flex_lists_in {
+    dim batches, heads, queries, keys;
+    bool sized; /* a block has these sizes; else hop's choice */
+    uint32_t block[2];
+    val from[FLEX_N_FROM];
+    struct region_in mask; /* does not read the score; its operands are values of b */
+};
+val flex_emit_lists(struct builder *b, const struct flex_lists_in *in);
 
 #endif

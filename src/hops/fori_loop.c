@@ -284,16 +284,14 @@ static struct region_in masked_body(const struct counted_lanes *w)
  * zeros there. */
 static uint32_t body_over_stopped_lanes(struct batch *v, const struct loop *l, bool *batched)
 {
-    struct module *m = v->b->m;
     const struct fn *body = l->body;
-    dim size = batch_body_size(v);
     bool *force = ARENA_NEW(&v->b->arena, bool, body->n_results);
     bool *found = ARENA_NEW(&v->b->arena, bool, body->n_results);
     for (uint32_t k = 0; k < body->n_results; k++) force[k] = k >= l->n_carry;
     uint32_t fn;
     do {
         mask_grow(force, batched, l->n_carry);
-        fn = body_over_lanes(m, body->id, batched, size, force, body->effects, found);
+        fn = body_over_lanes(v, body->id, batched, force, body->effects, found);
     } while (mask_grow(batched, found, l->n_carry));
     return fn;
 }

@@ -199,6 +199,11 @@ static inline dim batch_body_size(const struct batch *v)
 {
     return dim_is_const(v->b->m, v->size) ? v->size : HOP_NONE;
 }
+static inline uint32_t batch_body(const struct batch *v, uint32_t fn, const bool *batched, const bool *force,
+                                  bool lanes, bool *found)
+{
+    return batch_axis(v->b->m, fn, batched, batch_body_size(v), force, lanes, v->axis, found);
+}
 static inline const dim *batch_body_dims(const struct batch *v, const struct region_in *r,
                                          const struct fn *batched, uint32_t n_dims)
 {
@@ -360,10 +365,10 @@ uint32_t step_jvp(struct module *m, uint32_t body, uint32_t n_carry, uint32_t n_
 
 /* The body over lanes, carries completed by fixpoint; stack_batched is filled. With lanes the mask is one
  * more own operand, the last. */
-uint32_t step_batch(struct module *m, uint32_t body, uint32_t n_carry, bool *batched, dim size, bool lanes,
+uint32_t step_batch(const struct batch *v, uint32_t body, uint32_t n_carry, bool *batched, bool lanes,
                     bool *stack_batched);
 /* The same without the fixpoint: force says which results must be batched. */
-uint32_t body_over_lanes(struct module *m, uint32_t body, const bool *batched, dim size, const bool *force,
+uint32_t body_over_lanes(const struct batch *v, uint32_t body, const bool *batched, const bool *force,
                          bool lanes, bool *found);
 
 /* while_trips.c: a while_loop as a fori_loop, where its trips can be counted before the first. */

@@ -203,7 +203,7 @@ void loop_batch(struct batch *v)
     bool lanes = v->lanes != VAL_NONE && l.body->effects;
     bool *batched = loop_body_mask(&b->arena, v->f, v->n, &l, v->batched);
     bool *stack_batched = ARENA_ZNEW(&b->arena, bool, l.n_stack);
-    uint32_t fn = step_batch(b->m, l.body->id, l.n_carry, batched, batch_body_size(v), lanes, stack_batched);
+    uint32_t fn = step_batch(v, l.body->id, l.n_carry, batched, lanes, stack_batched);
     loop_batch_plain(v, &l, batched, stack_batched, region_over_lanes(v, loop_body(&l), fn, lanes), NULL);
 }
 

@@ -556,10 +556,11 @@ uint32_t step_jvp(struct module *m, uint32_t body_fn, uint32_t n_carry, uint32_t
 
 /* ---- lanes ---- */
 
-uint32_t body_over_lanes(struct module *m, uint32_t body, const bool *batched, dim size, const bool *force,
+uint32_t body_over_lanes(const struct batch *v, uint32_t body, const bool *batched, const bool *force,
                          bool lanes, bool *found)
 {
-    uint32_t fn = batch_function(m, body, batched, size, force, lanes, found);
+    struct module *m = v->b->m;
+    uint32_t fn = batch_body(v, body, batched, force, lanes, found);
     if (!lanes) return fn;
     const struct fn *inner = module_fn(m, fn); /* its mask stands first: a loop's own operands stand last */
     struct builder b;
@@ -572,10 +573,10 @@ uint32_t body_over_lanes(struct module *m, uint32_t body, const bool *batched, d
     return builder_finish(&b, out, inner->n_results);
 }
 
-uint32_t step_batch(struct module *m, uint32_t body_fn, uint32_t n_carry, bool *batched, dim size, bool lanes,
+uint32_t step_batch(const struct batch *v, uint32_t body_fn, uint32_t n_carry, bool *batched, bool lanes,
                     bool *stack_batched)
 {
-    const struct fn *body = module_fn(m, body_fn);
+    const struct fn *body = module_fn(v->b->m, body_fn);
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     bool *force = ARENA_ZNEW(&arena, bool, body->n_results);
@@ -583,7 +584,7 @@ uint32_t step_batch(struct module *m, uint32_t body_fn, uint32_t n_carry, bool *
     uint32_t fn;
     do {
         mask_grow(force, batched, n_carry);
-        fn = body_over_lanes(m, body_fn, batched, size, force, lanes, found);
+        fn = body_over_lanes(v, body_fn, batched, force, lanes, found);
     } while (mask_grow(batched, found, n_carry));
     for (uint32_t k = n_carry; k < body->n_results; k++) stack_batched[k - n_carry] = found[k];
     hop_cleanup_pop(&arena);

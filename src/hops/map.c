@@ -3,6 +3,7 @@
  * compiled, all are done at once by the body batched over them where that pays, otherwise one after the
  * other, as bodies with effects always are. */
 #include "hops/hops.h"
+#include "ir/axes.h"
 #include "transform/simplify.h"
 
 static void map_infer(struct infer *in)
@@ -101,27 +102,49 @@ static void map_vjp(struct vjp *v)
 
 /* ---- simplification ---- */
 
+/* The body batched over the slices, the first n_over of its arguments, which are the lanes of `axis` if that
+ * is one. dims: what its outer symbols are. */
+static void emit_lanes(struct builder *b, const struct fn *body, const dim *dims, const val *args,
+                       uint32_t n_over, dim length, axis_set axis, val *results)
+{
+    struct module *m = b->m;
+    bool *batched = ARENA_ZNEW(&b->arena, bool, body->n_params);
+    bool *force = ARENA_NEW(&b->arena, bool, body->n_results);
+    bool *found = ARENA_NEW(&b->arena, bool, body->n_results);
+    for (uint32_t k = 0; k < n_over; k++) batched[k] = true;
+    for (uint32_t k = 0; k < body->n_results; k++) force[k] = true;
+    dim fixed = dim_is_const(m, length) ? length : HOP_NONE;
+    uint32_t fn = batch_axis(m, body->id, batched, fixed, force, false, axis, found);
+    dims = extend_dims(b, dims, body->n_outer_symbols, module_fn(m, fn)->n_outer_symbols, length);
+    inline_function(b, fn, dims, args, results);
+}
+
 /* The body batched over the slices in place of the map. */
 static bool map_rewrite(struct copier *c, const struct node *n, val *results, const void *options)
 {
     struct builder *b = c->b;
-    struct module *m = b->m;
     struct loop l;
     HOP_UNUSED(options);
     loop_of_copy(c, n, &l);
-    if (!at_once(m, &l, 0)) return false;
-    uint32_t n_params = l.body->n_params, n_results = l.body->n_results, n_dims = l.body->n_outer_symbols;
-    bool *batched = ARENA_ZNEW(&b->arena, bool, n_params);
-    bool *force = ARENA_NEW(&b->arena, bool, n_results), *found = ARENA_NEW(&b->arena, bool, n_results);
-    for (uint32_t k = 0; k < l.n_over; k++) batched[k] = true;
-    for (uint32_t k = 0; k < n_results; k++) force[k] = true;
-    dim fixed = dim_is_const(m, l.length) ? l.length : HOP_NONE;
-    uint32_t fn = batch_function(m, l.body->id, batched, fixed, force, false, found);
-    const dim *dims = extend_dims(b, l.dims, n_dims, module_fn(m, fn)->n_outer_symbols, l.length);
-    val *args = ARENA_NEW(&b->arena, val, n_params);
-    for (uint32_t p = 0; p < n_params; p++) args[p] = loop_operand(&l, p);
-    inline_function(b, fn, dims, args, results);
+    if (!at_once(b->m, &l, 0)) return false;
+    val *args = ARENA_NEW(&b->arena, val, l.body->n_params);
+    for (uint32_t p = 0; p < l.body->n_params; p++) args[p] = loop_operand(&l, p);
+    emit_lanes(b, l.body, l.dims, args, l.n_over, l.length, 0, results);
     return true;
+}
+
+/* With an axis the slices are its lanes: the body over all of them. */
+static void map_bind(struct builder *b, const struct infer *in, const val *operands, val *results)
+{
+    const struct region *body = &in->regions[0];
+    const struct attr *length = &in->attrs[MAP_LENGTH];
+    uint32_t n_over = in->groups[0];
+    val *args = ARENA_NEW(&b->arena, val, n_over + body->n_operands + 1);
+    for (uint32_t k = 0; k < n_over; k++) args[k] = operands[k];
+    for (uint32_t k = 0; k < body->n_operands; k++) args[n_over + k] = operands[body->operands + k];
+    dim rows = length->kind != ATTR_ABSENT ? (dim)length->i : emit_type(b, operands[0]).dims[0];
+    emit_lanes(b, module_fn(b->m, body->fn), body->dims, args, n_over, rows,
+               axes_bound(b->m, op_table[in->op], in->attrs), results);
 }
 
 static const struct op_sample map_samples[] = {
@@ -168,6 +191,7 @@ static const struct attr_spec map_attrs[] = {
     [MAP_LENGTH] = { "length", ATTR_DIM, false, NULL },
     [MAP_SEQUENTIAL] = { "sequential", ATTR_FLAG, false, NULL },
     [MAP_APART] = { "apart", ATTR_FLAG, false, NULL },
+    [MAP_AXIS] = { "axis", ATTR_STRING, false, NULL },
 };
 
 static const struct loop_row map_parts = {
@@ -196,6 +220,8 @@ const struct op_row row_map = {
     .jvp = loop_jvp,
     .batch = loop_batch,
     .rewrite = map_rewrite,
+    .bind_attr = 1 + MAP_AXIS,
+    .bind = map_bind,
     HOP_SAMPLES(map_samples),
     .lower = &steps_lower,
     .loop = &map_parts,

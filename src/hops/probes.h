@@ -44,7 +44,7 @@ struct probed probes_function(struct module *m, uint32_t fn, const struct probe_
 uint32_t carried_grad(struct module *m, uint32_t fn, const bool *wrt, bool with_value);
 uint32_t carried_vjp(struct module *m, uint32_t fn, const bool *wrt);
 uint32_t carried_jvp(struct module *m, uint32_t fn, const bool *wrt);
-uint32_t carried_vmap(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes);
+uint32_t carried_vmap(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes, axis_set axis);
 void carried_halves(struct module *m, uint32_t fn, const bool *wrt, bool reverse, uint32_t *forward,
                     uint32_t *second);
 /* The same of a derivative that is made of several: derive(ctx, function, wrt) has the function's parameters;

@@ -164,9 +164,9 @@ uint32_t carried_jvp(struct module *m, uint32_t fn, const bool *wrt)
     return carried_end(&c, around_finish(&w));
 }
 
-uint32_t carried_vmap(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes)
+uint32_t carried_vmap(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes, axis_set axis)
 {
-    if (!has_probes(m, fn)) return vmap_of(m, fn, in_axes, out_axes);
+    if (!has_probes(m, fn)) return vmap_of(m, fn, in_axes, out_axes, axis);
     struct carried c;
     struct around w;
     carried_begin(&c, m, fn);
@@ -174,7 +174,7 @@ uint32_t carried_vmap(struct module *m, uint32_t fn, const int *in_axes, const i
     int *in = ARENA_ZNEW(&c.arena, int, n_x + c.n_p + 1), *out = ARENA_ZNEW(&c.arena, int, n_y + c.n_v + 1);
     if (n_x) memcpy(in, in_axes, n_x * sizeof *in);
     if (n_y) memcpy(out, out_axes, n_y * sizeof *out);
-    around_begin(&w, &c, vmap_of(m, c.l.fn, in, out), "vmap");
+    around_begin(&w, &c, vmap_of(m, c.l.fn, in, out, axis), "vmap");
     around_mark(&w, &c, n_y);
     around_give(&w, 0, n_y);
     return carried_end(&c, around_finish(&w));

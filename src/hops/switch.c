@@ -661,15 +661,14 @@ static void batch_branches(struct batch *v, const struct node_in *in)
     bool *force = ARENA_ZNEW(&b->arena, bool, n_results), *found = ARENA_NEW(&b->arena, bool, n_results);
     struct region_in *regions = ARENA_NEW(&b->arena, struct region_in, n);
     for (uint32_t r = 0; r < n; r++) {
-        batch_function(b->m, in->regions[r].fn, v->batched + node_region(v->f, v->n, r)->operands,
-                       batch_body_size(v), NULL, false, found);
+        batch_body(v, in->regions[r].fn, v->batched + node_region(v->f, v->n, r)->operands, NULL, false,
+                   found);
         for (uint32_t k = 0; k < n_results; k++) force[k] |= found[k];
     }
     for (uint32_t r = 0; r < n; r++) {
         const struct region *g = node_region(v->f, v->n, r);
         bool lanes = v->lanes != VAL_NONE && module_fn(b->m, g->fn)->effects;
-        uint32_t fn = batch_function(b->m, in->regions[r].fn, v->batched + g->operands, batch_body_size(v),
-                                     force, lanes, found);
+        uint32_t fn = batch_body(v, in->regions[r].fn, v->batched + g->operands, force, lanes, found);
         val *operands = ARENA_NEW(&b->arena, val, g->n_operands + 1);
         if (lanes) operands[0] = v->lanes;
         if (g->n_operands)
@@ -760,8 +759,7 @@ static void batch_select(struct batch *v, const struct node_in *in)
         const struct region *g = node_region(v->f, v->n, r);
         const bool *batched = v->batched + g->operands;
         bool lanes = module_fn(b->m, g->fn)->effects;
-        uint32_t fn = batch_function(b->m, in->regions[r].fn, batched, batch_body_size(v), force, lanes,
-                                     found);
+        uint32_t fn = batch_body(v, in->regions[r].fn, batched, force, lanes, found);
         val mask = lanes_taking(b, in->operands[0], r, n);
         val running = v->lanes != VAL_NONE ? emit2(b, OP_and, mask, v->lanes) : mask;
         val *operands = ARENA_NEW(&b->arena, val, g->n_operands + 1), lane = VAL_NONE;

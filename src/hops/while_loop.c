@@ -545,7 +545,6 @@ static void batch_masked(const struct lanes_alive *w)
 static void while_batch(struct batch *v)
 {
     struct builder *b = v->b;
-    struct module *m = b->m;
     struct loop l;
     loop_of_copy(v->copy, v->n, &l);
     struct loop_positions at = loop_positions(v->f, v->n);
@@ -555,11 +554,10 @@ static void while_batch(struct batch *v)
     bool *stack_batched = ARENA_ZNEW(&b->arena, bool, l.n_stack), differs;
     bool cond_lanes = v->lanes != VAL_NONE && cond->effects;
     bool body_lanes = v->lanes != VAL_NONE && body->effects;
-    dim size = batch_body_size(v);
-    uint32_t body_fn = step_batch(m, body->id, l.n_carry, batched, size, body_lanes, stack_batched);
+    uint32_t body_fn = step_batch(v, body->id, l.n_carry, batched, body_lanes, stack_batched);
     for (uint32_t k = 0; k < l.n_carry; k++) cond_batched[k] = batched[k];
     for (uint32_t k = 0; k < l.n_cond_with; k++) cond_batched[l.n_carry + k] = v->batched[at.cond_with + k];
-    uint32_t cond_fn = step_batch(m, cond->id, 0, cond_batched, size, cond_lanes, &differs);
+    uint32_t cond_fn = step_batch(v, cond->id, 0, cond_batched, cond_lanes, &differs);
     if (!differs) {
         struct region_in test = region_over_lanes(v, loop_cond(&l), cond_fn, cond_lanes);
         struct region_in step = region_over_lanes(v, loop_body(&l), body_fn, body_lanes);
@@ -571,8 +569,8 @@ static void while_batch(struct batch *v)
     bool *force = ARENA_NEW(&b->arena, bool, body->n_results);
     bool *found = ARENA_NEW(&b->arena, bool, body->n_results);
     for (uint32_t k = 0; k < body->n_results; k++) force[k] = k >= l.n_carry || batched[k];
-    body_fn = body_over_lanes(m, body->id, batched, size, force, body->effects, found);
-    cond_fn = step_batch(m, cond->id, 0, cond_batched, size, cond->effects, &differs);
+    body_fn = body_over_lanes(v, body->id, batched, force, body->effects, found);
+    cond_fn = step_batch(v, cond->id, 0, cond_batched, cond->effects, &differs);
     step_masked.body = region_over_lanes(v, loop_body(&l), body_fn, false);
     struct lanes_alive w = { .step = step_masked,
                              .cond = region_over_lanes(v, loop_cond(&l), cond_fn, false),

@@ -3,6 +3,8 @@
  * last use. Nothing here is fast on purpose. */
 #include "interp/interp.h"
 
+#include "ir/axes.h"
+
 /* ---- binding symbols ---- */
 
 /* Messages are made in an arena of their own, which the throw frees: executables bind symbols on many
@@ -311,6 +313,7 @@ void interp_run(struct interp *in, uint32_t fn, struct tensor *const *args, cons
 {
     const struct fn *f = module_fn(in->m, fn);
     struct arena arena = { 0 };
+    axes_all_bound(in->m, fn, "run");
     hop_cleanup_push(arena_free, &arena);
     struct shape_view *views = ARENA_NEW(&arena, struct shape_view, f->n_params);
     int64_t *symbols = ARENA_ZNEW(&arena, int64_t, f->n_outer_symbols);

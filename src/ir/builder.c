@@ -1,7 +1,6 @@
 /* Making functions: the builder checks every node against its row, infers result types, binds symbols and
  * records what could not be proved; the copier moves nodes of one function into a builder under renaming. */
-#include "ir/ir.h"
-#include "ir/table.h"
+#include "ir/axes.h"
 
 static void builder_drop(void *builder) { arena_free(&((struct builder *)builder)->arena); }
 
@@ -280,7 +279,8 @@ void infer_bind_region(struct infer *in, const struct op_row *row, uint32_t r, s
     for (uint32_t i = 0; i < g->n_outer_symbols; i++) dims[i] = given ? given[i] : HOP_NONE;
     for (uint32_t p = 0; p < g->n_params; p++) {
         struct type want = type_get(m, value_type(g, p)), found = type_get(m, feeds[p]);
-        if (want.dtype != found.dtype || want.rank != found.rank || want.kind != found.kind)
+        bool alike = want.dtype == found.dtype && want.rank == found.rank && want.varying == found.varying;
+        if (!alike || want.kind != found.kind)
             infer_error(in, "region %u: parameter %u (%%%s): expected %s, found %s", r, p,
                         module_text(m, g->values[p].name), type_text(m, g->symbols, value_type(g, p)),
                         infer_text(in, feeds[p]));
@@ -381,8 +381,30 @@ static void copy_attr_list(struct module *m, struct attr *a)
     if (attr_is_list(a)) a->list = arena_copy(&m->arena, a->list, a->n * sizeof *a->list);
 }
 
-/* The nodes of a composite in its place. Its results are new values, one behind the other, like those of any
- * node: where the expansion gives others, they are passed on by a reshape to the shape they have. */
+/* What nodes in place of one give: new values, one behind the other, like those of any node. Where others are
+ * given (`before`: the first that is new), they are passed on by a reshape to the shape they have. */
+static val new_results(struct builder *b, const struct infer *in, val *out, val before)
+{
+    bool follow = true;
+    for (uint32_t i = 0; i < in->n_results; i++) {
+        bool made = out[i] < b->values.len;
+        if (made && b->m->axes.len) out[i] = builder_vary(b, out[i], value_axes(b->m, in->results[i]));
+        if (!made || builder_type(b, out[i]) != in->results[i])
+            hop_throw(HOP_INTERNAL, "%s: result %u of its expansion has another type than infer says",
+                      op_table[in->op]->name, i);
+        follow &= out[i] >= before && out[i] == out[0] + i;
+    }
+    for (uint32_t i = 0; !follow && i < in->n_results; i++) {
+        struct type t = type_get(b->m, in->results[i]);
+        struct attr dims = A_DIMS(t.dims, t.rank);
+        struct node_in pass = { .op = OP_reshape, .operands = &out[i], .n_operands = 1, .attrs = &dims };
+        out[i] = builder_node(b, &pass);
+    }
+    b->n_last_results = in->n_results;
+    return in->n_results ? out[0] : VAL_NONE;
+}
+
+/* The nodes of a composite in its place. */
 static val expand_node(struct builder *b, const struct op_row *row, const struct infer *in,
                        const val *operands)
 {
@@ -401,23 +423,25 @@ static val expand_node(struct builder *b, const struct op_row *row, const struct
     b->place = in->place;
     if (!composite) b->composite = (uint16_t)(in->op + 1);
     row->expand(&e);
-    bool follow = true;
-    for (uint32_t i = 0; i < e.n_results; i++) {
-        if (e.out[i] >= b->values.len || builder_type(b, e.out[i]) != e.types[i])
-            hop_throw(HOP_INTERNAL, "%s: result %u of its expansion has another type than infer says",
-                      row->name, i);
-        follow &= e.out[i] >= before && e.out[i] == e.out[0] + i;
-    }
-    for (uint32_t i = 0; !follow && i < e.n_results; i++) {
-        struct type t = type_get(b->m, e.types[i]);
-        struct attr dims = A_DIMS(t.dims, t.rank);
-        struct node_in pass = { .op = OP_reshape, .operands = &e.out[i], .n_operands = 1, .attrs = &dims };
-        e.out[i] = builder_node(b, &pass);
-    }
+    val first = new_results(b, in, e.out, before);
     b->place = place;
     b->composite = composite;
-    b->n_last_results = e.n_results;
-    return e.n_results ? e.out[0] : VAL_NONE;
+    return first;
+}
+
+/* What a node that binds an axis means, in its place. */
+static val bind_node(struct builder *b, const struct op_row *row, const struct infer *in, const val *operands)
+{
+    struct place place = b->place;
+    val before = b->values.len, *out = ARENA_NEW(&b->arena, val, in->n_results + 1);
+    const struct node_hooks *hooks = b->hooks; /* what the body was written with, it has */
+    b->place = in->place;
+    b->hooks = NULL;
+    row->bind(b, in, operands, out);
+    val first = new_results(b, in, out, before);
+    b->hooks = hooks;
+    b->place = place;
+    return first;
 }
 
 /* ---- one node ---- */
@@ -429,6 +453,7 @@ struct draft {
     struct place place;
     val *operands; /* all, the regions' own behind the node's */
     uint32_t n_operands;
+    type_id *types;         /* of the operands */
     struct region *regions; /* bound, with the dims of their symbols */
     struct infer infer;     /* with the types of the results once it has run */
 };
@@ -476,6 +501,7 @@ static void gather_operands(struct builder *b, struct draft *d)
             hop_throw(HOP_INTERNAL, "%s: operand %u is not a value of this function", d->row->name, i);
         types[i] = b->values.data[d->operands[i]].type;
     }
+    d->types = types;
     d->infer.operands = types;
     d->infer.n_operands = total;
 }
@@ -536,7 +562,7 @@ void infer_no_objects(struct infer *in, const struct op_row *row)
 static void bind_regions(struct builder *b, struct draft *d)
 {
     for (uint32_t r = 0; r < d->in->n_regions; r++) {
-        const struct fn *body = module_fn(b->m, d->in->regions[r].fn);
+        const struct fn *body = module_fn(b->m, d->regions[r].fn);
         dim *dims = ARENA_NEW(&b->m->arena, dim, body->n_outer_symbols);
         infer_bind_region(&d->infer, d->row, r, &d->regions[r], d->in->regions[r].dims, dims);
     }
@@ -647,7 +673,10 @@ static const struct node *append_node(struct builder *b, const struct draft *d)
         copy_attr_list(b->m, &a);
         vec_push(&b->arena, &b->attrs, a);
     }
-    for (uint32_t r = 0; r < d->in->n_regions; r++) vec_push(&b->arena, &b->regions, d->regions[r]);
+    for (uint32_t r = 0; r < d->in->n_regions; r++) {
+        vec_push(&b->arena, &b->regions, d->regions[r]);
+        b->transposed |= module_fn(b->m, d->regions[r].fn)->transposed;
+    }
     for (uint32_t i = 0; i < d->infer.n_results; i++)
         vec_push(&b->arena, &b->values, (struct value){ d->infer.results[i], index, 0 });
     vec_push(&b->arena, &b->nodes, node);
@@ -662,6 +691,22 @@ static void note_check(struct builder *b, const struct node *n)
         vec_push(&b->arena, &b->checked, checked);
 }
 
+/* Has anything in the module to do with named axes? The first node that does says so. */
+static inline bool names_axes(struct module *m, const struct draft *d)
+{
+    if (m->axes.len) return true;
+    if (!d->row->axis_attr && !d->row->bind_attr) return false;
+    return axes_named(m, d->row, d->infer.attrs) || axes_bound(m, d->row, d->infer.attrs);
+}
+
+/* Is it asked to vary what varies? A copy of a function whose parameters vary along more may do so. */
+static bool varies_already(struct builder *b, const struct draft *d)
+{
+    if (d->row->axis_role != AXIS_VARIES || !d->n_operands) return false;
+    b->n_last_results = 1;
+    return builder_type(b, d->operands[0]) == d->infer.results[0];
+}
+
 static val make_node(struct builder *b, const struct node_in *in)
 {
     static const struct attr absent[16];
@@ -674,11 +719,16 @@ static val make_node(struct builder *b, const struct node_in *in)
     d.infer.regions = d.regions;
     d.infer.n_regions = in->n_regions;
     infer_no_objects(&d.infer, d.row);
+    bool axes = names_axes(b->m, &d);
+    if (axes) axes_settle(b, d.row, &d.infer, d.operands, d.types, d.regions);
     bind_regions(b, &d);
     part_objects(b, &d);
     d.row->infer(&d.infer);
+    if (axes) axes_of_results(&d.infer, d.row);
     require_all(b, &d);
+    if (axes && varies_already(b, &d)) return d.operands[0];
     if (d.row->expand) return expand_node(b, d.row, &d.infer, d.operands);
+    if (axes && axes_bound(b->m, d.row, d.infer.attrs)) return bind_node(b, d.row, &d.infer, d.operands);
     bind_fresh_symbols(b, &d.infer);
     const struct node *n = append_node(b, &d);
     note_check(b, n);
@@ -686,6 +736,11 @@ static val make_node(struct builder *b, const struct node_in *in)
     b->m->has_stand_ins |= d.row->stands_for != NULL;
     struct effects_in effects = effects_in_of(b, &d);
     b->effects |= effects_of_parts(b->m, d.row, &effects);
+    if (axes) {
+        struct axes_used used = axes_used(b->m, d.row, d.infer.attrs, d.regions, in->n_regions);
+        b->axes |= used.axes;
+        b->exchanged |= used.exchanged;
+    }
     b->n_last_results = n->n_results;
     return n->n_results ? n->results : VAL_NONE;
 }
@@ -892,12 +947,16 @@ uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_result
                     .symbols = b->symbols.data,
                     .required = b->required.data,
                     .news = b->news,
-                    .effects = b->effects };
+                    .effects = b->effects,
+                    .axes = b->axes,
+                    .exchanged = b->exchanged,
+                    .transposed = b->transposed };
     if (f.effects & EFFECT_OBJECTS) f.effects = union_of_effects(m, &f);
     f.hash = structural_hash(&f);
     uint32_t equal = f.name ? HOP_NONE : find_equal(m, &f);
     if (equal != HOP_NONE) {
         merge_labels(m, m->fns.data[equal], f.label);
+        m->fns.data[equal]->transposed |= f.transposed;
         builder_abandon(b);
         return equal;
     }
@@ -993,7 +1052,10 @@ type_id sig_feed_type(struct module *m, const struct op_row *row, uint32_t g, co
     if (kind != GROUP_OVER && kind != GROUP_PAIR) return t;
     const struct attr *which = kind == GROUP_PAIR && row->sig.dim_attr ? &attrs[row->sig.dim_attr - 1] : NULL;
     int64_t at = which && which->kind == ATTR_INT ? which->i : 0;
-    return at >= 0 && at < type_get(m, t).rank ? type_drop_dim(m, t, (uint32_t)at) : HOP_NONE;
+    if (at < 0 || at >= type_get(m, t).rank) return HOP_NONE;
+    t = type_drop_dim(m, t, (uint32_t)at);
+    axis_set bound = kind == GROUP_OVER ? axes_bound(m, row, attrs) : 0;
+    return bound ? type_varying(m, t, type_get(m, t).varying | bound) : t;
 }
 
 uint32_t sig_result_sizes(const struct op_row *row, uint32_t r, const uint32_t *groups,
@@ -1020,6 +1082,7 @@ void copier_begin(struct copier *c, struct builder *b, const struct fn *f)
 {
     c->b = b;
     c->f = f;
+    b->transposed |= f->transposed;
     c->values = ARENA_NEW(&b->arena, val, f->n_values);
     memset(c->values, 0xff, f->n_values * sizeof *c->values);
     c->symbols = ARENA_NEW(&b->arena, dim, f->n_symbols);

@@ -109,7 +109,9 @@ static void type(struct walk *w, type_id t)
     *number = ++w->n_types;
     word(w, *number - 1);
     struct type full = type_get(w->m, t);
-    word(w, full.dtype | (uint32_t)full.rank << 8);
+    word(w, full.dtype | (uint32_t)full.rank << 8 | (uint32_t)full.varying << 16);
+    for (uint32_t k = 0; k < w->m->axes.len; k++)
+        if (full.varying >> k & 1) string(w, w->m->axes.data[k]);
     if (full.kind) string(w, full.kind);
     for (uint32_t i = 0; i < full.rank; i++) dimension(w, full.dims[i]);
 }

@@ -106,9 +106,13 @@ void dim_print(const struct module *m, const struct symbol *symbols, dim d, stru
 /* ---- types ---- */
 
 typedef uint32_t type_id;
+/* A set of named axes of the module: bit k is the axis module.axes[k]. */
+typedef uint16_t axis_set;
+enum { MAX_AXES = 16 };
 struct type {
     uint8_t dtype, rank;
-    uint32_t kind; /* of an object: string id, never 0; of everything else 0 */
+    axis_set varying; /* the axes along which the value may be another one in each lane (ir/axes.h) */
+    uint32_t kind;    /* of an object: string id, never 0; of everything else 0 */
     const dim *dims;
 };
 enum { MAX_RANK = 32 }; /* so that a set of dims fits into a word */
@@ -134,10 +138,12 @@ type_id type_drop_leading(struct module *m, type_id t);   /* T[d, ...] -> T[...]
 type_id type_drop_dim(struct module *m, type_id t, uint32_t at);
 type_id type_insert_dim(struct module *m, type_id t, uint32_t at, dim d);
 type_id type_with_dtype(struct module *m, type_id t, enum dtype dtype);
+/* The same, varying along these axes and no others; objects vary along none. */
+type_id type_varying(struct module *m, type_id t, axis_set varying);
 dim type_elements(struct module *m, type_id t);
 /* Can types of two functions be one: dtype, rank, and sizes as far as they are numbers? */
 bool type_can_be(const struct module *m, type_id a, type_id b);
-/* f32[T, 64]; object "tokenizer" */
+/* f32[T, 64]; f32[T, 64]{i, j}; object "tokenizer" */
 void type_print(const struct module *m, const struct symbol *symbols, type_id t, struct text *out);
 /* In the module's scratch, for messages. */
 const char *type_text(const struct module *m, const struct symbol *symbols, type_id t);
@@ -245,7 +251,12 @@ struct fn {
      * result is one like any other; whoever runs the function puts it in the argument's place. */
     uint32_t *news;
     effect_set effects; /* union over its nodes, bodies included */
-    uint64_t hash;      /* structural; equal functions have equal hashes */
+    axis_set axes;      /* that its nodes name and do not bind, bodies and rules included */
+    axis_set exchanged; /* those of them along which lanes wait for each other */
+    /* Made, or made of what was made, by reverse mode, which relied on what varies. Not part of its
+     * structure, as the label. */
+    bool transposed;
+    uint64_t hash; /* structural; equal functions have equal hashes */
 };
 
 static inline const struct node *fn_node(const struct fn *f, uint32_t i) { return &f->nodes[i]; }
@@ -339,6 +350,7 @@ struct module {
     struct map constant_map;
     vec(struct operator_decl *) operators; /* from outside, as far as they are declared */
     struct map operator_map;               /* by name */
+    vec(uint32_t) axes;                    /* names (string ids) of the axes that types and nodes mention */
     vec(const char *) files;
     vec(struct program_test *) tests;
     struct map memo; /* memoised transforms, owned by the engines (memo_get, memo_put) */
@@ -366,6 +378,7 @@ void module_keep(struct module *m, struct kept *k);
 uint32_t module_string(struct module *m, const char *text, size_t length);
 static inline const char *module_text(const struct module *m, uint32_t id) { return m->strings.data[id]; }
 uint16_t module_file(struct module *m, const char *name);
+axis_set module_axis(struct module *m, uint32_t name); /* the set of the one axis of that name */
 uint32_t module_constant(struct module *m, type_id type, const void *data, size_t bytes, uint32_t name);
 static inline const struct fn *module_fn(const struct module *m, uint32_t id) { return m->fns.data[id]; }
 uint32_t module_find(const struct module *m, const char *name); /* HOP_NONE when there is none */
@@ -433,8 +446,10 @@ struct builder {
     vec(struct require) required;
     vec(struct require) checked; /* equalities that check nodes made so far ensure */
     uint32_t n_outer_symbols;
-    uint32_t *news;     /* as in struct fn, once a parameter was called `mut` */
-    effect_set effects; /* of the nodes so far */
+    uint32_t *news;           /* as in struct fn, once a parameter was called `mut` */
+    effect_set effects;       /* of the nodes so far */
+    axis_set axes, exchanged; /* the same, as in struct fn */
+    bool transposed;
     bool written; /* what is built was written by somebody, not made by a transform: what cannot be meant is
                      refused */
     uint32_t n_last_results; /* how many results the last builder_node gave */

@@ -1,6 +1,5 @@
 /* Modules and what they intern: strings, types, constants, file names, memoised transforms. */
-#include "ir/ir.h"
-#include "ir/table.h"
+#include "ir/axes.h"
 
 #include <stdatomic.h>
 
@@ -185,16 +184,29 @@ void memo_put(struct module *m, const uint64_t key[4], union memo_value value)
 
 /* ---- types ---- */
 
-type_id type_intern(struct module *m, enum dtype dtype, uint32_t rank, const dim *dims)
+axis_set module_axis(struct module *m, uint32_t name)
+{
+    uint32_t k = 0;
+    while (k < m->axes.len && m->axes.data[k] != name) k++;
+    if (k == MAX_AXES)
+        hop_throw(HOP_INVALID, "the axis '%s': a program has at most %d axes with names",
+                  module_text(m, name), MAX_AXES);
+    if (k == m->axes.len) vec_push(&m->arena, &m->axes, name);
+    return (axis_set)(1u << k);
+}
+
+static type_id intern(struct module *m, enum dtype dtype, uint32_t rank, const dim *dims, axis_set varying)
 {
     if (dtype >= DT_COUNT) hop_throw(HOP_INVALID, "there are no arrays of objects");
     if (rank > MAX_RANK)
         hop_throw(HOP_INVALID, "a type has %u dims, at most %d are possible", rank, MAX_RANK);
     uint64_t h = hash_mix(dtype * 64 + rank, 0x7479);
     for (uint32_t i = 0; i < rank; i++) h = hash_mix(h, dims[i]);
+    if (varying) h = hash_mix(h, varying);
     for (uint32_t it = map_first(&m->type_map, h); it != HOP_NONE; it = map_next(&m->type_map, h, it)) {
         const struct type *t = &m->types.data[map_value(&m->type_map, it)];
-        if (t->dtype == dtype && t->rank == rank && (!rank || !memcmp(t->dims, dims, rank * sizeof *dims)))
+        bool alike = t->dtype == dtype && t->rank == rank && t->varying == varying;
+        if (alike && (!rank || !memcmp(t->dims, dims, rank * sizeof *dims)))
             return map_value(&m->type_map, it);
     }
     __int128 bytes = dtype_info[dtype].size;
@@ -209,9 +221,22 @@ type_id type_intern(struct module *m, enum dtype dtype, uint32_t rank, const dim
         }
     const dim *kept = arena_copy(&m->arena, dims, rank * sizeof *dims);
     vec_push(&m->arena, &m->types,
-             (struct type){ .dtype = (uint8_t)dtype, .rank = (uint8_t)rank, .dims = kept });
+             (struct type){
+                 .dtype = (uint8_t)dtype, .rank = (uint8_t)rank, .varying = varying, .dims = kept });
     map_put(&m->type_map, h, m->types.len - 1);
     return m->types.len - 1;
+}
+
+type_id type_intern(struct module *m, enum dtype dtype, uint32_t rank, const dim *dims)
+{
+    return intern(m, dtype, rank, dims, 0);
+}
+
+type_id type_varying(struct module *m, type_id t, axis_set varying)
+{
+    struct type type = type_get(m, t);
+    if (type.kind || type.varying == varying) return t;
+    return intern(m, (enum dtype)type.dtype, type.rank, type.dims, varying);
 }
 
 bool object_kind_fits(const char *kind, size_t length)
@@ -245,12 +270,18 @@ type_id type_object(struct module *m, const char *text, size_t length)
 type_id type_with_dims(struct module *m, struct type t, const dim *dims)
 {
     const char *kind = module_text(m, t.kind);
-    return t.kind ? type_object(m, kind, strlen(kind)) : type_intern(m, (enum dtype)t.dtype, t.rank, dims);
+    if (t.kind) return type_object(m, kind, strlen(kind));
+    return intern(m, (enum dtype)t.dtype, t.rank, dims, t.varying);
 }
 
 type_id type_import(struct module *to, const struct module *from, struct type t, const dim *dims)
 {
-    if (!t.kind) return type_intern(to, (enum dtype)t.dtype, t.rank, dims);
+    axis_set varying = 0;
+    for (uint32_t k = 0; k < from->axes.len; k++) {
+        const char *name = module_text(from, from->axes.data[k]);
+        if (t.varying >> k & 1) varying |= module_axis(to, module_string(to, name, strlen(name)));
+    }
+    if (!t.kind) return intern(to, (enum dtype)t.dtype, t.rank, dims, varying);
     const char *kind = module_text(from, t.kind);
     return type_object(to, kind, strlen(kind));
 }
@@ -266,7 +297,7 @@ type_id type_substitute(struct module *m, type_id t, const dim *symbols)
         dims[i] = type.dims[i] & DIM_TABLE ? dim_substitute(m, type.dims[i], symbols) : type.dims[i];
         changed |= dims[i] != type.dims[i];
     }
-    return changed ? type_intern(m, type.dtype, type.rank, dims) : t;
+    return changed ? intern(m, type.dtype, type.rank, dims, type.varying) : t;
 }
 
 /* What would make an array of objects has been refused where it was asked for, or ends here. */
@@ -283,7 +314,7 @@ type_id type_prepend(struct module *m, type_id t, dim d)
     refuse_object(m, type);
     dim dims[MAX_RANK + 1] = { d };
     if (type.rank) memcpy(dims + 1, type.dims, type.rank * sizeof *dims);
-    return type_intern(m, type.dtype, type.rank + 1u, dims);
+    return intern(m, type.dtype, type.rank + 1u, dims, type.varying);
 }
 
 bool type_can_be(const struct module *m, type_id a, type_id b)
@@ -298,7 +329,7 @@ bool type_can_be(const struct module *m, type_id a, type_id b)
 type_id type_drop_leading(struct module *m, type_id t)
 {
     struct type type = type_get(m, t);
-    return type_intern(m, type.dtype, type.rank - 1u, type.dims + 1);
+    return intern(m, type.dtype, type.rank - 1u, type.dims + 1, type.varying);
 }
 
 type_id type_drop_dim(struct module *m, type_id t, uint32_t at)
@@ -307,7 +338,7 @@ type_id type_drop_dim(struct module *m, type_id t, uint32_t at)
     dim dims[MAX_RANK];
     for (uint32_t i = 0, n = 0; i < type.rank; i++)
         if (i != at) dims[n++] = type.dims[i];
-    return type_intern(m, type.dtype, type.rank - 1u, dims);
+    return intern(m, type.dtype, type.rank - 1u, dims, type.varying);
 }
 
 type_id type_insert_dim(struct module *m, type_id t, uint32_t at, dim d)
@@ -318,13 +349,13 @@ type_id type_insert_dim(struct module *m, type_id t, uint32_t at, dim d)
     for (uint32_t i = 0; i < at; i++) dims[i] = type.dims[i];
     dims[at] = d;
     for (uint32_t i = at; i < type.rank; i++) dims[i + 1] = type.dims[i];
-    return type_intern(m, type.dtype, type.rank + 1u, dims);
+    return intern(m, type.dtype, type.rank + 1u, dims, type.varying);
 }
 
 type_id type_with_dtype(struct module *m, type_id t, enum dtype dtype)
 {
     struct type type = type_get(m, t);
-    return type_intern(m, dtype, type.rank, type.dims);
+    return intern(m, dtype, type.rank, type.dims, type.varying);
 }
 
 dim type_elements(struct module *m, type_id t)
@@ -348,6 +379,7 @@ void type_print(const struct module *m, const struct symbol *symbols, type_id t,
         dim_print(m, symbols, type.dims[i], out);
     }
     text_str(out, "]");
+    axes_print(m, type.varying, out);
 }
 
 const char *type_text(const struct module *m, const struct symbol *symbols, type_id t)

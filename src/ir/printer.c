@@ -1,6 +1,7 @@
 /* Prints modules in the text form. Canonical: reading what was printed and printing it again gives the same
  * bytes. Values get unique names, a body used once stands in place, everything else about a function comes
  * from its row's signature. */
+#include "ir/axes.h"
 #include "ir/named.h"
 #include "ir/number.h"
 #include "ir/operator.h"
@@ -253,6 +254,7 @@ static void put_type(struct printer *p, const struct shown *s, type_id t)
         put_dim(p, s, type.dims[i]);
     }
     put_char(p->out, ']');
+    axes_print(p->m, type.varying, p->out);
 }
 
 static void put_line(struct printer *p, uint32_t depth)

@@ -4,6 +4,22 @@
 
 #include <errno.h>
 
+/* {i, "a name"}: the axes along which a value varies. */
+axis_set reader_axes(struct reader *r)
+{
+    axis_set axes = 0;
+    lexer_expect(&r->lex, '{', "'{'");
+    do {
+        struct token at = r->lex.tok;
+        if (at.kind != TOKEN_WORD && at.kind != TOKEN_STRING) lexer_expected(&r->lex, "the name of an axis");
+        axis_set axis = module_axis(r->m, reader_name(r));
+        if (axes & axis) lexer_error(&r->lex, at, "the axis stands there twice");
+        axes |= axis;
+    } while (lexer_accept(&r->lex, ','));
+    lexer_expect(&r->lex, '}', "',' or '}'");
+    return axes;
+}
+
 /* ---- functions ---- */
 
 static void read_symbol_declarations(struct reader *r, struct frame *f)

@@ -86,6 +86,7 @@ struct definition *reader_resolve(struct reader *r, struct token at, uint32_t na
 const struct operator_decl *reader_operator(struct reader *r, uint32_t name, bool with_rules);
 dim reader_dim(struct reader *r, struct frame *f);
 type_id reader_type(struct reader *r, struct frame *f); /* f NULL: static types only */
+axis_set reader_axes(struct reader *r);                 /* {i, "a name"}: along which a value varies */
 
 /* reader_nodes.c */
 void reader_know_operators(struct reader *r);

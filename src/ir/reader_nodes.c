@@ -290,7 +290,7 @@ type_id reader_type(struct reader *r, struct frame *f)
     /* Before moving on, so that an error points at the type. */
     type_id t = type_intern(r->m, dtype, rank, dims);
     lexer_next(&r->lex);
-    return t;
+    return r->lex.tok.kind == '{' ? type_varying(r->m, t, reader_axes(r)) : t;
 }
 
 static void check_written(struct reader *r, const struct frame *f, struct token at, type_id written,
@@ -339,7 +339,9 @@ void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32
         } else dims[rank++] = reader_dim(r, f);
     }
     lexer_next(&r->lex);
-    check_written(r, f, at, type_intern(r->m, dtype, rank, dims), actual, what);
+    type_id written = type_intern(r->m, dtype, rank, dims);
+    if (r->lex.tok.kind == '{') written = type_varying(r->m, written, reader_axes(r));
+    check_written(r, f, at, written, actual, what);
 }
 
 /* lo..hi, lo.. */
@@ -514,6 +516,7 @@ void reader_skip_type(struct reader *r)
         depth += r->lex.tok.kind == '[';
         depth -= r->lex.tok.kind == ']';
     }
+    if (r->lex.tok.kind == '{') reader_axes(r);
 }
 
 /* (%left, %right) in front of `in` */
@@ -1118,6 +1121,8 @@ static void read_node(struct reader *r, struct frame *f)
     }
     uint32_t first_fresh = f->b.symbols.len, n_nodes = f->b.nodes.len;
     val first = builder_node(&f->b, &in);
+    if (node.row->axis_role == AXIS_VARIES && f->b.nodes.len == n_nodes)
+        lexer_error(lx, at, "%s: its operand varies along that axis already", node.row->name);
     r->vals.len = base;
     bind_results(r, f, node.row, at, names, n_names, first, first_fresh);
     if (lx->tok.kind != TOKEN_GLOBAL || !reader_location(r, &in.place)) return;

@@ -208,6 +208,7 @@ struct batch {
     const struct node *n;
     const struct attr *attrs;
     dim size;
+    axis_set axis; /* whose lanes they are (ir/axes.h); 0: one without a name */
     const val *operands;
     const bool *batched;  /* per operand */
     val *results;         /* out */
@@ -294,6 +295,16 @@ enum control {
     CONTROL_TOTALS  /* its one body on pairs of running totals of its operands */
 };
 
+/* What an operator does along the axis that an attribute of it names (ir/axes.h). */
+enum axis_role {
+    AXIS_NONE,
+    AXIS_VARIES,    /* its result varies along it, its operands need not */
+    AXIS_EXCHANGES, /* lanes give each other parts: operands and results vary along it */
+    AXIS_JOINS,     /* lanes give each other parts: operands vary along it, results do not */
+    AXIS_COUNTS,    /* nothing varies along it */
+    AXIS_EACH       /* it names none: each result varies as the operand of its number does */
+};
+
 /* What a call says of its body, by its row's inline_attr. */
 enum inlining { INLINE_NO, INLINE_YES, INLINE_UNSAID };
 
@@ -330,6 +341,11 @@ struct op_row {
     uint8_t check_attr;
     /* number + 1 of the attribute of a call that says whether its body is put in place, 0: none */
     uint8_t inline_attr;
+    uint8_t axis_attr; /* number + 1 of the attribute that names the axis it works along, 0: none */
+    uint8_t axis_role; /* enum axis_role */
+    /* number + 1 of the attribute that names an axis which the body binds: what is gone over varies along it
+     * inside. Such a node is replaced as it is built, as a composite is, by what `bind` emits. 0: none */
+    uint8_t bind_attr;
     uint8_t flags;
     uint8_t moves; /* enum moves */
     void (*infer)(struct infer *in);
@@ -342,6 +358,7 @@ struct op_row {
     const struct loop_row *loop;  /* a loop: where its parts are in the node (ir/loop.h) */
     /* a composite row: it has infer and this, every other rule is that of its expansion */
     void (*expand)(struct expand *e);
+    void (*bind)(struct builder *b, const struct infer *in, const val *operands, val *results);
     /* A higher-order row that is compiled as other operators: emits these in place of the node once nobody
      * transforms it any more; it has no `lower` then. */
     void (*stands_for)(struct copier *c, const struct node *n, val *results);

@@ -1,5 +1,6 @@
 /* Checks a finished function against its rows and itself, independently of the builder that made it: every
  * stored fact is derived again and compared. Throws on the first difference. */
+#include "ir/axes.h"
 #include "ir/text.h"
 
 struct verifier {
@@ -11,6 +12,7 @@ struct verifier {
     uint32_t symbols;     /* symbols below are bound */
     vec(struct require) checked;
     effect_set effects;
+    axis_set axes, exchanged;
 };
 
 static _Noreturn void wrong(struct verifier *v, const char *format, ...) HOP_PRINTF(2, 3);
@@ -158,6 +160,16 @@ static void check_results(struct verifier *v, const struct infer *in)
     v->defined += n->n_results;
 }
 
+static void check_axes(struct verifier *v, struct infer *in, const struct op_row *row)
+{
+    struct axes_used used = axes_used(v->m, row, in->attrs, in->regions, in->n_regions);
+    if (row->bind_attr && in->attrs[row->bind_attr - 1].kind != ATTR_ABSENT)
+        wrong(v, "a node that binds an axis stands in a function in place of what it means");
+    axes_of_results(in, row);
+    v->axes |= used.axes;
+    v->exchanged |= used.exchanged;
+}
+
 static void check_node(struct verifier *v)
 {
     const struct fn *f = v->f;
@@ -205,7 +217,9 @@ static void check_node(struct verifier *v)
     infer_no_objects(&in, row);
     if (higher) check_regions(v, &in, row);
     v->effects |= node_effects(v->m, f, n);
+    if (v->m->axes.len) axes_verify(&in, row);
     row->infer(&in);
+    if (v->m->axes.len) check_axes(v, &in, row);
     check_results(v, &in);
     struct require checked = { .place = n->place };
     if (check_of_dims(f->values, f->nodes, f->pool, f->attrs, n, &checked.a, &checked.b))
@@ -285,6 +299,8 @@ void verify_fn(struct module *m, uint32_t fn)
         if (f->results[i] >= v.defined) wrong(&v, "result %u is no value of the function", i);
     check_news(&v);
     if (v.effects != f->effects) wrong(&v, "its effects are not the union of its nodes' effects");
+    if (v.axes != f->axes || v.exchanged != f->exchanged)
+        wrong(&v, "the axes that it names are not those that its nodes name");
     hop_cleanup_pop(&v);
     verifier_free(&v);
 }

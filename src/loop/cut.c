@@ -76,8 +76,8 @@ static void visit_stmt(struct cutter *c, const struct lp_stmt *s, const struct k
     lp_stmt_uses(c->p, s, visit->value, c);
     lp_stmt_buffers(c->p, s, visit->buffer, c);
     if (s->kind == LP_LET) {
-        const struct lp_instr *i = &c->p->instrs.data[s->value];
-        if (i->op == LP_READ || i->op == LP_FOLD) visit->local(c, (uint32_t)i->imm);
+        uint32_t locals[2], n = lp_locals_read(&c->p->instrs.data[s->value], locals);
+        for (uint32_t k = 0; k < n; k++) visit->local(c, locals[k]);
     }
     if (s->kind == LP_SET || s->kind == LP_ACCUM) visit->local(c, s->target);
     if (s->kind == LP_CALL && visit->call) visit->call(c, s->call);

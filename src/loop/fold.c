@@ -3,6 +3,7 @@
  * their order, so results do not depend on the number of threads. */
 #include "ir/number.h"
 #include "loop/lower_impl.h"
+#include "loop/lp_walk.h"
 
 enum { LONG_ROW = 16384 }; /* elements of a row that one block takes at a time */
 
@@ -44,15 +45,17 @@ static lpv identity_of(struct lp *p, enum lp_fold fold, enum dtype t)
 
 static lpv fold_pair(struct lp *p, enum lp_fold fold, lpv a, lpv b)
 {
-    static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN,
-                                   [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR,   [FOLD_PROD] = LP_MUL };
-    return lp_bin(p, (enum lp_op)ops[fold], a, b);
+    return lp_bin(p, lp_fold_op(fold), a, b);
 }
 
 /* What an item that folds accumulates in, and an element of it; the result is rounded when it is complete. */
+static bool is_position(struct lower *L, const struct item *item) { return row_of(L, item)->position; }
 static enum dtype item_dtype(struct lower *L, const struct item *item)
 {
-    return node_accumulator(L->S->m, L->f, node_of(L, item));
+    const struct node *n = node_of(L, item);
+    if (!is_position(L, item)) return node_accumulator(L->S->m, L->f, n);
+    enum dtype t = (enum dtype)type_of(L, node_operands(L->f, n)[0]).dtype;
+    return dtype_is_narrow(t) ? DT_F32 : t;
 }
 static enum lp_fold item_fold(struct lower *L, const struct item *item)
 {
@@ -72,6 +75,86 @@ static lpv item_rounded(struct lower *L, const struct item *item, lpv v)
     return lp_cast(L->S->p, (enum dtype)type_of(L, item->v).dtype, v);
 }
 
+/* ---- positions ---- */
+
+/* The best so far, and where it stands. What has not seen anything holds the identity of the fold at 0, which
+ * is the answer where nothing is better than the identity. */
+struct best {
+    lpv value, at;
+};
+
+/* Positions in 32 bits fill as many lanes as elements do. */
+static enum dtype position_dtype(struct lower *L, const struct item *item)
+{
+    dim extents[MAX_RANK];
+    row_of(L, item)->reduced(L->S->m, L->f, node_of(L, item), extents);
+    return lp_range(L->S->p, lower_dim(L, extents[0])).hi <= INT32_MAX ? DT_I32 : DT_I64;
+}
+static struct best best_of_nothing(struct lower *L, const struct item *item)
+{
+    return (struct best){ item_identity(L, item), lp_int(L->S->p, position_dtype(L, item), 0) };
+}
+
+/* The better of both, the first of equals: `next` stands behind. The first NaN stays. */
+static struct best better(struct lower *L, const struct item *item, struct best first, struct best next)
+{
+    struct lp *p = L->S->p;
+    bool most = item_fold(L, item) == FOLD_MAX;
+    lpv wins = dtype_is_float(lp_dtype(p, first.value))
+                   ? lp_bin(p, LP_AND,
+                            lp_un(p, LP_NOT, lp_bin(p, most ? LP_LE : LP_GE, next.value, first.value)),
+                            lp_bin(p, LP_EQ, first.value, first.value))
+                   : lp_bin(p, most ? LP_GT : LP_LT, next.value, first.value);
+    return (struct best){ lp_select(p, wins, next.value, first.value),
+                          lp_select(p, wins, next.at, first.at) };
+}
+static struct best with_element(struct lower *L, const struct item *item, struct best best, const lpv *idx,
+                                const lpv *folded)
+{
+    lpv at = lp_cast(L->S->p, position_dtype(L, item), folded[0]);
+    return better(L, item, best, (struct best){ item_elem(L, item, idx, folded), at });
+}
+
+static struct best read_best(struct lp *p, uint32_t value, uint32_t at)
+{
+    return (struct best){ lp_read(p, value), lp_read(p, at) };
+}
+static void set_best(struct lp *p, uint32_t value, uint32_t at, struct best best)
+{
+    lp_set(p, value, best.value);
+    lp_set(p, at, best.at);
+}
+static struct best load_best(struct lp *p, const struct item *item, lpv index)
+{
+    return (struct best){ lp_load(p, item->blocks.buffer, index), lp_load(p, item->at.blocks.buffer, index) };
+}
+static void store_best(struct lp *p, const struct item *item, lpv index, struct best best)
+{
+    lp_store(p, item->blocks.buffer, index, best.value);
+    lp_store(p, item->at.blocks.buffer, index, best.at);
+}
+
+static uint32_t position_local(struct lower *L, const struct item *item, enum lp_local_kind kind)
+{
+    uint32_t local = lp_local(L->S->p, position_dtype(L, item), kind, "at");
+    L->S->p->locals.data[local].strict = false; /* the same in any order */
+    return local;
+}
+
+static lpv position_column(struct lower *L, const struct item *item, const lpv *idx)
+{
+    struct lp *p = L->S->p;
+    dim extents[MAX_RANK];
+    uint32_t value = lp_local(p, item_dtype(L, item), LOCAL_SCALAR, "best");
+    uint32_t at = position_local(L, item, LOCAL_SCALAR);
+    row_of(L, item)->reduced(L->S->m, L->f, node_of(L, item), extents);
+    set_best(p, value, at, best_of_nothing(L, item));
+    lpv i = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[0]), lp_index(p, 1), FOR_SERIAL);
+    set_best(p, value, at, with_element(L, item, read_best(p, value, at), idx, &i));
+    lp_for_end(p);
+    return lp_cast(p, DT_I64, lp_read(p, at));
+}
+
 /* ---- without threads ---- */
 
 lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
@@ -81,6 +164,7 @@ lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
     enum lp_fold fold = item_fold(L, item);
     dim extents[MAX_RANK];
     lpv folded[MAX_RANK];
+    if (is_position(L, item)) return position_column(L, item, idx);
     uint32_t n_folded = row_of(L, item)->reduced(L->S->m, L->f, node_of(L, item), extents);
     if (!n_folded) {
         lpv only = fold_pair(p, fold, identity_of(p, fold, t), item_elem(L, item, idx, folded));
@@ -133,30 +217,63 @@ lpv fold_lanes(struct lower *L, const struct item *item, const lpv *idx)
 
 void fold_row_begin(struct lower *L, struct item *item)
 {
-    item->local = lp_local(L->S->p, item_dtype(L, item), LOCAL_LANES, "lanes");
-    lp_set(L->S->p, item->local, item_identity(L, item));
+    struct lp *p = L->S->p;
+    item->local = lp_local(p, item_dtype(L, item), LOCAL_LANES, "lanes");
+    if (!is_position(L, item)) {
+        lp_set(p, item->local, item_identity(L, item));
+        return;
+    }
+    p->locals.data[item->local].strict = false; /* the same in any order */
+    item->at.local = position_local(L, item, LOCAL_LANES);
+    set_best(p, item->local, item->at.local, best_of_nothing(L, item));
 }
 void fold_row_point(struct lower *L, const struct item *item)
 {
+    struct lp *p = L->S->p;
     const lpv *along_row = &L->vars[L->emitting->n_outer];
-    lp_accum(L->S->p, item->local, item_fold(L, item), item_elem(L, item, L->vars, along_row));
+    if (!is_position(L, item)) {
+        lp_accum(p, item->local, item_fold(L, item), item_elem(L, item, L->vars, along_row));
+        return;
+    }
+    struct best so_far = read_best(p, item->local, item->at.local);
+    struct best best = with_element(L, item, so_far, L->vars, along_row);
+    lp_accum(p, item->local, FOLD_LAST, best.value);
+    lp_accum(p, item->at.local, FOLD_LAST, best.at);
 }
 void fold_row_end(struct lower *L, struct item *item)
 {
     struct lp *p = L->S->p;
     lpv folded = lp_fold_lanes(p, item->local, item_fold(L, item));
     bool cut = item->blocks.buffer != HOP_NONE;
-    if (cut) lp_store(p, item->blocks.buffer, L->emitting->block, folded);
-    item->held = cut ? LPV_NONE : item_rounded(L, item, folded);
+    item->held = LPV_NONE;
+    if (is_position(L, item)) {
+        struct best best = { folded, lp_first_lane(p, item->local, folded, item->at.local) };
+        if (cut) store_best(p, item, L->emitting->block, best);
+        else item->held = lp_cast(p, DT_I64, best.at);
+    } else if (cut) lp_store(p, item->blocks.buffer, L->emitting->block, folded);
+    else item->held = item_rounded(L, item, folded);
 }
 
 void fold_short_point(struct lower *L, struct item *item)
 {
+    const lpv *along_row = &L->vars[L->emitting->n_outer];
+    if (is_position(L, item)) {
+        struct best so_far = { item->held, item->at.held };
+        if (item->held == LPV_NONE) so_far = best_of_nothing(L, item);
+        struct best best = with_element(L, item, so_far, L->vars, along_row);
+        item->held = best.value;
+        item->at.held = best.at;
+        return;
+    }
     if (item->held == LPV_NONE) item->held = item_identity(L, item);
-    lpv x = item_elem(L, item, L->vars, &L->vars[L->emitting->n_outer]);
+    lpv x = item_elem(L, item, L->vars, along_row);
     item->held = fold_pair(L->S->p, item_fold(L, item), item->held, x);
 }
-void fold_short_end(struct lower *L, struct item *item) { item->held = item_rounded(L, item, item->held); }
+void fold_short_end(struct lower *L, struct item *item)
+{
+    item->held = is_position(L, item) ? lp_cast(L->S->p, DT_I64, item->at.held)
+                                      : item_rounded(L, item, item->held);
+}
 
 /* ---- blocks ---- */
 
@@ -203,17 +320,33 @@ struct array lower_block_memory(struct lower *L, enum dtype t, dim each, const c
 
 /* ---- folds in blocks ---- */
 
-static struct array item_memory(struct lower *L, const struct item *item, dim each)
+static void give_memory(struct lower *L, struct item *item, dim each)
 {
-    return lower_block_memory(L, item_dtype(L, item), each, "what each block of a fold gives");
+    item->blocks = lower_block_memory(L, item_dtype(L, item), each, "what each block of a fold gives");
+    if (is_position(L, item))
+        item->at.blocks = lower_block_memory(L, position_dtype(L, item), each, "where each block found it");
 }
 
-void fold_row_cut(struct lower *L, struct item *item) { item->blocks = item_memory(L, item, 1); }
+void fold_row_cut(struct lower *L, struct item *item) { give_memory(L, item, 1); }
+
+static lpv combined_position(struct lower *L, const struct item *item, lpv count, lpv each, lpv at)
+{
+    struct lp *p = L->S->p;
+    uint32_t value = lp_local(p, item_dtype(L, item), LOCAL_SCALAR, "best");
+    uint32_t place = position_local(L, item, LOCAL_SCALAR);
+    set_best(p, value, place, best_of_nothing(L, item));
+    lpv block = lp_for_begin(p, lp_index(p, 0), count, lp_index(p, 1), FOR_SERIAL);
+    struct best next = load_best(p, item, lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, block, each), at));
+    set_best(p, value, place, better(L, item, read_best(p, value, place), next));
+    lp_for_end(p);
+    return lp_cast(p, DT_I64, lp_read(p, place));
+}
 
 /* What the blocks gave at element `at` of each, combined in their order. */
 static lpv combined(struct lower *L, const struct item *item, lpv count, lpv each, lpv at)
 {
     struct lp *p = L->S->p;
+    if (is_position(L, item)) return combined_position(L, item, count, each, at);
     uint32_t acc = lp_local(p, item_dtype(L, item), LOCAL_SCALAR, "acc");
     lp_set(p, acc, item_identity(L, item));
     lpv block = lp_for_begin(p, lp_index(p, 0), count, lp_index(p, 1), FOR_SERIAL);
@@ -241,7 +374,7 @@ lpv fold_all(struct lower *L, struct item *item)
     lpv size = lower_dim(L, extents[last]), part = lp_index(p, LONG_ROW);
     lpv parts = divided_up(p, size, part);
     struct blocks b = lower_blocks(L, lp_bin(p, LP_MUL, lower_dim(L, rows), parts), 1);
-    item->blocks = item_memory(L, item, 1);
+    give_memory(L, item, 1);
     lpv block = lower_block_begin(L, &b, &lo, &hi);
     uint32_t lanes = lp_local(p, item_dtype(L, item), LOCAL_LANES, "lanes");
     lp_set(p, lanes, item_identity(L, item));
@@ -271,15 +404,22 @@ void fold_down_room(struct lower *L, struct item *item, uint32_t blocks)
     struct module *m = L->S->m;
     dim each = type_elements(m, value_type(L->f, item->v));
     dim shares = dim_const(m, (blocks + LOWER_BLOCKS - 1) / LOWER_BLOCKS);
-    if (blocks > 1) item->blocks = item_memory(L, item, dim_mul(m, each, shares));
-    else item->blocks = lower_alloc(L, type_intern(m, item_dtype(L, item), 1, &each), "a fold row by row");
+    if (blocks > 1) {
+        give_memory(L, item, dim_mul(m, each, shares));
+        return;
+    }
+    item->blocks = lower_alloc(L, type_intern(m, item_dtype(L, item), 1, &each), "a fold row by row");
+    if (is_position(L, item))
+        item->at.blocks = lower_alloc(L, type_intern(m, position_dtype(L, item), 1, &each),
+                                      "where a fold row by row found it");
 }
 void fold_down_begin(struct lower *L, const struct item *item)
 {
     struct lp *p = L->S->p;
     lpv each = down_each(L, item), first = lp_bin(p, LP_MUL, L->emitting->block, each);
     lpv i = lp_for_begin(p, lp_index(p, 0), each, lp_index(p, 1), FOR_VECTOR);
-    lp_store(p, item->blocks.buffer, lp_bin(p, LP_ADD, first, i), item_identity(L, item));
+    if (is_position(L, item)) store_best(p, item, lp_bin(p, LP_ADD, first, i), best_of_nothing(L, item));
+    else lp_store(p, item->blocks.buffer, lp_bin(p, LP_ADD, first, i), item_identity(L, item));
     lp_for_end(p);
 }
 void fold_down_point(struct lower *L, const struct item *item)
@@ -289,6 +429,11 @@ void fold_down_point(struct lower *L, const struct item *item)
     lpv x = item_elem(L, item, kept, L->vars);
     lpv at = lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, L->emitting->block, down_each(L, item)),
                     lower_flatten(L, value_type(L->f, item->v), kept));
+    if (is_position(L, item)) {
+        struct best next = { x, lp_cast(p, position_dtype(L, item), L->vars[0]) };
+        store_best(p, item, at, better(L, item, load_best(p, item, at), next));
+        return;
+    }
     lpv so_far = lp_load(p, item->blocks.buffer, at);
     lp_store(p, item->blocks.buffer, at, fold_pair(p, item_fold(L, item), so_far, x));
 }
@@ -296,6 +441,7 @@ lpv fold_down_end(struct lower *L, const struct item *item, lpv count, const lpv
 {
     struct lp *p = L->S->p;
     lpv at = lower_flatten(L, value_type(L->f, item->v), idx);
-    if (count == LPV_NONE) return item_rounded(L, item, lp_load(p, item->blocks.buffer, at));
-    return combined(L, item, count, down_each(L, item), at);
+    if (count != LPV_NONE) return combined(L, item, count, down_each(L, item), at);
+    if (is_position(L, item)) return lp_cast(p, DT_I64, lp_load(p, item->at.blocks.buffer, at));
+    return item_rounded(L, item, lp_load(p, item->blocks.buffer, at));
 }

@@ -1,6 +1,7 @@
 /* Lowering, the part about values: elements on demand, dims, memory, bodies of higher-order nodes, and the
  * entry function. What is stored and in which nests is decided in nest.c. */
 #include "loop/lower_impl.h"
+#include "ir/axes.h"
 #include "ir/loop.h"
 #include "ops/build.h"
 
@@ -968,6 +969,12 @@ void lower_find_moved(struct lower *L, const struct fn *f, const struct node *n,
         B->slots[i] = (struct slot){ .kind = scalar ? SLOT_SCALAR : SLOT_ARRAY, .array = anywhere };
     }
     nest_analyse(B);
+    for (uint32_t k = 0; k < g->n_results; k++) {
+        uint32_t made = g->values[g->results[k]].node;
+        bool open = !results[k].unused && !results[k].scalar && results[k].overwrites != HOP_NONE;
+        if (!open || made == NODE_NONE || node_row(fn_node(g, made))->lower->kind != LOWER_BLOCK) continue;
+        results[k].moved |= !reads_none(B, fn_node(g, made), results[k].overwrites);
+    }
 }
 
 /* ---- results that take an argument's memory ---- */
@@ -1066,6 +1073,7 @@ static struct lp_buffer result_buffer(struct lower *L, uint32_t r)
 struct lp *lower_function(struct module *m, uint32_t fn, const struct pass_options *passes,
                           const uint32_t *over)
 {
+    axes_all_bound(m, fn, "compiled");
     fn = without_aliases(m, with_stand_ins(m, fn));
     const struct fn *f = module_fn(m, fn);
     struct lp *p = lp_new(m, f, passes->strict);

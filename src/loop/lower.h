@@ -48,6 +48,9 @@ struct op_lower {
                      dim *from);
     /* REDUCE: the extents folded over (dims of f, *rank of them), the fold, and the folded expression. */
     uint8_t fold; /* enum lp_fold */
+    /* REDUCE of one dim by FOLD_MAX or FOLD_MIN: the result is where that stands, an i64: the first of
+     * equals, the first NaN before all others, 0 of nothing. */
+    bool position;
     uint32_t (*reduced)(const struct module *m, const struct fn *f, const struct node *n,
                         dim extents[MAX_RANK]);
     lpv (*reduce_elem)(struct lower *L, const struct fn *f, const struct node *n, const lpv *idx,
@@ -204,6 +207,8 @@ bool lower_worth_threads(const struct lower *L, uint64_t work, bool known);
  * operations there are? By the condition that lower_worth_later makes of them. */
 bool lower_may_ask(const struct lower *L);
 lpv lower_worth_later(struct lower *L, lpv work);
+/* May the runtime be asked for products, in any order of their sums, that emitted C does not have? */
+bool lower_may_multiply(const struct lower *L);
 /* `total` steps in blocks of `size`, the last one shorter: lower_pieces as it is told, lower_blocks at most
  * LOWER_BLOCKS of them, each of `least` steps or more; by the value of `total` alone. lower_block_begin opens
  * a parallel loop over them and gives its variable and the block's steps lo to hi; lp_for_end closes it. */

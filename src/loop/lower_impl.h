@@ -57,6 +57,11 @@ struct item {
     lpv *row_held;       /* of a nest with short rows: its values along the row; NULL: none */
     uint32_t local;      /* accumulator */
     struct array blocks; /* ITEM_DOWN, ITEM_ROW in pieces: what each block folded; buffer HOP_NONE: none */
+    struct {             /* of a position: where the best so far stands, beside held, local and blocks */
+        lpv held;
+        uint32_t local;
+        struct array blocks;
+    } at;
 };
 struct nest {
     uint32_t n_outer;

@@ -327,6 +327,13 @@ lpv lp_fold_lanes(struct lp *p, uint32_t local, enum lp_fold fold)
     return placed(p, in);
 }
 
+lpv lp_first_lane(struct lp *p, uint32_t values, lpv best, uint32_t positions)
+{
+    struct lp_instr in = instr(LP_FIRST, local_dtype(p, positions), best, positions, LPV_NONE);
+    in.imm = values;
+    return placed(p, in);
+}
+
 /* ---- constants ---- */
 
 lpv lp_const_bits(struct lp *p, enum dtype t, uint64_t bits)

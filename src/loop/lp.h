@@ -350,6 +350,7 @@ lpv lp_symbol(struct lp *p, uint32_t index);
 lpv lp_read(struct lp *p, uint32_t local);
 lpv lp_load(struct lp *p, uint32_t buffer, lpv index);
 lpv lp_fold_lanes(struct lp *p, uint32_t local, enum lp_fold fold);
+lpv lp_first_lane(struct lp *p, uint32_t values, lpv best, uint32_t positions); /* LP_FIRST */
 /* Pure operations; folded, simplified (index arithmetic with the ranges of loop variables) and contracted as
  * they are made. Operands of f16 and bf16 are cast to f32 and the result back. */
 lpv lp_un(struct lp *p, enum lp_op op, lpv a);

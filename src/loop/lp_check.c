@@ -130,7 +130,18 @@ static void check_fold(const struct checker *c, const struct lp_instr *i)
 {
     check_read(c, i);
     if (c->p->locals.data[i->imm].kind != LOCAL_LANES) fail(c, "folds a local without lanes");
+    if (i->op == LP_FOLD && i->b == FOLD_LAST) fail(c, "folds lanes that have no order");
     if (c->vector) fail(c, "folds lanes inside a vector loop");
+}
+
+static void check_first(const struct checker *c, const struct lp_instr *i)
+{
+    struct lp_instr values = { .op = LP_FIRST, .imm = i->imm, .dtype = lp_dtype(c->p, i->a) };
+    struct lp_instr positions = { .op = LP_FIRST, .imm = i->b, .dtype = i->dtype };
+    check_fold(c, &values);
+    check_fold(c, &positions);
+    if (!dtype_is_integer((enum dtype)i->dtype))
+        fail(c, "looks for the least of %s", dtype_info[i->dtype].name);
 }
 
 static void check_load(const struct checker *c, const struct lp_instr *i)
@@ -328,6 +339,16 @@ static void check_call(const struct checker *c, const struct lp_call *call)
         break;
     }
     case CALL_OPERATOR: check_operator(c, call); break;
+    case CALL_CONV: {
+        const struct lp_buffer *buffers = c->p->buffers.data;
+        const struct lp_operand *o = call->operands;
+        enum lp_product how = lp_multiplies((enum dtype)buffers[o[2].buffer].dtype,
+                                            (enum dtype)buffers[o[0].buffer].dtype,
+                                            (enum dtype)buffers[o[1].buffer].dtype);
+        if (how == PRODUCT_NONE || !dtype_is_float((enum dtype)buffers[o[2].buffer].dtype))
+            fail(c, "is a convolution of dtypes that are not multiplied");
+        break;
+    }
     case CALL_RESERVE:
         if (c->p->buffers.data[call->target].kind != BUF_DYN)
             fail(c, "reserves room in a buffer that does not grow");

@@ -212,6 +212,7 @@ static union cell (*const pure[])(const struct lp_instr *, enum dtype, union cel
 
 static union cell fold(enum lp_fold f, enum dtype t, union cell x, union cell y)
 {
+    if (f == FOLD_LAST) return y;
     return pure[lp_fold_op(f)](NULL, t, x, y, (union cell){ 0 });
 }
 
@@ -316,6 +317,20 @@ static union cell place_FOLD(struct executor *e, const struct lp_instr *i)
         for (int j = 0; j < half; j++)
             lanes[j] = fold((enum lp_fold)i->b, (enum dtype)i->dtype, lanes[j], lanes[j + half]);
     return lanes[0];
+}
+
+static union cell place_FIRST(struct executor *e, const struct lp_instr *i)
+{
+    enum dtype of = lp_dtype(e->p, i->a), t = (enum dtype)i->dtype;
+    union cell best = value_of(e, i->a), none = { 0 }, least = { .i64 = INT64_MAX };
+    const union cell *values = cells_of(e, (uint32_t)i->imm), *positions = cells_of(e, i->b);
+    if (t == DT_I32) least.i32 = INT32_MAX;
+    for (int j = 0; j < LP_STRICT_LANES; j++) {
+        bool holds = pure[LP_EQ](NULL, of, values[j], best, none).b ||
+                     pure[LP_NE](NULL, of, values[j], values[j], none).b;
+        if (holds) least = fold(FOLD_MIN, t, least, positions[j]);
+    }
+    return least;
 }
 
 static union cell compute(struct executor *e, lpv v)
@@ -560,6 +575,38 @@ static void drop(struct executor *e, const struct lp_call *c)
 static int32_t run_block(struct executor *e, const struct lp_block *block);
 static struct executor *executor_for(const struct executor *from, const struct lp *p);
 
+/* All of every array is read and written. */
+static void convolve(struct executor *e, const struct lp_call *c)
+{
+    enum { MOST = sizeof(struct hop_rt_conv_numbers) + HOP_RT_CONV_SPACES * sizeof(struct hop_rt_space) };
+    int64_t words[MOST / sizeof(int64_t)] = { 0 };
+    for (uint32_t k = 0; k < c->n_sizes; k++) words[k] = value_of(e, c->sizes[k]).i64;
+    const struct hop_rt_conv_numbers *v = (const struct hop_rt_conv_numbers *)words;
+    uint32_t n = (uint32_t)((c->n_sizes * sizeof *words - sizeof *v) / sizeof *v->space);
+    int64_t counts[3] = { v->batch * v->groups * v->channels, v->groups * v->out * v->channels,
+                          v->batch * v->groups * v->out };
+    for (uint32_t i = 0; i < n; i++) {
+        counts[0] *= v->space[i].x_size;
+        counts[1] *= v->space[i].taps;
+        counts[2] *= v->space[i].results;
+    }
+    char *at[3];
+    int32_t dtypes[3];
+    if (!counts[2]) return;
+    for (uint32_t k = 0; k < 3; k++) {
+        const struct lp_operand *o = &c->operands[k];
+        at[k] = elements(e, o->buffer, index_of(e, o->index, 0), counts[k], "an array of a convolution");
+        dtypes[k] = e->p->buffers.data[o->buffer].dtype;
+    }
+    struct hop_rt_conv conv = { .dtypes = HOP_RT_DTYPES(dtypes[2], dtypes[0], dtypes[1]),
+                                .n_spatial = (int32_t)n,
+                                .x = at[0],
+                                .w = at[1],
+                                .y = at[2],
+                                .numbers = v };
+    e->rt->conv(e->rt, &conv);
+}
+
 static int32_t run_procedure(struct executor *e, const struct lp_call *c)
 {
     struct executor **known = &e->procedures[c->target];
@@ -586,6 +633,7 @@ static int32_t run_call(struct executor *e, const struct lp_call *c)
     case CALL_PRINT:
         if (c->mask == LPV_NONE || value_of(e, c->mask).b) tell_site(e, c);
         return HOP_OK;
+    case CALL_CONV: convolve(e, c); return HOP_OK;
     case CALL_OPERATOR: return call_operator(e, c);
     case CALL_RESERVE: return reserve(e, c);
     case CALL_SETDIM: e->symbols[c->target] = value_of(e, c->value).i64; return HOP_OK;

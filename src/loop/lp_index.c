@@ -1,6 +1,7 @@
 /* Arithmetic on indices as it is written into a loop program: the range of a result, and what an operation on
  * two values is equal to, given their ranges and how they were made. */
 #include "loop/lp_index.h"
+#include "loop/lp_walk.h"
 
 /* ---- ranges ---- */
 
@@ -361,9 +362,7 @@ bool lp_depends(const struct lp *p, lpv v, lpv var)
     const struct lp_instr *i = &p->instrs.data[v];
     const struct lp_block *home = p->values.data[v].home;
     if (!home || home->depth < p->values.data[var].home->depth) return false;
-    bool could = i->op == LP_READ || i->op == LP_FOLD ||
-                 i->op == LP_LOAD; /* what they read is not followed */
-    if (could) return true;
+    if (lp_class((enum lp_op)i->op) == PLACED) return true; /* what they read is not followed */
     const lpv operands[3] = { i->a, i->b, i->c };
     for (int k = 0; k < 3; k++)
         if (operands[k] != LPV_NONE && lp_depends(p, operands[k], var)) return true;

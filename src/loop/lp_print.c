@@ -105,6 +105,18 @@ static void put_fold(struct printer *w, const struct lp_instr *i, const char *te
     text_str(w->out, ")");
 }
 
+static void put_first(struct printer *w, const struct lp_instr *i, const char *text)
+{
+    HOP_UNUSED(text);
+    text_str(w->out, "first(");
+    put_local(w, i->b);
+    text_str(w->out, " where ");
+    put_local(w, (uint32_t)i->imm);
+    text_str(w->out, " == ");
+    put_value(w, i->a);
+    text_str(w->out, ")");
+}
+
 static void put_word(struct printer *w, const struct lp_instr *i, const char *text)
 {
     const lpv operands[3] = { i->a, i->b, i->c };
@@ -285,6 +297,17 @@ static void put_call(struct printer *w, const struct lp_call *c)
         put_shown(w, c);
         break;
     case CALL_OPERATOR: put_given(w, c); break;
+    case CALL_CONV:
+        put_element(w, c->operands[2].buffer, c->operands[2].index);
+        text_str(out, " = conv(");
+        put_element(w, c->operands[0].buffer, c->operands[0].index);
+        text_str(out, ", ");
+        put_element(w, c->operands[1].buffer, c->operands[1].index);
+        for (uint32_t k = 0; k < c->n_sizes; k++) {
+            text_str(out, k ? ", " : "; ");
+            put_value(w, c->sizes[k]);
+        }
+        break;
     case CALL_PROCEDURE:
         text_add(out, "procedure_%u(", c->target);
         for (uint32_t k = 0; k < c->n_operands; k++) {
@@ -390,14 +413,15 @@ static void put_assign(struct printer *w, const struct lp_stmt *s)
 {
     if (s->kind == LP_STORE) put_element(w, s->target, s->index);
     else put_local(w, s->target);
-    if (s->kind == LP_ACCUM && s->mode != FOLD_SUM) {
+    bool combines = s->kind == LP_ACCUM && s->mode != FOLD_LAST;
+    if (combines && s->mode != FOLD_SUM) {
         text_add(w->out, " = %s(", lp_fold_word((enum lp_fold)s->mode));
         put_local(w, s->target);
         text_str(w->out, ", ");
         put_value(w, s->value);
         text_str(w->out, ")");
     } else {
-        text_str(w->out, s->kind == LP_ACCUM ? " += " : " = ");
+        text_str(w->out, combines ? " += " : " = ");
         put_value(w, s->value);
     }
 }

@@ -55,6 +55,38 @@ static inline const char *lp_fold_word(enum lp_fold fold)
     return words[fold];
 }
 
+/* The locals that an instruction reads: their number. */
+static inline uint32_t lp_locals_read(const struct lp_instr *i, uint32_t locals[2])
+{
+    if (i->op != LP_READ && i->op != LP_FOLD && i->op != LP_FIRST) return 0;
+    locals[0] = (uint32_t)i->imm;
+    locals[1] = i->b;
+    return i->op == LP_FIRST ? 2 : 1;
+}
+
+/* An i64 as base + constant; the base of a constant is LPV_NONE. */
+static inline lpv lp_split_constant(const struct lp *p, lpv v, int64_t *constant)
+{
+    const struct lp_instr *i = &p->instrs.data[v];
+    *constant = 0;
+    if (i->op == LP_CONST) {
+        *constant = i->imm;
+        return LPV_NONE;
+    }
+    if (i->op != LP_ADD || p->instrs.data[i->b].op != LP_CONST) return v;
+    *constant = p->instrs.data[i->b].imm;
+    return i->a;
+}
+
+/* Trips of a loop of steps of 1 whose bounds differ by a constant (the blocks of a split loop), else -1. */
+static inline int64_t lp_extent(const struct lp *p, const struct lp_stmt *s)
+{
+    int64_t lo, hi, extent;
+    if (lp_split_constant(p, s->lo, &lo) != lp_split_constant(p, s->hi, &hi)) return -1;
+    if (__builtin_sub_overflow(hi, lo, &extent)) return -1;
+    return extent < 0 ? 0 : extent;
+}
+
 /* The local that a statement accumulates into or reads; HOP_NONE: none. */
 static inline uint32_t lp_local_touched(const struct lp *p, const struct lp_stmt *s)
 {
@@ -213,6 +245,7 @@ static inline void lp_stmt_buffers(const struct lp *p, const struct lp_stmt *s,
             if (c->operands[k].buffer != HOP_NONE)
                 touch(ctx, c->operands[k].buffer, c->operands[k].index, false);
         break;
+    case CALL_CONV:
     case CALL_OPERATOR: lp_operator_buffers(c, touch, ctx); break;
     case CALL_RESERVE: touch(ctx, c->target, LPV_NONE, true); break;
     case CALL_COPY:

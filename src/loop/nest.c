@@ -12,6 +12,7 @@ enum {
     STORE_AGAIN = 2,        /* read on every trip of a loop: from this cost on, and when its layout changes */
     STORE_SINGLY = 4,       /* read by scalar code: stored, by vector code, from this cost on */
     STORE_ALWAYS = 400,     /* bounds the size of one expression */
+    LONG_AFTER_SUM = 32,    /* from this cost on a value stays out of loops that add up for each element */
     NEST_ITEMS = 24,        /* stored values in one nest */
     NEST_COST = 2000,       /* of its stored values together, from which on another begins: compiling one loop
                                takes more than linear time */
@@ -251,7 +252,8 @@ static struct item new_item(struct lower *L, val v, struct nest *key)
                          .why = L->info[v].why,
                          .held = LPV_NONE,
                          .local = HOP_NONE,
-                         .blocks = { HOP_NONE, LPV_NONE } };
+                         .blocks = { HOP_NONE, LPV_NONE },
+                         .at = { LPV_NONE, HOP_NONE, { HOP_NONE, LPV_NONE } } };
     memset(key, 0, sizeof *key);
     key->inner = HOP_NONE;
     key->n_outer = t.rank;
@@ -359,6 +361,16 @@ static bool has_room(const struct lower *L, const struct nest *open)
     return open->items.len < NEST_ITEMS && cost < NEST_COST && open->inner != HOP_NONE;
 }
 
+/* Loops that add up for each element run for several vectors at a time. What follows in the same loop would
+ * be written for each of them; a long expression is better read from memory by a loop of its own. */
+static bool is_long_after_sum(const struct lower *L, const struct nest *open, const struct item *item)
+{
+    if (item->class == ITEM_COLUMN || L->info[item->v].cost < LONG_AFTER_SUM) return false;
+    for (uint32_t i = 0; i < open->items.len; i++)
+        if (open->items.data[i].class == ITEM_COLUMN) return true;
+    return false;
+}
+
 static void open_nest(struct lower *L, const struct nest *key, struct item item)
 {
     close_nest(L);
@@ -390,7 +402,8 @@ static void place_root(struct lower *L, val v)
 {
     struct nest key;
     struct item item = new_item(L, v, &key);
-    bool fuse = L->open && choice_on(L->S->passes, CHOICE_fuse) && has_room(L, L->open);
+    bool fuse = L->open && choice_on(L->S->passes, CHOICE_fuse) && has_room(L, L->open) &&
+                !is_long_after_sum(L, L->open, &item);
     if (fuse && item.class == ITEM_POINT && same_outer(L->open, type_of(L, v))) { /* one value per row? */
         struct item per_row = item;
         per_row.class = ITEM_SCALAR;

@@ -9,8 +9,10 @@ enum {
     GEMM_ROWS = 4,             /* fewer rows or columns than this: vector code instead … */
     LINE_LEAST = 65536,        /* … but for rows that are multiplied with a matrix of so many elements */
     UNKNOWN_SIZE = 1000,       /* what a dim that is not static counts as */
-    READ_IN_PLACE = 256 << 10, /* bytes of a right operand that few rows read where it lies */
-    PACKED_TRIPS = 8,          /* what loops have in panels: for so many trips and bytes */
+    READ_IN_PLACE = 256 << 10, /* bytes of a right operand that panels of rows read where it lies … */
+    READ_OFTEN = 64 << 10,     /* … and of one that so many rows read */
+    MANY_ROWS = 384,
+    PACKED_TRIPS = 8, /* what loops have in panels: for so many trips and bytes */
     PACKED_LEAST = 32 << 10
 };
 
@@ -74,6 +76,11 @@ static bool is_line(struct lower *L, const struct node *n, const struct dot_dims
     double rows = is_turned(s) ? 1 : s->m, columns = is_turned(s) ? s->m : s->n;
     if (d->n_batch || L->S->passes->plain_products || rows >= GEMM_ROWS) return false;
     return columns * s->k >= LINE_LEAST && is_stored_anyway(L, node_operands(L->f, n)[!is_turned(s)]);
+}
+
+bool lower_may_multiply(const struct lower *L)
+{
+    return !L->S->p->regime.strict && choice_on(L->S->passes, CHOICE_blas) && !L->S->passes->plain_products;
 }
 
 bool product_is_gemm(struct lower *L, const struct node *n)
@@ -318,7 +325,8 @@ bool product_wants_panels(struct lower *L, const struct node *n)
                       size_of(L, o[0], d.contract_lhs, d.n_contract);
     enum dtype t = (enum dtype)type_get(L->S->m, value_type(L->f, o[1])).dtype;
     enum layout layout = operand_layout(L, n, 1, &d, &s);
-    return layout == LAYOUT_TRANSPOSED || elements * dtype_info[t].size > READ_IN_PLACE;
+    double most = size_of(L, o[0], d.lhs_free, d.n_lhs_free) < MANY_ROWS ? READ_IN_PLACE : READ_OFTEN;
+    return layout == LAYOUT_TRANSPOSED || elements * dtype_info[t].size > most;
 }
 
 double product_work(struct lower *L, const struct node *n)

@@ -24,6 +24,25 @@ struct hop_rt_gemm {
     void *c;
 };
 
+/* A convolution: sizes, and steps from one element to the next of each array; elements and taps meet as
+ * ops/convkit.h says. */
+enum { HOP_RT_CONV_SPACES = 4 }; /* spatial dims at most */
+struct hop_rt_space {
+    int64_t x_size, taps, results, stride, x_dilation, w_dilation, low, x_step, w_step, y_step;
+};
+struct hop_rt_conv_numbers {
+    int64_t batch, groups, out, channels;
+    int64_t x_batch, x_group, x_channel, w_group, w_out, w_channel, y_batch, y_group, y_out;
+    struct hop_rt_space space[];
+};
+struct hop_rt_conv {
+    int32_t dtypes; /* HOP_RT_DTYPES of y, x and w */
+    int32_t n_spatial;
+    const void *x, *w;
+    void *y;
+    const struct hop_rt_conv_numbers *numbers;
+};
+
 struct hop_rt_operand {
     void *data;
     int32_t dtype, rank; /* dtype -1: nothing is given */
@@ -45,6 +64,7 @@ struct hop_rt {
     void (*gemm)(struct hop_rt *rt, const struct hop_rt_gemm *g);
     /* Puts op(B), k by n, into panels at C; all but b, c, dtypes, tb, n, k and ldb says nothing. */
     void (*pack)(struct hop_rt *rt, const struct hop_rt_gemm *g);
+    void (*conv)(struct hop_rt *rt, const struct hop_rt_conv *c);
     /* Makes buffers[buffer] hold at least `bytes`, contents kept; returns the pointer or NULL: leave with
      * HOP_NOMEM. */
     void *(*reserve)(struct hop_rt *rt, int32_t buffer, int64_t bytes);

@@ -6,7 +6,10 @@
 #include "ir/loop.h"
 #include "loop/lower_impl.h"
 
-enum { LEAST_RUN = 16 /* elements that stand together in a part that does not lie in one piece */ };
+enum {
+    LEAST_RUN = 16,  /* elements that stand together in a part that does not lie in one piece */
+    COPIED_RUN = 64, /* and in one that is copied by itself: a nest chooses at every element */
+};
 
 /* How operand k of an assembly comes to its part. */
 struct part {
@@ -147,6 +150,22 @@ static struct part find_part(struct lower *L, const struct node *n, uint32_t k)
     return part;
 }
 
+/* Parts of rows that lie elsewhere, each long enough to be copied by itself. */
+static bool is_copied_by_rows(struct lower *L, const struct node *n)
+{
+    struct module *m = L->S->m;
+    for (uint32_t k = 0; k < n->n_operands; k++) {
+        uint32_t along;
+        dim at;
+        if (in_one_piece(L, n, k, &along, &at) || find_part(L, n, k).kind != PART_COPY) return false;
+        val o = node_operands(L->f, n)[k];
+        dim run = product_from(L, o, along);
+        bool stored = !maker(L, o) || L->info[o].root || nest_is_block(L, maker(L, o));
+        if (!stored || !dim_is_const(m, run) || dim_const_value(m, run) < COPIED_RUN) return false;
+    }
+    return n->n_operands > 1;
+}
+
 /* Lets a value come together in its own memory when that spares storing an operand elsewhere first, or
  * choosing between large operands at every element. Nobody may have asked for it in memory: then it is so
  * only if what has to be copied is little. */
@@ -160,16 +179,18 @@ static void consider(struct lower *L, const struct node *n)
     dim at;
     bool strided = n->n_operands && !in_one_piece(L, n, 0, &along, &at);
     if (info->strided || is_small(L, v) || !known_at_entry(L, elements_of(L, v))) return;
+    if (info->given != HOP_NONE) return; /* its memory is changed, and parts may be read behind that */
+    bool by_rows = strided && asked && is_copied_by_rows(L, n);
     for (uint32_t k = 0; k < n->n_operands; k++) {
         struct part part = find_part(L, n, k);
         if (!known_at_entry(L, part.at)) return;
         bool small = part.kind != PART_MADE && is_small(L, node_operands(L->f, n)[k]);
-        if (strided && part.kind == PART_COPY && !small) return; /* better by one nest for all */
+        if (strided && part.kind == PART_COPY && !small && !by_rows) return; /* better by one nest for all */
         bool several = n->n_operands > 1; /* the only part, stored by a nest, is the whole */
         any |= part.kind == PART_MADE || (asked && several && part.kind == PART_ITEM && !small);
         little &= part.kind == PART_MADE || small;
     }
-    if (!any || !(asked || little)) return;
+    if (!(any || by_rows) || !(asked || little)) return;
     info->assembled = true;
     info->root = false;
     for (uint32_t k = 0; k < n->n_operands; k++) {

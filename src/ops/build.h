@@ -53,6 +53,34 @@ enum { TAKE_ALONG_DIM }; /* x, positions with the dims of x but for this one; ab
  * add */
 enum { SCATTER_DIMS, SCATTER_MODE };
 /* scatter_affine: x, index operands, factors, terms; its only attribute is dims */
+/* window_sum window_max window_min: one entry per dim; all but the sizes absent: ones, zeros. divisor: of
+ * window_sum and window_spread alone, absent: 1. dims: the sizes of what window_spread gives */
+enum {
+    WINDOW_SIZES,
+    WINDOW_STRIDES,
+    WINDOW_LOW,
+    WINDOW_HIGH,
+    WINDOW_DILATION,
+    WINDOW_EXTREME_ATTRS,
+    WINDOW_DIVISOR = WINDOW_EXTREME_ATTRS,
+    WINDOW_SUM_ATTRS,
+    WINDOW_DIMS = WINDOW_SUM_ATTRS,
+    WINDOW_SPREAD_ATTRS
+};
+/* the same, and which fold; the same, and whether padding is no part of the mean */
+enum { REDUCE_WINDOW_BY = WINDOW_EXTREME_ATTRS, REDUCE_WINDOW_ATTRS };
+enum { REDUCE_BY_SUM, REDUCE_BY_PROD, REDUCE_BY_MAX, REDUCE_BY_MIN };
+enum { AVG_POOL_WITHOUT_PADDING = WINDOW_EXTREME_ATTRS, AVG_POOL_ATTRS };
+/* bin i of size m along a dim of size n: floor(i·n/m) up to ceil((i + 1)·n/m) */
+enum { ADAPTIVE_DIMS, ADAPTIVE_SIZES, ADAPTIVE_BY, ADAPTIVE_ATTRS };
+enum { ADAPTIVE_MEAN, ADAPTIVE_MAX };
+/* one size per dim listed; antialias: where it becomes smaller */
+enum { RESIZE_DIMS, RESIZE_SIZES, RESIZE_METHOD, RESIZE_ALIGN, RESIZE_ANTIALIAS, RESIZE_ATTRS };
+/* grid_sample: x [N, C, S…], grid [N, T…, as many as S], its last dim first; map_coordinates: x and a
+ * position per dim of it. padding absent: zeros */
+enum { SAMPLE_METHOD, SAMPLE_PADDING, SAMPLE_ALIGN, SAMPLE_ATTRS };
+enum { BY_NEAREST, BY_LINEAR, BY_CUBIC };
+enum { OUTSIDE_ZEROS, OUTSIDE_BORDER, OUTSIDE_REFLECTION };
 /* operand bool; one i64[?k] per dim, with size: i64[size], the first ones, then fill (absent: -1) */
 enum { NONZERO_SIZE, NONZERO_FILL };
 enum { SEARCH_RIGHT }; /* operands sorted [L…, n], values [L…, S…] */
@@ -66,6 +94,33 @@ enum { TOP_K_K, TOP_K_DIM };        /* values and i64 positions of the k largest
 /* result: batch dims, free dims of lhs, free dims of rhs */
 enum { DOT_BATCH_LHS, DOT_BATCH_RHS, DOT_CONTRACT_LHS, DOT_CONTRACT_RHS, DOT_DTYPE, DOT_ATTRS };
 enum { MATMUL_DTYPE };
+/* conv_general: which dim plays which part (ops/convkit.h); the lists behind: one entry per spatial dim */
+enum {
+    CONV_X_DIMS,
+    CONV_W_DIMS,
+    CONV_Y_DIMS,
+    CONV_STRIDES,
+    CONV_LOW,
+    CONV_HIGH,
+    CONV_X_DILATION,
+    CONV_W_DILATION,
+    CONV_DTYPE,
+    CONV_ATTRS
+};
+/* conv, conv_transpose (without `same`); other: x_dilation of the one, output_padding of the other */
+enum {
+    USUAL_STRIDES,
+    USUAL_LOW,
+    USUAL_HIGH,
+    USUAL_DILATION,
+    USUAL_OTHER,
+    USUAL_GROUPS,
+    USUAL_X_DIMS,
+    USUAL_W_DIMS,
+    USUAL_DTYPE,
+    USUAL_SAME,
+    USUAL_ATTRS
+};
 enum { CAST_DTYPE };
 /* operand key u32[2]; bits: u32, no dtype attribute; others: dtype absent: f32 */
 enum { RANDOM_DIMS, RANDOM_DTYPE };
@@ -127,8 +182,21 @@ enum { SCAN_REVERSE, SCAN_LENGTH, SCAN_SCHEDULE, SCAN_EVERY, SCAN_SNAPSHOTS, SCA
  * again. every = [k, …]: carries of every k-th step, which no word of `schedule` says: SCHEDULE_EVERY */
 enum { SCHEDULE_NONE, SCHEDULE_RECOMPUTE, SCHEDULE_SQRT, SCHEDULE_BINOMIAL, SCHEDULE_EVERY };
 /* length: dim, needed when nothing is mapped over; sequential: never all slices at once; apart: the same,
- * said by the pass that cut a batch into slices */
-enum { MAP_LENGTH, MAP_SEQUENTIAL, MAP_APART, MAP_ATTRS };
+ * said by the pass that cut a batch into slices; axis: the name of the axis that the slices are lanes of */
+enum { MAP_LENGTH, MAP_SEQUENTIAL, MAP_APART, MAP_AXIS, MAP_ATTRS };
+/* Operators along a named axis (ir/axes.h): its name comes first. size: how many lanes it has */
+enum { AXIS_NAME, AXIS_SIZE }; /* vary, rank_index, rank_count: the name alone */
+enum {
+    ALL_REDUCE_OP = AXIS_SIZE + 1,
+    ALL_REDUCE_ATTRS
+}; /* a word, enum reduction; size: of a product alone */
+enum reduction { REDUCTION_SUM, REDUCTION_MAX, REDUCTION_MIN, REDUCTION_PROD, REDUCTION_MEAN };
+/* all_gather, reduce_scatter: a new dim of the axis's size, or one that goes away; tiled: that dim is cut
+ * into as many parts. dim absent: 0 */
+enum { TILES_DIM = AXIS_SIZE + 1, TILES_TILED, TILES_ATTRS };
+enum { ALL_TO_ALL_SPLIT = AXIS_SIZE + 1, ALL_TO_ALL_CONCAT, ALL_TO_ALL_TILED, ALL_TO_ALL_ATTRS };
+enum { RANK_PERMUTE_PAIRS = AXIS_SIZE + 1, RANK_PERMUTE_ATTRS }; /* from, to, from, to, … */
+enum { RANK_BROADCAST_ROOT = AXIS_SIZE + 1, RANK_BROADCAST_ATTRS };
 /* operands: carries, from, to; schedule as for scan */
 enum { FORI_SCHEDULE, FORI_EVERY, FORI_SNAPSHOTS, FORI_TAPE, FORI_ATTRS };
 enum { ASSOCIATIVE_DIM, ASSOCIATIVE_REVERSE, ASSOCIATIVE_ATTRS }; /* dim absent: 0 */

@@ -86,28 +86,12 @@ static void infer_product(struct infer *in, const struct dot_dims *d, enum dtype
     infer_result(in, type_intern(in->m, result, n, dims));
 }
 
-/* The dtype of the result. */
-static enum dtype infer_numbers(struct infer *in, const struct attr *dtype)
-{
-    struct type x = infer_type(in, 0), y = infer_type(in, 1);
-    if (dtype->kind != ATTR_ABSENT) {
-        infer_result_dtype(in, dtype);
-        return (enum dtype)dtype->i;
-    }
-    if (x.dtype == DT_BOOL)
-        infer_error(in, "operand 0 (lhs): expected numbers, found %s", infer_text(in, in->operands[0]));
-    if (x.dtype != y.dtype)
-        infer_error(in, "operand 1 (rhs): expected dtype %s, found %s", dtype_info[x.dtype].name,
-                    infer_text(in, in->operands[1]));
-    return (enum dtype)x.dtype;
-}
-
 static void infer_dot(struct infer *in)
 {
     static const char *const names[] = { "batch_lhs", "batch_rhs", "contract_lhs", "contract_rhs" };
     struct type t[2] = { infer_type(in, 0), infer_type(in, 1) };
     const struct attr *a = in->attrs;
-    enum dtype result = infer_numbers(in, &a[DOT_DTYPE]);
+    enum dtype result = infer_product_dtype(in, &a[DOT_DTYPE], "lhs", "rhs");
     for (uint32_t k = 0; k < 4; k++) infer_dim_list(in, &a[k], t[k & 1].rank, names[k]);
     for (uint32_t k = 0; k < 4; k += 2)
         if (a[k].n != a[k + 1].n)
@@ -127,7 +111,7 @@ static void infer_dot(struct infer *in)
 static void infer_matmul(struct infer *in)
 {
     uint32_t x = infer_type(in, 0).rank, y = infer_type(in, 1).rank;
-    enum dtype result = infer_numbers(in, &in->attrs[MATMUL_DTYPE]);
+    enum dtype result = infer_product_dtype(in, &in->attrs[MATMUL_DTYPE], "lhs", "rhs");
     for (uint32_t i = 0; i < 2; i++)
         if (!infer_type(in, i).rank)
             infer_error(in, "operand %u (%s): expected at least one dim, found %s", i, i ? "rhs" : "lhs",

@@ -536,6 +536,7 @@ const struct op_row row_barrier = {
     .meaning = "its operands; no pass merges or moves anything across it",
     .sig = { 1, MANY },
     .flags = OPF_NO_MERGE | OPF_ALIAS,
+    .axis_role = AXIS_EACH,
     .infer = infer_pass,
     .eval = eval_pass,
     .vjp = vjp_pass,

@@ -7,11 +7,16 @@
 #include "ops/scalar_c.h"
 #include "ir/number.h"
 
+#include <math.h>
+
 /* ---- which dims ---- */
+
+static bool finds_position(uint32_t op) { return op == OP_argmax || op == OP_argmin; }
 
 static uint32_t node_mask(const struct module *m, const struct fn *f, const struct node *n, struct type *t)
 {
     *t = type_get(m, value_type(f, node_operands(f, n)[0]));
+    if (finds_position(n->op)) return 1u << attr_dim_or_zero(node_attr(f, n, ARGMAX_DIM));
     return folded_mask(node_attr(f, n, REDUCE_DIMS), t->rank);
 }
 
@@ -133,6 +138,57 @@ static void eval_reduce(struct eval *e)
     hop_cleanup_push(arena_free, &arena);
     if (x.dtype != e->results[0]->dtype) scalar_c_convert(&arena, &x, node_accumulator(e->m, e->f, e->n));
     fold_tensor(e, &x);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+}
+
+/* The first of `count` elements that none beats, the first NaN before all. */
+#define FIND(T, C, is_nan) \
+    case T: { \
+        const C *x = from; \
+        for (int64_t i = 1; i < count && !(is_nan(x[best * stride])); i++) { \
+            C a = x[i * stride], b = x[best * stride]; \
+            if (is_nan(a) || (least ? a < b : a > b)) best = i; \
+        } \
+        break; \
+    }
+#define NEVER(x) false
+static int64_t find_best(enum dtype t, bool least, const void *from, int64_t count, int64_t stride)
+{
+    int64_t best = 0;
+    switch (t) {
+        FIND(DT_F32, float, isnan)
+        FIND(DT_F64, double, isnan)
+        FIND(DT_I8, int8_t, NEVER)
+        FIND(DT_I16, int16_t, NEVER)
+        FIND(DT_I32, int32_t, NEVER)
+        FIND(DT_I64, int64_t, NEVER)
+        FIND(DT_U8, uint8_t, NEVER)
+        FIND(DT_U16, uint16_t, NEVER)
+        FIND(DT_U32, uint32_t, NEVER)
+        FIND(DT_U64, uint64_t, NEVER)
+    default: hop_throw(HOP_INTERNAL, "a position in %s", dtype_info[t].name);
+    }
+    return best;
+}
+#undef FIND
+#undef NEVER
+
+static void eval_position(struct eval *e)
+{
+    struct tensor x = *e->operands[0];
+    struct tensor *out = e->results[0];
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    if (dtype_is_narrow((enum dtype)x.dtype)) scalar_c_convert(&arena, &x, DT_F32);
+    struct parts p = split_dims(&x, 1u << attr_dim_or_zero(node_attr(e->f, e->n, ARGMAX_DIM)));
+    int64_t kept[MAX_RANK] = { 0 };
+    for (int64_t r = 0; r < out->count; r++, next_index(p.n_kept, p.kept, kept)) {
+        const char *from = (const char *)x.data +
+                           (size_t)offset_of(p.n_kept, kept, p.kept_strides) * tensor_width(&x);
+        ((int64_t *)out->data)[r] = find_best((enum dtype)x.dtype, e->n->op == OP_argmin, from, p.folded[0],
+                                              p.folded_strides[0]);
+    }
     hop_cleanup_pop(&arena);
     arena_free(&arena);
 }
@@ -265,6 +321,13 @@ static void batch_reduce(struct batch *v)
     v->results[0] = emit(v->b, (enum op)v->n->op, v->operands, 1, a);
 }
 
+static void batch_position(struct batch *v)
+{
+    if (batch_none(v)) return;
+    struct attr a[] = { A_INT(attr_dim_or_zero(&v->attrs[ARGMAX_DIM]) + 1) };
+    v->results[0] = emit(v->b, (enum op)v->n->op, v->operands, 1, a);
+}
+
 /* ---- lower ---- */
 
 static uint32_t reduced_extents(const struct module *m, const struct fn *f, const struct node *n,
@@ -302,48 +365,25 @@ static uint32_t leading_dims(const struct module *m, const struct fn *f, const s
     return mask >> count || count == t.rank ? 0 : count;
 }
 
-/* ---- positions ---- */
-
-/* The first position that holds the best: a second fold, of positions, behind that of the elements. The best
- * is NaN if any element is, and then the first NaN is looked for. */
-static void expand_position(struct expand *e)
-{
-    struct builder *b = e->b;
-    val x = e->operands[0];
-    struct type t = emit_type(b, x);
-    uint32_t along = attr_dim_or_zero(&e->attrs[ARGMAX_DIM]);
-    dim size = t.dims[along];
-    bool narrow = dim_is_const(b->m, size) && dim_const_value(b->m, size) <= INT32_MAX;
-    enum dtype counts = narrow ? DT_I32 : DT_I64;
-    val best = emit_reduce(b, e->op == OP_argmin ? OP_reduce_min : OP_reduce_max, x, &along, 1);
-    val found = emit2(b, OP_eq, x, emit_spread(b, best, x, 1u << along));
-    if (dtype_is_float((enum dtype)t.dtype)) found = emit2(b, OP_or, found, emit2(b, OP_ne, x, x));
-    struct attr iota[3] = { A_DIMS(t.dims, t.rank), A_INT(along), A_DTYPE(counts) };
-    struct attr beyond[3] = { A_INT(narrow ? INT32_MAX : INT64_MAX), A_DIMS(t.dims, t.rank),
-                              A_DTYPE(counts) };
-    val positions = emit_select(b, found, emit(b, OP_iota, NULL, 0, iota), emit(b, OP_full, NULL, 0, beyond));
-    val first = emit_cast(b, emit_reduce(b, OP_reduce_min, positions, &along, 1), DT_I64);
-    struct type r = type_get(b->m, e->types[0]);
-    dim last = dim_max(b->m, dim_sub(b->m, size, dim_const(b->m, 1)), 0); /* of nothing 0 */
-    e->out[0] = emit2(b, OP_min, first, emit_dim_full(b, last, r.rank, r.dims));
-}
-
 /* ---- rows ---- */
 
-#define FOLD_LOWER(name, which) \
+#define FOLD_LOWER(name, which, where) \
     static const struct op_lower lower_##name = { .kind = LOWER_REDUCE, \
                                                   .cost = COST_EXPENSIVE, \
                                                   .fold = which, \
+                                                  .position = where, \
                                                   .reduced = reduced_extents, \
                                                   .reduce_elem = reduced_elem, \
                                                   .row_fold = folds_rows, \
                                                   .leading = leading_dims };
-FOLD_LOWER(sum, FOLD_SUM)
-FOLD_LOWER(prod, FOLD_PROD)
-FOLD_LOWER(reduce_max, FOLD_MAX)
-FOLD_LOWER(reduce_min, FOLD_MIN)
-FOLD_LOWER(any, FOLD_OR)
-FOLD_LOWER(all, FOLD_AND)
+FOLD_LOWER(sum, FOLD_SUM, false)
+FOLD_LOWER(prod, FOLD_PROD, false)
+FOLD_LOWER(reduce_max, FOLD_MAX, false)
+FOLD_LOWER(reduce_min, FOLD_MIN, false)
+FOLD_LOWER(any, FOLD_OR, false)
+FOLD_LOWER(all, FOLD_AND, false)
+FOLD_LOWER(argmax, FOLD_MAX, true)
+FOLD_LOWER(argmin, FOLD_MIN, true)
 
 /* ---- what passes ask ---- */
 
@@ -353,6 +393,21 @@ static void reduce_source_dims(const struct attr *attrs, uint32_t operand_rank, 
     uint32_t mask = folded_mask(&attrs[REDUCE_DIMS], operand_rank), n = 0;
     for (uint32_t d = 0; d < operand_rank && n < result_rank; d++)
         if (!(mask >> d & 1)) from[n++] = d;
+}
+
+static void position_source_dims(const struct attr *attrs, uint32_t operand_rank, uint32_t result_rank,
+                                 uint32_t from[MAX_RANK])
+{
+    uint32_t along = attr_dim_or_zero(&attrs[ARGMAX_DIM]), n = 0;
+    for (uint32_t d = 0; d < operand_rank && n < result_rank; d++)
+        if (d != along) from[n++] = d;
+}
+
+static struct range range_position(const struct range_in *w)
+{
+    dim extents[MAX_RANK];
+    reduced_extents(w->m, w->f, w->n, extents);
+    return (struct range){ 0, HOP_MAX(range_of_dim(w, extents[0]).hi - 1, 0) };
 }
 
 /* The best of nothing is beyond all others. */
@@ -493,6 +548,9 @@ static const struct attr_spec argmax_attrs[] = { [ARGMAX_DIM] = { "dim", ATTR_IN
         SAMPLE(op, "", "u32[2, 5, 3]", " {dim = 1}", "i64[2, 3]"), \
         SAMPLE(op, "", "f32[0, 4]", " {dim = 1}", "i64[0]"), \
         SAMPLE(op, "", "f32[3, 0]", " {dim = 1}", "i64[3]"), \
+        SAMPLE(op, "", "f16[3, 21]", " {dim = 1}", "i64[3]"), SAMPLE(op, "", "i8[40]", "", "i64[]"), \
+        SAMPLE(op, "", "u64[5, 20]", " {dim = 0}", "i64[20]"), \
+        SAMPLE(op, "[N]", "f32[3, N]", " {dim = 1}", "i64[3]"), \
         SAMPLE(op, "[N]", "i64[N, 4]", " {dim = 0}", "i64[4]")
 #define ARG_ROW(op, which) \
     static const struct op_sample samples_##op[] = { ARG_SAMPLES(#op) }; \
@@ -502,7 +560,11 @@ static const struct attr_spec argmax_attrs[] = { [ARGMAX_DIM] = { "dim", ATTR_IN
                    "if there is one, 0 of nothing", \
         .sig = { 1, 1, ROW_ATTRS(argmax_attrs) }, \
         .infer = infer_argmax, \
-        .expand = expand_position, \
+        .eval = eval_position, \
+        .batch = batch_position, \
+        .lower = &lower_##op, \
+        .source_dims = position_source_dims, \
+        .range = range_position, \
         .no_gradient = "integer-valued", \
         .autocast = AUTOCAST_KEEP, \
         ROW_SAMPLES(samples_##op), \

@@ -72,6 +72,24 @@ static inline void infer_result_dtype(struct infer *in, const struct attr *dtype
                         i, infer_text(in, in->operands[i]), dtype_info[t].name);
 }
 
+/* The dtype of a product's result, whose operands messages call `lhs` and `rhs`: that of both, or the one
+ * that the attribute chooses. */
+static inline enum dtype infer_product_dtype(struct infer *in, const struct attr *dtype, const char *lhs,
+                                             const char *rhs)
+{
+    struct type x = infer_type(in, 0), y = infer_type(in, 1);
+    if (dtype->kind != ATTR_ABSENT) {
+        infer_result_dtype(in, dtype);
+        return (enum dtype)dtype->i;
+    }
+    if (x.dtype == DT_BOOL)
+        infer_error(in, "operand 0 (%s): expected numbers, found %s", lhs, infer_text(in, in->operands[0]));
+    if (x.dtype != y.dtype)
+        infer_error(in, "operand 1 (%s): expected dtype %s, found %s", rhs, dtype_info[x.dtype].name,
+                    infer_text(in, in->operands[1]));
+    return (enum dtype)x.dtype;
+}
+
 /* A list of dims of a value: each below `rank`, none twice. */
 static inline void infer_dim_list(struct infer *in, const struct attr *list, uint32_t rank, const char *name)
 {

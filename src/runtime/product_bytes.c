@@ -8,15 +8,15 @@
 #include <immintrin.h>
 
 #define TARGET __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx512vnni")))
+/* What _mm512_dpbusd_epi32 does, for which gcc copies all sums to memory and back at every step. */
+#define ADD_DOTS(sum, x, y) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y))
 enum { ROWS = 12, COLS = 32, GROUP = 4, VECTOR = 64, LANES = 16 };
 
 TARGET static inline __attribute__((always_inline)) void tile_of(const struct tile *w, int rows)
 {
-    __m512i s[ROWS][2];
+    __m512i s[ROWS][2] = { { { 0 } } };
     const char *a = w->a, *b = w->b;
     int64_t groups = (w->depth + GROUP - 1) / GROUP;
-#pragma GCC unroll 12
-    for (int i = 0; i < rows; i++) s[i][0] = s[i][1] = _mm512_setzero_si512();
     for (int64_t g = 0; g < groups; g++, a += (size_t)ROWS * GROUP, b += (size_t)COLS * GROUP) {
         __m512i first = _mm512_loadu_si512(b), second = _mm512_loadu_si512(b + VECTOR);
 #pragma GCC unroll 12
@@ -24,8 +24,8 @@ TARGET static inline __attribute__((always_inline)) void tile_of(const struct ti
             int32_t four;
             memcpy(&four, a + (ptrdiff_t)i * GROUP, sizeof four);
             __m512i x = _mm512_set1_epi32(four);
-            s[i][0] = _mm512_dpbusd_epi32(s[i][0], x, first);
-            s[i][1] = _mm512_dpbusd_epi32(s[i][1], x, second);
+            ADD_DOTS(s[i][0], x, first);
+            ADD_DOTS(s[i][1], x, second);
         }
     }
     __m512i factor = _mm512_set1_epi32(w->col_factor);

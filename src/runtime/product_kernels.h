@@ -4,6 +4,14 @@
 
 #include "ir/ir.h"
 
+/* A factor that is not needed any more would get the sum into its register, and all sums would be copied at
+ * every step: compilers are told that it is needed behind its last product. */
+#if defined(__x86_64__)
+#define STILL_NEEDED(x) __asm__("" : : "v"(x))
+#else
+#define STILL_NEEDED(x) ((void)(x))
+#endif
+
 /* So many rows of C at most have a kernel of their own; where B is read from memory. */
 enum { PRODUCT_FEW_ROWS = 3, PRODUCT_STREAMED_ROWS = 8 };
 

@@ -31,6 +31,12 @@ TARGET static inline __attribute__((always_inline)) void NAME(store)(T *to, NAME
 #endif
 }
 
+/* The number in every lane: less zero it is itself, whatever it is. */
+TARGET static inline __attribute__((always_inline)) NAME(vector) NAME(spread)(T x)
+{
+    return x - (NAME(vector)){ 0 };
+}
+
 /* A tile of `rows` rows and 1 or 2 vectors; these and what follows are numbers wherever it can be. */
 TARGET static inline __attribute__((always_inline)) void NAME(tile_of)(const struct tile *w, int rows,
                                                                        int vectors, bool part, int64_t a_row,
@@ -47,10 +53,13 @@ TARGET static inline __attribute__((always_inline)) void NAME(tile_of)(const str
         if (vectors == 2) second = part ? NAME(load)(b + LANES, some) : *(const NAME(vector) *)(b + LANES);
         UNROLLED
         for (int i = 0; i < rows; i++) {
-            T x = a[i * a_row];
+            NAME(vector) x = NAME(spread)(a[i * a_row]);
             s[i][0] += x * first;
             if (vectors == 2) s[i][1] += x * second;
+            STILL_NEEDED(x);
         }
+        STILL_NEEDED(first);
+        STILL_NEEDED(second);
     }
     UNROLLED
     for (int i = 0; i < rows; i++) {
@@ -189,11 +198,19 @@ TARGET static inline __attribute__((always_inline)) void NAME(row_of)(const stru
     const T *a = w->a, *b = (const T *)w->b + j / (2 * LANES) * w->b_apart + j % (2 * LANES);
     int64_t depth = w->depth, step = w->b_step, apart = w->b_apart, a_row = w->a_row;
     for (int64_t t = 0; t < depth; t++, b += step) {
+        NAME(vector) x[ROW_VECTORS];
         UNROLLED
-        for (int v = 0; v < vectors; v++) {
-            NAME(vector) x = *(const NAME(vector) *)(b + v / 2 * apart + v % 2 * LANES);
+        for (int v = 0; v < vectors; v++) x[v] = *(const NAME(vector) *)(b + v / 2 * apart + v % 2 * LANES);
+        UNROLLED
+        for (int i = 0; i < rows; i++) {
+            NAME(vector) y = NAME(spread)(a[i * a_row + t]);
             UNROLLED
-            for (int i = 0; i < rows; i++) s[i][v] += a[i * a_row + t] * x;
+            for (int v = 0; v < vectors; v++) s[i][v] += y * x[v];
+            STILL_NEEDED(y);
+        }
+        if (rows > 1) { /* one row reads each where it lies */
+            UNROLLED
+            for (int v = 0; v < vectors; v++) STILL_NEEDED(x[v]);
         }
     }
     UNROLLED
@@ -229,7 +246,8 @@ TARGET static inline __attribute__((always_inline)) void NAME(wide_rows_of)(cons
                 NAME(vector) x = *(const NAME(vector) *)at;
                 __builtin_prefetch(at + ROWS_AT_ONCE * step, 0, 2);
                 UNROLLED
-                for (int i = 0; i < rows; i++) s[i] += a[i * a_row + t + u] * x;
+                for (int i = 0; i < rows; i++) s[i] += NAME(spread)(a[i * a_row + t + u]) * x;
+                STILL_NEEDED(x);
             }
             UNROLLED
             for (int i = 0; i < rows; i++) *(NAME(vector) *)(sums[i] + j) = s[i];

@@ -8,6 +8,7 @@
 #include "ir/finite.h"
 #include "ops/misc.h"
 #include "runtime/blas.h"
+#include "runtime/conv.h"
 #include "base/memory.h"
 #include "runtime/offload.h"
 #include "runtime/pool.h"
@@ -427,6 +428,7 @@ static struct run *run_new(struct exe *e)
         .asked = rt_asked,
         .gemm = blas_gemm,
         .pack = blas_pack,
+        .conv = conv_multiply,
         .reserve = rt_reserve,
         .check = rt_check,
         .finite = rt_finite,

@@ -1,6 +1,7 @@
 /* Batching: a function comes in, one that works on many arguments at once goes out; every batched value has
  * the batch dim in front. Nodes that see nothing batched are copied. vmap_function moves the batch dim to
  * where the user wants it. */
+#include "ir/axes.h"
 #include "ops/build.h"
 #include "transform/transform.h"
 
@@ -17,6 +18,7 @@ struct batching {
     bool *batched; /* per value of f */
     dim size;
     val lanes;
+    axis_set axis; /* whose lanes they are; 0: one without a name */
 };
 
 static void batch_node(struct batching *s, const struct node *n)
@@ -27,6 +29,7 @@ static void batch_node(struct batching *s, const struct node *n)
     /* Every lane makes its own lines, and a masked lane makes none, whether the operands are batched or
      * not. */
     bool any = effects_of_every_lane(effects) || (s->lanes != VAL_NONE && effects);
+    any |= (s->axis & node_axes(s->m, f, n)) != 0;
     bool *batched = ARENA_NEW(arena, bool, n->n_operands);
     val *operands = ARENA_NEW(arena, val, n->n_operands);
     val *results = ARENA_NEW(arena, val, n->n_results);
@@ -35,6 +38,8 @@ static void batch_node(struct batching *s, const struct node *n)
         operands[k] = s->copy.values[x];
         batched[k] = s->batched[x];
         any |= batched[k];
+        /* a body says so of its parameters, whether or not lanes came of it */
+        any |= n->n_regions && value_axes(s->m, value_type(f, x)) & s->axis;
     }
     if (!any) {
         copier_node(&s->copy, n);
@@ -55,6 +60,7 @@ static void batch_node(struct batching *s, const struct node *n)
                                         .n = n,
                                         .attrs = in.attrs,
                                         .size = s->size,
+                                        .axis = s->axis,
                                         .operands = operands,
                                         .batched = batched,
                                         .results = results,
@@ -66,7 +72,7 @@ static void batch_node(struct batching *s, const struct node *n)
 }
 
 static uint32_t build_batched(struct module *m, const struct fn *f, const bool *batched, dim size,
-                              const bool *force, bool lanes, bool *result_batched)
+                              const bool *force, bool lanes, axis_set axis, bool *result_batched)
 {
     struct builder b;
     builder_begin(&b, m, f);
@@ -76,12 +82,14 @@ static uint32_t build_batched(struct module *m, const struct fn *f, const bool *
                           .f = f,
                           .size = size,
                           .lanes = VAL_NONE,
+                          .axis = axis,
                           .batched = ARENA_ZNEW(&b.arena, bool, f->n_values) };
     copier_begin(&s.copy, &b, f);
     if (size == HOP_NONE) s.size = dim_symbol(m, builder_symbol(&b, module_string(m, "B", 1), 0, INT64_MAX));
     if (lanes) s.lanes = builder_param(&b, type_intern(m, DT_BOOL, 1, &s.size), module_string(m, "lanes", 5));
     for (uint32_t p = 0; p < f->n_params; p++) {
         type_id t = copier_type(&s.copy, value_type(f, p));
+        if (axis) t = type_varying(m, t, (axis_set)(value_axes(m, t) & ~axis));
         s.batched[p] = batched[p];
         s.copy.values[p] = builder_param(&b, batched[p] ? type_prepend(m, t, s.size) : t, f->values[p].name);
     }
@@ -104,6 +112,12 @@ static uint32_t build_batched(struct module *m, const struct fn *f, const bool *
 uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim size, const bool *force,
                         bool lanes, bool *result_batched)
 {
+    return batch_axis(m, fn, batched, size, force, lanes, 0, result_batched);
+}
+
+uint32_t batch_axis(struct module *m, uint32_t fn, const bool *batched, dim size, const bool *force,
+                    bool lanes, axis_set axis, bool *result_batched)
+{
     const struct fn *f = module_fn(m, fn);
     if (size != HOP_NONE && !dim_is_const(m, size))
         hop_throw(HOP_INTERNAL, "batching by a size that is neither constant nor a symbol of its own");
@@ -111,13 +125,13 @@ uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim 
     bool *mask = ARENA_ZNEW(&m->arena, bool, n_mask); /* not in scratch: kept across building */
     if (f->n_params) memcpy(mask, batched, f->n_params);
     if (force && f->n_results) memcpy(mask + f->n_params, force, f->n_results);
-    uint64_t word = (uint64_t)size << 1 | lanes;
+    uint64_t word = (uint64_t)axis << 33 | (uint64_t)size << 1 | lanes;
     struct batch_record *known = transform_recall(m, MEMO_BATCH, fn, word, mask, n_mask);
     if (!known) {
         hop_check_stack();
         bool *out = ARENA_ZNEW(&m->arena, bool, f->n_results);
         const struct fn *counted = module_fn(m, count_loops(m, fn, false));
-        uint32_t made = build_batched(m, counted, batched, size, force, lanes, out);
+        uint32_t made = build_batched(m, counted, batched, size, force, lanes, axis, out);
         known = ARENA_NEW(&m->arena, struct batch_record, 1);
         *known = (struct batch_record){ made, out };
         transform_remember(m, MEMO_BATCH, fn, word, mask, n_mask, known);
@@ -128,7 +142,29 @@ uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim 
 
 uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes)
 {
+    return vmap_axis(m, fn, in_axes, out_axes, 0);
+}
+
+/* A parameter that has lanes varies along their axis: what was transposed inside of the function relied on
+ * it. */
+static void check_axis(struct module *m, const struct fn *f, const int *in_axes, axis_set axis)
+{
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        type_id t = value_type(f, p);
+        bool varies = value_axes(m, t) & axis;
+        if (f->axes & axis && in_axes[p] >= 0 && !varies)
+            hop_throw(
+                HOP_INVALID,
+                "vmap: parameter %u (%%%s) has lanes along the axis %s, and its type, %s, does not vary "
+                "along it",
+                p, module_text(m, f->values[p].name), axes_text(m, axis), type_text(m, f->symbols, t));
+    }
+}
+
+uint32_t vmap_axis(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes, axis_set axis)
+{
     const struct fn *f = module_fn(m, fn);
+    check_axis(m, f, in_axes, axis);
     struct builder b;
     builder_begin(&b, m, f);
     struct arena *arena = &b.arena;
@@ -157,7 +193,7 @@ uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const 
             hop_throw(HOP_INVALID, "vmap: result %u of type %s: its batch dim cannot stand at %d", k,
                       type_text(m, f->symbols, value_type(f, f->results[k])), out_axes[k]);
     }
-    uint32_t inner = batch_function(m, fn, batched, HOP_NONE, force, false, found);
+    uint32_t inner = batch_axis(m, fn, batched, HOP_NONE, force, false, axis, found);
     for (uint32_t k = 0; k < f->n_results; k++)
         if (found[k] && out_axes[k] < 0)
             hop_throw(HOP_INVALID, "vmap: result %u differs from lane to lane, so it needs a batch dim", k);

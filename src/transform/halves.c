@@ -52,6 +52,7 @@ static void second_begin(struct second *s, struct module *m, const struct fn *f,
 {
     const struct fn *forward = module_fn(m, h->forward);
     builder_begin(&s->b, m, f);
+    s->b.transposed = true;
     s->b.label = module_label(m, fn_label(f), suffix);
     struct arena *arena = &s->b.arena;
     s->f = f;

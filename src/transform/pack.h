@@ -7,10 +7,11 @@
 #include "transform/pass.h"
 
 enum pack_kind {
-    PACK_CARRY, /* carries of a loop become one */
+    PACK_CARRY, /* carries of a loop become one; or parameters of a branch */
     PACK_OVER,  /* slices of a scan that are columns of one array outside */
     PACK_ARRAY, /* an array that is there */
-    PACK_NODES  /* nodes of one operator */
+    PACK_NODES, /* nodes of one operator */
+    PACK_SWITCH /* results of one switch */
 };
 struct pack {
     uint8_t kind;
@@ -20,7 +21,7 @@ struct pack {
     uint32_t n;           /* lanes */
     uint32_t seed;        /* what it was found for */
     type_id lane;         /* type of a lane */
-    const val *lanes;     /* PACK_CARRY, PACK_NODES: values of the function */
+    const val *lanes;     /* PACK_CARRY of a loop, PACK_NODES, PACK_SWITCH: values of the function */
     val *const *operands; /* PACK_NODES: per operand of the operator a list */
     val array;            /* PACK_ARRAY: value of the function. PACK_OVER: value of the function around */
     uint32_t other;       /* PACK_ARRAY: the next of the same array with rows of another type */
@@ -31,18 +32,27 @@ struct home {            /* where a value is found */
 };
 /* A group of values from which packing started, and what it is worth. */
 struct seed {
-    uint64_t key;
+    uint64_t key; /* in a branch: the seed around that it belongs to, HOP_NONE: to none */
     int64_t gain, cost;
+};
+
+/* A switch whose results may become arrays. */
+struct pack_switch {
+    const struct node *n;
+    struct packing *branches; /* one per region, looked at when the packs around are found */
+    vec(uint32_t) packs;      /* of its results; none: it stays as it is */
+    bool needed;
 };
 
 struct packing {
     struct module *m;
     struct arena *a;
     const struct fn *g;
-    const struct loop *l;      /* g is its body; NULL: g stands alone */
+    const struct loop *l;      /* g is its body; NULL: g stands alone, or is a branch */
     const struct node *around; /* the loop's node in `outer` */
     const struct fn *outer;
     bool differentiated; /* it will be, after this */
+    uint32_t within;     /* so many switches of those that are looked at: g is a branch */
     /* Per value: the longest way from parameters and numbers; a node with effects is deeper than those before
      * it. */
     uint32_t *depth;
@@ -50,7 +60,9 @@ struct packing {
     struct home *home; /* per value */
     bool *wanted;      /* per value: it is needed by itself */
     vec(struct pack) packs;
-    vec(uint32_t) work; /* packs of nodes whose operands were not looked at */
+    vec(struct pack_switch) switches;
+    uint32_t *switch_of; /* per node: which of them it is, or HOP_NONE */
+    vec(uint32_t) work;  /* packs of nodes whose operands were not looked at */
     vec(struct seed) seeds;
     vec(uint64_t) banned; /* keys of seeds that do not pay */
 };
@@ -83,6 +95,9 @@ bool row_of_array(struct module *m, const struct fn *f, val v, uint32_t lead, va
                   type_id *type);
 /* Is v a lane of an array that is there? */
 bool array_with(struct module *m, const struct fn *f, val v, struct pack *out, int64_t *at);
+
+/* The switch that makes v, if results of it are packs, or NULL. */
+struct pack_switch *switch_with_packs(const struct packing *p, val v);
 
 /* pack_build.c */
 /* The type of n lanes together: they stand along the last dim. */

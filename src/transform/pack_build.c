@@ -11,6 +11,7 @@ struct build {
 
 static val build_value(struct build *w, val v);
 static val build_list(struct build *w, const val *list, uint32_t n);
+static void build_switch(struct build *w, const struct pack_switch *s);
 
 /* ---- arrays of lanes ---- */
 
@@ -109,6 +110,10 @@ static val build_pack(struct build *w, uint32_t k)
         pack->made = x;
         return x;
     }
+    if (pack->kind == PACK_SWITCH) {
+        build_switch(w, switch_with_packs(p, pack->lanes[0]));
+        return pack->made;
+    }
     const struct node *n = fn_node(p->g, p->g->values[pack->lanes[0]].node);
     val *operands = ARENA_NEW(&w->c.b->arena, val, n->n_operands);
     for (uint32_t i = 0; i < n->n_operands; i++) operands[i] = build_list(w, pack->operands[i], pack->n);
@@ -191,6 +196,11 @@ static val build_value(struct build *w, val v)
         w->c.values[v] = x;
         return x;
     }
+    const struct pack_switch *s = switch_with_packs(p, v);
+    if (s) {
+        build_switch(w, s);
+        return w->c.values[v];
+    }
     const struct node *n = fn_node(p->g, p->g->values[v].node);
     uint32_t count;
     const val *list = stacked_values(p, n, &count);
@@ -225,10 +235,10 @@ uint32_t build_function(struct packing *p)
     return builder_finish(&b, results, p->g->n_results);
 }
 
-/* ---- loops ---- */
+/* ---- parameters ---- */
 
 /* The packs of which parameters first..end of the body are lanes, and the parameters that are none, in the
- * order in which the new loop has them. */
+ * order in which the new loop or branch has them. */
 struct pack_param {
     uint32_t param, pack; /* pack HOP_NONE: the parameter itself */
 };
@@ -273,6 +283,80 @@ static void add_pack_params(struct copier *c, const struct packing *p, struct pa
         else own_param(c, s.data[k].param);
     }
 }
+
+/* ---- switches ---- */
+
+/* A branch with the packs of its parameters and of the switch's results as arrays, and what it is given. */
+static struct region_in build_branch(struct build *around, const struct pack_switch *s, uint32_t r)
+{
+    struct packing *p = &s->branches[r];
+    const struct packing *outside = around->p;
+    const struct region *region = node_region(outside->g, s->n, r);
+    const val *given = node_operands(outside->g, s->n) + region->operands;
+    struct arena *a = &around->c.b->arena;
+    struct pack_params params = pack_params_of(p, 0, p->g->n_params);
+    val *operands = ARENA_NEW(a, val, params.n);
+    dim *dims = ARENA_NEW(a, dim, region->n_dims);
+    for (uint32_t k = 0; k < params.n; k++) {
+        val v = given[params.data[k].param];
+        bool packed = params.data[k].pack != HOP_NONE;
+        operands[k] = packed ? build_pack(around, outside->home[v].pack) : build_value(around, v);
+    }
+    for (uint32_t k = 0; k < region->n_dims; k++) dims[k] = copier_dim(&around->c, region->dims[k]);
+    struct builder b;
+    struct build w = { .p = p };
+    builder_begin(&b, p->m, p->g);
+    copier_begin(&w.c, &b, p->g);
+    add_pack_params(&w.c, p, params);
+    copy_requires(&w.c);
+    val *results = ARENA_NEW(&b.arena, val, s->n->n_results);
+    val *list = ARENA_NEW(&b.arena, val, s->n->n_results);
+    bool *seen = ARENA_ZNEW(&b.arena, bool, outside->packs.len);
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < s->n->n_results; k++) {
+        uint32_t home = outside->home[s->n->results + k].pack;
+        if (home == HOP_NONE) {
+            results[n++] = build_value(&w, p->g->results[k]);
+        } else if (!seen[home]) {
+            const struct pack *pack = &outside->packs.data[home];
+            for (uint32_t i = 0; i < pack->n; i++) list[i] = p->g->results[pack->lanes[i] - s->n->results];
+            results[n++] = build_list(&w, list, pack->n);
+            seen[home] = true;
+        }
+    }
+    uint32_t fn = builder_finish(&b, results, n);
+    return (struct region_in){ .fn = fn, .operands = operands, .n_operands = params.n, .dims = dims };
+}
+
+static void build_switch(struct build *w, const struct pack_switch *s)
+{
+    const struct packing *p = w->p;
+    const struct node *n = s->n;
+    struct builder *b = w->c.b;
+    val index = build_value(w, node_operands(p->g, n)[0]);
+    struct region_in *regions = ARENA_NEW(&b->arena, struct region_in, n->n_regions);
+    for (uint32_t r = 0; r < n->n_regions; r++) regions[r] = build_branch(w, s, r);
+    val next = builder_node(b, &(struct node_in){ .op = n->op,
+                                                  .operands = &index,
+                                                  .n_operands = 1,
+                                                  .groups = p->g->pool + n->groups,
+                                                  .attrs = p->g->attrs + n->attrs,
+                                                  .regions = regions,
+                                                  .n_regions = n->n_regions,
+                                                  .place = n->place });
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        val v = n->results + k;
+        uint32_t home = p->home[v].pack;
+        if (home == HOP_NONE) {
+            builder_name(b, next, p->g->values[v].name);
+            w->c.values[v] = next++;
+        } else if (p->packs.data[home].made == VAL_NONE) {
+            p->packs.data[home].made = next++;
+        }
+    }
+}
+
+/* ---- loops ---- */
 
 /* The predicate takes its carries out of the packs. */
 static uint32_t build_cond(struct packing *p, struct pack_params carries)

@@ -15,6 +15,9 @@ struct simplifier {
     uint32_t root;                /* the function that is to be simplified */
     bool verify;                  /* what each pass makes is verified */
     bool slices_of_any_size;      /* `slices` does not ask whether it pays: for tests */
+    uint32_t slices_around;       /* maps made by `slices` around the function at hand */
+    bool beside_of_any_size;      /* `beside` likewise */
+    bool few_lanes;               /* `lanes` makes blocks of a few lanes: for tests */
     struct arena arena;           /* lives as long as the call */
     uint32_t *done;               /* per function: what it became, HOP_NONE: not looked at */
     uint32_t *uses;               /* per function: how many regions of the program refer to it */

@@ -1,6 +1,7 @@
 /* Forwarding: what a loop, branch or call only passes through is taken from where it came: carries that keep
  * their first value, carries that always equal another, slices stacked as they are, results that every branch
- * takes from one operand or makes from one constant, operands given twice. */
+ * takes from one operand or makes from one constant, operands given twice. A carry that steps read and give
+ * back reshaped is carried in the shape that they work with. */
 #include "loop/lower.h"
 #include "transform/pass.h"
 
@@ -159,6 +160,106 @@ static bool forward_loop(struct copier *c, const struct loop *l, val *results)
     return true;
 }
 
+/* ---- carries that are reshaped ---- */
+
+static bool is_static(const struct module *m, type_id t)
+{
+    struct type type = type_get(m, t);
+    bool all = true;
+    for (uint32_t d = 0; d < type.rank; d++) all &= dim_is_const(m, type.dims[d]);
+    return all;
+}
+
+/* The value of which carry i's next one is a reshape, where steps read the carry as reshapes to that value's
+ * type alone; VAL_NONE: it is not so. */
+static val reshaped_carry(const struct module *m, const struct loop *l, uint32_t i)
+{
+    const struct fn *body = l->body;
+    uint32_t made = body->values[body->results[i]].node;
+    if (made == NODE_NONE || fn_node(body, made)->op != OP_reshape) return VAL_NONE;
+    val inner = node_operands(body, fn_node(body, made))[0];
+    type_id type = value_type(body, inner);
+    if (type == value_type(body, i) || type_is_inner(m, body, type)) return VAL_NONE;
+    if (l->cond && !is_static(m, type))
+        return VAL_NONE; /* symbols of the step are not those of the predicate */
+    bool read = false;
+    for (uint32_t k = 0; k < body->n_nodes; k++) {
+        const struct node *n = fn_node(body, k);
+        for (uint32_t o = 0; o < n->n_operands; o++) {
+            if (node_operands(body, n)[o] != i) continue;
+            if (n->op != OP_reshape || value_type(body, n->results) != type) return VAL_NONE;
+            read = true;
+        }
+    }
+    for (uint32_t k = 0; k < body->n_results; k++)
+        if (body->results[k] == i) return VAL_NONE;
+    return read ? inner : VAL_NONE;
+}
+
+static val reshaped_to(struct builder *b, val v, type_id type)
+{
+    struct type t = type_get(b->m, type);
+    return emit_reshape(b, v, t.rank, t.dims);
+}
+
+/* A step, or a predicate, whose carries have these types (HOP_NONE: as before); the next ones are `next`. */
+static const struct fn *with_carries(struct module *m, const struct fn *f, const struct loop *l,
+                                     const type_id *types, const val *next)
+{
+    struct builder b;
+    struct copier c;
+    builder_begin(&b, m, f);
+    copier_begin(&c, &b, f);
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        bool other = p < l->n_carry && types[p] != HOP_NONE;
+        type_id type = copier_type(&c, other ? types[p] : value_type(f, p));
+        c.values[p] = builder_param(&b, type, f->values[p].name);
+    }
+    for (uint32_t i = 0; i < l->n_carry; i++)
+        if (types[i] != HOP_NONE)
+            c.values[i] = reshaped_to(&b, c.values[i], copier_type(&c, value_type(f, i)));
+    val *out = ARENA_NEW(&b.arena, val, f->n_results + 1);
+    copier_body(&c, out);
+    for (uint32_t i = 0; next && i < l->n_carry; i++)
+        if (types[i] != HOP_NONE) out[i] = c.values[next[i]];
+    return module_fn(m, builder_finish(&b, out, f->n_results));
+}
+
+/* Carries in the shape that steps work with; the array need not be moved or looked at in between. */
+static bool reshape_carries(struct copier *c, const struct node *n, const struct loop *given, val *results)
+{
+    struct module *m = c->b->m;
+    struct arena *a = &c->b->arena;
+    uint32_t n_carry = given->n_carry;
+    type_id *types = ARENA_NEW(a, type_id, n_carry);
+    val *next = ARENA_NEW(a, val, n_carry), *carry = ARENA_NEW(a, val, n_carry);
+    bool any = false;
+    for (uint32_t k = 0; k < n->n_results; k++) /* rows that are found while running are named once */
+        if (type_is_inner(m, c->f, value_type(c->f, n->results + k))) return false;
+    for (uint32_t i = 0; i < n_carry; i++) {
+        next[i] = reshaped_carry(m, given, i);
+        types[i] = next[i] != VAL_NONE ? value_type(given->body, next[i]) : HOP_NONE;
+        any |= next[i] != VAL_NONE;
+    }
+    if (!any) return false;
+    struct loop l;
+    loop_of_copy(c, n, &l);
+    for (uint32_t i = 0; i < n_carry; i++) {
+        carry[i] = l.carry[i];
+        if (types[i] != HOP_NONE)
+            carry[i] = reshaped_to(c->b, carry[i], type_substitute(m, types[i], l.dims));
+    }
+    l.carry = carry;
+    l.body = with_carries(m, given->body, given, types, next);
+    if (l.cond) l.cond = with_carries(m, given->cond, given, types, NULL);
+    val first = loop_build(c->b, &l).last;
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        type_id type = copier_type(c, value_type(c->f, n->results + k));
+        results[k] = k < n_carry && types[k] != HOP_NONE ? reshaped_to(c->b, first + k, type) : first + k;
+    }
+    return true;
+}
+
 /* ---- branches and calls ---- */
 
 /* The outer value that result k is whichever branch runs, VAL_NONE when there is none. */
@@ -286,7 +387,8 @@ static bool forward_rule(struct simplifier *s, struct copier *c, const struct no
 {
     const bool *used = ctx;
     struct loop l;
-    if (loop_of_node(s->m, c->f, n, &l)) return forward_loop(c, &l, results);
+    if (loop_of_node(s->m, c->f, n, &l))
+        return forward_loop(c, &l, results) || reshape_carries(c, n, &l, results);
     switch (node_row(n)->control) {
     case CONTROL_TOTALS: return forward_totals(c, n, results);
     case CONTROL_CALL:

@@ -4,18 +4,14 @@
  * y)), z), with every element of f's result made of the elements of x at its place, the inner choice is x.
  * Likewise a branch that runs only if any lane takes it may as well always run, where that costs little. */
 #include "loop/lower.h"
-#include "transform/pass.h"
-
-/* Under which mask a value is read: only elements where the mask is `side` matter to anybody. */
-struct reading {
-    uint32_t mask; /* a value; HOP_NONE: nobody has read it yet */
-    bool side, everywhere;
-};
+#include "transform/masks.h"
 
 struct masks {
     const struct module *m;
     const struct fn *f;
     struct reading *read; /* per value */
+    uint32_t *along;      /* scratch: per operand of a node; NULL: one mask for each value is enough, and
+                             nothing is followed through views */
 };
 
 static const struct node *node_of(const struct fn *f, val v)
@@ -35,8 +31,7 @@ static bool keeps_leading(const struct module *m, const struct fn *f, const stru
     return true;
 }
 
-/* The mask over leading dims that a condition repeats, or the condition itself. */
-static val mask_of(const struct module *m, const struct fn *f, val condition)
+val mask_of(const struct module *m, const struct fn *f, val condition)
 {
     const struct node *n = node_of(f, condition);
     if (!n || !node_repeats(n)) return condition;
@@ -51,27 +46,64 @@ static bool stays_in_place(const struct masks *w, const struct node *n, uint32_t
     if (n->n_results != 1 || n->n_regions || row_may_have_effects(row) || row->flags & OPF_NO_MERGE)
         return false;
     if (row->flags & OPF_ELEMENTWISE) return true;
-    return k == 0 && keeps_leading(w->m, w->f, n, rank);
+    if (!w->along) return k == 0 && keeps_leading(w->m, w->f, n, rank);
+    if (type_get(w->m, value_type(w->f, n->results)).rank < rank) return false;
+    for (uint32_t i = 0; i < rank; i++)
+        if (!node_sliced(w->m, w->f, n, i, w->along) || w->along[k] != i) return false;
+    return true;
 }
 
-static void note_reading(struct reading *r, uint32_t mask, bool side)
+bool mask_holds(const struct reading *r, struct fact fact)
 {
-    if (r->mask == HOP_NONE && !r->everywhere) *r = (struct reading){ .mask = mask, .side = side };
-    else r->everywhere |= r->mask != mask || r->side != side;
+    for (uint32_t i = 0; i < r->n; i++)
+        if (r->facts[i].mask == fact.mask && r->facts[i].side == fact.side) return true;
+    return false;
+}
+
+static void add_fact(struct reading *r, struct fact fact)
+{
+    if (r->n < MOST_FACTS && !mask_holds(r, fact)) r->facts[r->n++] = fact;
+}
+
+/* One more reader: what holds for all of them is left. */
+static void note_reading(struct reading *r, const struct reading *reader)
+{
+    struct reading both = { .any = true };
+    for (uint32_t i = 0; i < reader->n; i++)
+        if (!r->any || mask_holds(r, reader->facts[i])) add_fact(&both, reader->facts[i]);
+    *r = both;
 }
 
 static void note_operands(struct masks *w, const struct node *n)
 {
     const val *x = node_operands(w->f, n);
     const struct reading *result = &w->read[n->results];
-    bool masked = n->n_results == 1 && !result->everywhere && result->mask != HOP_NONE;
-    uint32_t rank = masked ? type_get(w->m, value_type(w->f, result->mask)).rank : 0;
     for (uint32_t k = 0; k < n->n_operands; k++) {
-        struct reading *operand = &w->read[x[k]];
-        if (node_row(n)->chooses && k) note_reading(operand, mask_of(w->m, w->f, x[0]), k == 1);
-        else if (masked && stays_in_place(w, n, k, rank)) note_reading(operand, result->mask, result->side);
-        else operand->everywhere = true;
+        struct reading reader = { .any = true };
+        if (node_row(n)->chooses && k) add_fact(&reader, (struct fact){ mask_of(w->m, w->f, x[0]), k == 1 });
+        bool enough = !w->along && reader.n;
+        for (uint32_t i = 0; n->n_results == 1 && i < result->n && !enough; i++) {
+            uint32_t rank = type_get(w->m, value_type(w->f, result->facts[i].mask)).rank;
+            if (stays_in_place(w, n, k, rank)) add_fact(&reader, result->facts[i]);
+        }
+        note_reading(&w->read[x[k]], &reader);
     }
+}
+
+static void note_all(struct masks *w)
+{
+    for (uint32_t k = 0; k < w->f->n_results; k++) w->read[w->f->results[k]].any = true;
+    for (uint32_t i = w->f->n_nodes; i-- > 0;) note_operands(w, fn_node(w->f, i));
+}
+
+const struct reading *masks_of_readings(struct arena *a, const struct module *m, const struct fn *f)
+{
+    uint32_t operands = 0;
+    for (uint32_t i = 0; i < f->n_nodes; i++) operands = HOP_MAX(operands, fn_node(f, i)->n_operands);
+    struct masks w = { m, f, ARENA_ZNEW(a, struct reading, f->n_values),
+                       ARENA_NEW(a, uint32_t, operands + 1) };
+    note_all(&w);
+    return w.read;
 }
 
 static bool wants_choice(const struct node *n)
@@ -108,7 +140,7 @@ static bool drop_guard(const struct masks *w, struct copier *c, const struct nod
     val mask = node_operands(f, any)[0];
     for (uint32_t k = 0; k < n->n_results; k++) {
         const struct reading *r = &w->read[n->results + k];
-        if (r->everywhere || (r->mask != HOP_NONE && (r->mask != mask || !r->side))) return false;
+        if (r->any && !mask_holds(r, (struct fact){ mask, true })) return false;
     }
     const struct region *region = node_region(f, n, 1);
     val *arguments = ARENA_NEW(&c->b->arena, val, region->n_operands);
@@ -124,9 +156,11 @@ static bool drop_choice(struct simplifier *s, struct copier *c, const struct nod
     if (node_row(n)->control == CONTROL_CHOICE) return drop_guard(w, c, n, results);
     const struct reading *r = &w->read[n->results];
     const val *x = node_operands(c->f, n);
+    val mask = mask_of(w->m, c->f, x[0]);
     HOP_UNUSED(s);
-    if (r->everywhere || r->mask == HOP_NONE || r->mask != mask_of(w->m, c->f, x[0])) return false;
-    results[0] = c->values[x[r->side ? 1 : 2]];
+    bool always = mask_holds(r, (struct fact){ mask, true });
+    if (!always && !mask_holds(r, (struct fact){ mask, false })) return false;
+    results[0] = c->values[x[always ? 1 : 2]];
     return true;
 }
 
@@ -138,10 +172,8 @@ uint32_t pass_masks(struct simplifier *s, uint32_t fn)
     if (s->o->differentiable || choices < 2) return fn;
     struct arena scratch = { 0 };
     hop_cleanup_push(arena_free, &scratch);
-    struct masks w = { s->m, f, ARENA_NEW(&scratch, struct reading, f->n_values) };
-    for (uint32_t v = 0; v < f->n_values; v++) w.read[v] = (struct reading){ .mask = HOP_NONE };
-    for (uint32_t k = 0; k < f->n_results; k++) w.read[f->results[k]].everywhere = true;
-    for (uint32_t i = f->n_nodes; i-- > 0;) note_operands(&w, fn_node(f, i));
+    struct masks w = { s->m, f, ARENA_ZNEW(&scratch, struct reading, f->n_values), NULL };
+    note_all(&w);
     uint32_t out = rewrite_nodes(s, fn, wants_choice, drop_choice, &w);
     hop_cleanup_pop(&scratch);
     arena_free(&scratch);

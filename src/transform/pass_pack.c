@@ -1,7 +1,8 @@
 /* Packing: many small values with the same computation become one array. Groups of carries, of stacked values
  * and of equal expressions are walked backwards, operand by operand, as long as all lanes are made by one
  * operator; what comes out is computed once for all lanes. A function comes in, and goes out with arrays
- * wherever that pays. */
+ * wherever that pays. Results of a switch are lanes like others: its branches are packed in the same way,
+ * given the packs around as arrays. */
 #include "loop/lower.h"
 #include "transform/pack.h"
 #include "transform/transform.h"
@@ -20,6 +21,7 @@ enum {
     MAX_ELEMENTS = 16, /* of a lane: larger ones are vectors by themselves */
     MIN_TRIPS = 4,     /* arrays are made in front of the loop and taken apart behind it */
     MAX_DEPTH = 1000,  /* of expressions: they are walked by recursion */
+    MAX_WITHIN = 2,    /* switches in branches: one that stands in many places is looked at in each */
     MAX_TRIES = 16
 };
 
@@ -239,19 +241,54 @@ static uint64_t shape_of(const struct packing *p, const struct node *n, uint32_t
     return hash_mix(h, operands);
 }
 
-/* Depths and shapes; false when there is nothing to be done with the function. */
-static bool measure(struct packing *p)
+static bool measure(struct packing *p, uint32_t *candidates);
+
+/* A switch without effects gets ready to be packed; the shape of a result is that of what the branches give.
+ */
+static void measure_switch(struct packing *p, const struct node *n, uint32_t number)
+{
+    if (n->op != OP_switch || n->n_results < MIN_LANES || p->within == MAX_WITHIN) return;
+    if (!node_is_pure(p->m, p->g, n)) return;
+    struct pack_switch s = { .n = n, .branches = ARENA_NEW(p->a, struct packing, n->n_regions) };
+    uint32_t candidates;
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        s.branches[r] = (struct packing){ .m = p->m,
+                                          .a = p->a,
+                                          .g = module_fn(p->m, node_region(p->g, n, r)->fn),
+                                          .differentiated = p->differentiated,
+                                          .within = p->within + 1 };
+        if (!measure(&s.branches[r], &candidates)) return;
+    }
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        uint64_t h = hash_mix(hash_mix(13, number), value_type(p->g, n->results + k));
+        for (uint32_t r = 0; r < n->n_regions; r++) {
+            const struct packing *branch = &s.branches[r];
+            val v = branch->g->results[k];
+            h = hash_mix(hash_mix(h, branch->shape[v]), branch->depth[v]);
+        }
+        p->shape[n->results + k] = h;
+    }
+    p->switch_of[number] = p->switches.len;
+    vec_push(p->a, &p->switches, s);
+}
+
+/* Depths and shapes; false when there is nothing to be done with the function. candidates: how many values
+ * may become lanes. */
+static bool measure(struct packing *p, uint32_t *candidates)
 {
     const struct fn *g = p->g;
-    uint32_t candidates = 0, effects = 0; /* effects: the depth of the last node with one */
+    uint32_t effects = 0; /* the depth of the last node with one */
+    *candidates = 0;
     p->depth = ARENA_ZNEW(p->a, uint32_t, g->n_values);
     p->shape = ARENA_NEW(p->a, uint64_t, g->n_values);
+    p->switch_of = ARENA_NEW(p->a, uint32_t, g->n_nodes);
     for (val v = 0; v < g->n_values; v++) p->shape[v] = hash_mix(7, value_type(g, v));
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const struct node *n = fn_node(g, i);
         uint32_t depth = 0;
         struct pack array;
         int64_t at;
+        p->switch_of[i] = HOP_NONE;
         for (uint32_t k = 0; k < n->n_operands; k++)
             depth = HOP_MAX(depth, 1 + p->depth[node_operands(g, n)[k]]);
         if (node_effects(p->m, g, n)) {
@@ -262,12 +299,12 @@ static bool measure(struct packing *p)
         bool takes_part = n->n_results == 1 && (n->op == OP_reshape || n->op == OP_slice);
         if (takes_part && array_with(p->m, g, n->results, &array, &at)) depth = p->depth[array.array];
         for (uint32_t k = 0; k < n->n_results; k++) p->depth[n->results + k] = depth;
+        measure_switch(p, n, i);
         if (n->n_results != 1 || !packs(p, n->results)) continue;
         p->shape[n->results] = shape_of(p, n, depth);
-        candidates++;
+        ++*candidates;
     }
-    bool many_carries = p->l && p->l->n_carry >= MIN_LANES;
-    return g->n_symbols == g->n_outer_symbols && (candidates >= MIN_LANES || many_carries);
+    return g->n_symbols == g->n_outer_symbols;
 }
 
 /* ---- packs ---- */
@@ -297,12 +334,39 @@ static uint32_t new_seed(struct packing *p, uint64_t key)
     return p->seeds.len - 1;
 }
 
+static struct pack_switch *switch_of_value(const struct packing *p, val v)
+{
+    uint32_t made_by = p->g->values[v].node;
+    if (made_by == NODE_NONE || !p->switch_of || p->switch_of[made_by] == HOP_NONE) return NULL;
+    return &p->switches.data[p->switch_of[made_by]];
+}
+
+struct pack_switch *switch_with_packs(const struct packing *p, val v)
+{
+    struct pack_switch *s = switch_of_value(p, v);
+    return s && s->packs.len ? s : NULL;
+}
+
+/* Is it a small result of a switch, of the same type in every branch? */
+static bool is_chosen(const struct packing *p, val v)
+{
+    const struct pack_switch *s = switch_of_value(p, v);
+    type_id type = value_type(p->g, v);
+    if (!s || !is_small(p->m, type)) return false;
+    for (uint32_t r = 0; r < s->n->n_regions; r++) {
+        const struct fn *branch = s->branches[r].g;
+        if (value_type(branch, branch->results[v - s->n->results]) != type) return false;
+    }
+    return true;
+}
+
 /* Made by one operator in the same way. Equal depths keep lanes from depending on each other, through
  * whatever other packs. */
 static bool same_kind(const struct packing *p, val v, val w)
 {
     const struct fn *g = p->g;
     const struct node *x = made_by(g, v), *y = made_by(g, w);
+    if (x->n_results > 1) return x == y && value_type(g, v) == value_type(g, w) && p->shape[v] == p->shape[w];
     if (x->op != y->op || x->n_operands != y->n_operands) return false;
     if (p->depth[v] != p->depth[w] || value_type(g, v) != value_type(g, w)) return false;
     for (uint32_t k = 0; k < x->n_operands; k++)
@@ -366,8 +430,23 @@ static void pack_nodes(struct packing *p, const val *lanes, uint32_t n, uint32_t
     vec_push(p->a, &p->work, made);
 }
 
+static void pack_results(struct packing *p, const val *lanes, uint32_t n, uint32_t seed)
+{
+    uint32_t made = new_pack(p, (struct pack){ .kind = PACK_SWITCH,
+                                               .n = n,
+                                               .seed = seed,
+                                               .lane = value_type(p->g, lanes[0]),
+                                               .lanes = lanes });
+    move_in(p, made, lanes, n);
+    vec_push(p->a, &switch_of_value(p, lanes[0])->packs, made);
+    vec_push(p->a, &p->work, made);
+}
+
 /* May it become a lane, and is it none yet? */
-static bool is_free(const struct packing *p, val v) { return p->home[v].pack == HOP_NONE && packs(p, v); }
+static bool is_free(const struct packing *p, val v)
+{
+    return p->home[v].pack == HOP_NONE && (packs(p, v) || is_chosen(p, v));
+}
 
 /* Values of a list that are nowhere yet and made by one operator become a pack, if there are enough of them.
  */
@@ -385,7 +464,9 @@ static void pack_list(struct packing *p, const val *list, uint32_t n, uint32_t s
             seen[k] = true;
             if (!again) lanes[count++] = list[k];
         }
-        if (count >= MIN_LANES) pack_nodes(p, lanes, count, seed);
+        if (count < MIN_LANES) continue;
+        if (is_chosen(p, lanes[0])) pack_results(p, lanes, count, seed);
+        else pack_nodes(p, lanes, count, seed);
     }
 }
 
@@ -393,8 +474,13 @@ static void pack_operands(struct packing *p)
 {
     while (p->work.len) {
         struct pack pack = p->packs.data[p->work.data[--p->work.len]];
-        for (uint32_t i = 0; i < made_by(p->g, pack.lanes[0])->n_operands; i++)
+        const struct node *n = made_by(p->g, pack.lanes[0]);
+        for (uint32_t i = 0; pack.kind == PACK_NODES && i < n->n_operands; i++)
             pack_list(p, pack.operands[i], pack.n, pack.seed);
+        for (uint32_t r = 0; pack.kind == PACK_SWITCH && r < n->n_regions; r++) {
+            const struct region *branch = node_region(p->g, n, r);
+            pack_list(p, node_operands(p->g, n) + branch->operands, branch->n_operands, pack.seed);
+        }
     }
 }
 
@@ -457,6 +543,22 @@ static void find_columns(struct packing *p)
             if (is_column_of(p, k, array, lane, &column))
                 p->home[k] = (struct home){ made, (uint32_t)column };
     }
+}
+
+/* Nothing is packed but what is there. */
+static void start_packs(struct packing *p)
+{
+    p->home = ARENA_NEW(p->a, struct home, p->g->n_values);
+    for (val v = 0; v < p->g->n_values; v++) p->home[v] = (struct home){ HOP_NONE, 0 };
+    p->wanted = ARENA_ZNEW(p->a, bool, p->g->n_values);
+    p->packs.len = 0;
+    p->seeds.len = 0;
+    p->work.len = 0;
+    for (uint32_t k = 0; k < p->switches.len; k++) {
+        p->switches.data[k].packs.len = 0;
+        p->switches.data[k].needed = false;
+    }
+    find_rows(p);
 }
 
 /* ---- seeds ---- */
@@ -562,7 +664,7 @@ static void seed_expressions(struct packing *p)
     uint32_t n = p->g->n_values, deepest = 0;
     bool *in = ARENA_NEW(p->a, bool, n);
     for (val v = 0; v < n; v++) {
-        in[v] = is_free(p, v);
+        in[v] = p->home[v].pack == HOP_NONE && packs(p, v);
         if (in[v]) deepest = HOP_MAX(deepest, p->depth[v]);
     }
     struct groups s = group_by(p->a, p->shape, in, n);
@@ -594,6 +696,7 @@ static int64_t vectors_alone(struct packing *p, type_id lane)
 
 static void want_value(struct packing *p, val v);
 static void want_pack(struct packing *p, uint32_t k);
+static void want_switch(struct packing *p, struct pack_switch *s);
 
 static void pay(struct packing *p, uint32_t seed, int64_t cost)
 {
@@ -626,6 +729,11 @@ static void want_pack(struct packing *p, uint32_t k)
     if (pack->needed) return;
     pack->needed = true;
     if (pack->kind == PACK_ARRAY) want_value(p, pack->array);
+    if (pack->kind == PACK_SWITCH) {
+        int64_t handed_over = pack->n * vectors_alone(p, pack->lane) - vectors(p, pack->lane, pack->n);
+        p->seeds.data[pack->seed].gain += handed_over;
+        want_switch(p, switch_of_value(p, pack->lanes[0]));
+    }
     if (pack->kind != PACK_NODES) return;
     const struct node *n = made_by(p->g, pack->lanes[0]);
     int64_t weight = node_row(n)->lower && node_row(n)->lower->cost == COST_EXPENSIVE ? EXPENSIVE : 1;
@@ -653,7 +761,7 @@ static void want_stacked(struct packing *p, const val *list, uint32_t n, uint32_
 static int64_t taking_cost(struct packing *p, const struct pack *pack)
 {
     int64_t each = 0;
-    if (pack->kind == PACK_NODES) each = TAKEN;
+    if (pack->kind == PACK_NODES || pack->kind == PACK_SWITCH) each = TAKEN;
     if (pack->kind == PACK_CARRY) each = TAKEN_CARRY;
     /* The gradient of a row is an array with zeros around it. */
     if (p->differentiated) each += PIECE * vectors(p, pack->lane, pack->n);
@@ -671,6 +779,11 @@ static void want_value(struct packing *p, val v)
         want_pack(p, at.pack);
         return;
     }
+    struct pack_switch *s = switch_with_packs(p, v);
+    if (s) {
+        want_switch(p, s);
+        return;
+    }
     const struct node *n = made_by(p->g, v);
     uint32_t count;
     const val *list = n ? stacked_values(p, n, &count) : NULL;
@@ -679,6 +792,75 @@ static void want_value(struct packing *p, val v)
         return;
     }
     for (uint32_t k = 0; n && k < n->n_operands; k++) want_value(p, node_operands(p->g, n)[k]);
+}
+
+/* A branch takes a pack as a whole if it takes enough of its lanes. */
+static void pack_params_of_branch(struct packing *p, struct packing *branch, const val *given)
+{
+    uint32_t n = branch->g->n_params;
+    uint32_t *count = ARENA_ZNEW(p->a, uint32_t, p->packs.len);
+    uint32_t *made = ARENA_NEW(p->a, uint32_t, p->packs.len);
+    memset(made, 0xff, p->packs.len * sizeof *made);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = p->home[given[i]].pack;
+        if (k != HOP_NONE && value_type(branch->g, i) == p->packs.data[k].lane) count[k]++;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct home at = p->home[given[i]];
+        if (at.pack == HOP_NONE) continue;
+        struct pack pack = p->packs.data[at.pack];
+        bool rows = pack.kind == PACK_ARRAY && !pack.across && type_get(p->m, pack.lane).rank;
+        if (count[at.pack] < MIN_LANES || count[at.pack] < pack.n / 2 || rows) continue;
+        if (value_type(branch->g, i) != pack.lane) continue;
+        if (made[at.pack] == HOP_NONE) {
+            struct pack param = { .kind = PACK_CARRY, .n = pack.n, .lane = pack.lane };
+            param.seed = new_seed(branch, pack.seed);
+            made[at.pack] = new_pack(branch, param);
+        }
+        branch->home[i] = (struct home){ made[at.pack], at.lane };
+    }
+}
+
+/* Packs a branch, and charges the seeds around with its share: one of the branches runs. */
+static void want_branch(struct packing *p, struct pack_switch *s, uint32_t r)
+{
+    struct packing *branch = &s->branches[r];
+    const struct region *region = node_region(p->g, s->n, r);
+    const val *given = node_operands(p->g, s->n) + region->operands;
+    val **lists = ARENA_NEW(p->a, val *, s->packs.len);
+    start_packs(branch);
+    pack_params_of_branch(p, branch, given);
+    uint32_t first = branch->seeds.len;
+    for (uint32_t k = 0; k < s->packs.len; k++) {
+        const struct pack *pack = &p->packs.data[s->packs.data[k]];
+        lists[k] = ARENA_NEW(p->a, val, pack->n);
+        for (uint32_t i = 0; i < pack->n; i++)
+            lists[k][i] = branch->g->results[pack->lanes[i] - s->n->results];
+        pack_list(branch, lists[k], pack->n, new_seed(branch, pack->seed));
+        pack_operands(branch);
+    }
+    for (uint32_t k = 0; k < s->packs.len; k++)
+        want_list(branch, lists[k], p->packs.data[s->packs.data[k]].n, first + k);
+    for (uint32_t k = 0; k < s->n->n_results; k++)
+        if (p->home[s->n->results + k].pack == HOP_NONE) want_value(branch, branch->g->results[k]);
+    for (uint32_t i = 0; i < region->n_operands; i++) {
+        if (branch->home[i].pack == HOP_NONE) want_value(p, given[i]);
+        else want_pack(p, p->home[given[i]].pack);
+    }
+    for (uint32_t k = 0; k < branch->seeds.len; k++) {
+        const struct seed *seed = &branch->seeds.data[k];
+        if (seed->key >= p->seeds.len) continue; /* of an array that is there */
+        p->seeds.data[seed->key].gain += seed->gain / s->n->n_regions;
+        p->seeds.data[seed->key].cost += seed->cost / s->n->n_regions;
+    }
+}
+
+static void want_switch(struct packing *p, struct pack_switch *s)
+{
+    if (s->needed) return;
+    s->needed = true;
+    want_value(p, node_operands(p->g, s->n)[0]);
+    for (uint32_t r = 0; r < s->n->n_regions; r++) want_branch(p, s, r);
 }
 
 /* Stacked values of which enough are lanes of one pack. */
@@ -753,13 +935,7 @@ static int64_t worth(const struct seed *s) { return s->gain - 2 * s->cost; }
  * all that is left pays. */
 static bool try_packs(struct packing *p)
 {
-    p->home = ARENA_NEW(p->a, struct home, p->g->n_values);
-    for (val v = 0; v < p->g->n_values; v++) p->home[v] = (struct home){ HOP_NONE, 0 };
-    p->wanted = ARENA_ZNEW(p->a, bool, p->g->n_values);
-    p->packs.len = 0;
-    p->seeds.len = 0;
-    p->work.len = 0;
-    find_rows(p);
+    start_packs(p);
     if (p->l) {
         find_columns(p);
         seed_carries(p);
@@ -783,15 +959,16 @@ static bool try_packs(struct packing *p)
 static bool is_to_build(const struct packing *p, const struct pack *pack)
 {
     if (!pack->needed) return false;
-    if (!p->l) return pack->kind == PACK_NODES;
+    if (!p->l) return pack->kind == PACK_NODES || pack->kind == PACK_SWITCH;
     return pack->kind == PACK_CARRY || pack->kind == PACK_OVER || pack->stacked;
 }
 
 /* Is there anything to be built? */
 static bool find_packs(struct packing *p)
 {
-    if (!measure(p)) return false;
-    uint32_t tries = 0;
+    uint32_t candidates, tries = 0;
+    bool many_carries = p->l && p->l->n_carry >= MIN_LANES;
+    if (!measure(p, &candidates) || (candidates < MIN_LANES && !many_carries)) return false;
     while (!try_packs(p))
         if (++tries == MAX_TRIES) return false;
     for (uint32_t k = 0; k < p->packs.len; k++)

@@ -3,7 +3,8 @@
  * gradient makes of them) become the body of a map over these slices, whose length is known: what lies
  * between the products stays in the cache of one core, and is never there for all slices at once. Every
  * element is computed as before, so strict numbers stay. What a slice of a node's result is made of is asked
- * of its row (node_sliced); whether it pays is decided in `pays`. */
+ * of its row (node_sliced); whether it pays is decided in `pays`. Slices that are few are cut along their
+ * rows as well (cut_rows). */
 #include "loop/lower.h"
 #include "ops/dot.h"
 #include "transform/pass.h"
@@ -16,7 +17,12 @@ struct limits {
 static const struct limits normal = { .whole = 1 << 20, .slice = 1 << 14 };
 static const struct limits any_size = { .whole = 1, .slice = 1 };
 
-enum { MOST_AXES = 6, NO_DIM = 255 };
+enum {
+    MOST_AXES = 6,
+    NO_DIM = 255,
+    WISHED_SLICES = 16, /* fewer are cut along their rows, too: threads have about the same to do … */
+    LEAST_ROWS = 64     /* … but into no fewer rows than this */
+};
 
 /* Which dim of a value runs along each axis of the slices, NO_DIM: none. */
 struct cut {
@@ -45,6 +51,7 @@ struct group {
     const struct limits *limits;
     const struct fn *f;
     struct arena *a;
+    bool is_slice; /* f is the body of a map over slices: it is not cut again */
     struct readers readers;
     uint32_t n_axes, n_batch; /* the first n_batch axes are batch dims of every product */
     struct axis axes[MOST_AXES];
@@ -100,7 +107,7 @@ static bool needs_of(const struct group *g, const struct node *n, const struct c
 }
 
 /* A product joins only where batch axes are batch dims of its: one with weights that all slices share is
- * better done for all of them. */
+ * better done for all of them. Where rows are cut, it has a batch at least. */
 static bool is_batched(const struct group *g, const struct node *n, const struct cut *c)
 {
     struct dot_dims d;
@@ -108,7 +115,7 @@ static bool is_batched(const struct group *g, const struct node *n, const struct
     dot_dims(g->m, g->f, n, &d);
     for (uint32_t a = 0; a < g->n_batch; a++)
         if (c->dim[a] >= d.n_batch) return false;
-    return true;
+    return d.n_batch || g->n_axes == g->n_batch;
 }
 
 /* The cut of n's result if its operand k is cut by c. */
@@ -642,19 +649,62 @@ static bool is_seed(const struct group *g, const struct node *n, struct dot_dims
     return d->n_batch && type_get(g->m, value_type(g->f, n->results)).rank <= MAX_RANK / 2;
 }
 
+/* Where a seed's result is cut. */
+struct axes {
+    uint32_t n, dims[MOST_AXES];
+    int64_t blocks[MOST_AXES];
+};
+
+/* Into how many blocks rows are cut so that there are as many slices as wished, 1: into none. By the shape
+ * alone: neither results nor what is there at once depend on how many threads there are. */
+static int64_t blocks_of_rows(const struct group *g, dim rows, int64_t slices)
+{
+    if (!dim_is_const(g->m, rows)) return 1;
+    int64_t extent = dim_const_value(g->m, rows), best = 1;
+    int64_t least = g->limits == &any_size ? 1 : LEAST_ROWS;
+    for (int64_t n = 2; n <= WISHED_SLICES && slices * best < WISHED_SLICES; n++)
+        if (extent % n == 0 && extent / n >= least) best = n;
+    return best;
+}
+
+/* The group with rows of the seed, or its columns, cut as well, if all products that were in it stay. */
+static bool cut_rows(const struct group *around, const struct node *seed, const struct axes *batch,
+                     struct group *g)
+{
+    struct type t = type_get(around->m, value_type(around->f, seed->results));
+    struct dot_dims d;
+    dot_dims(around->m, around->f, seed, &d);
+    int64_t slices = 1;
+    for (uint32_t i = 0; i < batch->n; i++) slices *= dim_const_value(around->m, t.dims[batch->dims[i]]);
+    for (uint32_t at = d.n_batch; at < t.rank && slices < WISHED_SLICES; at++) {
+        struct axes all = *batch;
+        int64_t blocks = blocks_of_rows(around, t.dims[at], slices);
+        if (blocks < 2) continue;
+        all.dims[all.n] = at;
+        all.blocks[all.n++] = dim_const_value(around->m, t.dims[at]) / blocks;
+        struct group cut = find_group(around, seed, all.n, all.dims, all.blocks, batch->n);
+        bool keeps = batch->n ? cut.products == g->products && cut.saved == g->saved : cut.products > 1;
+        if (!keeps || !pays(&cut)) continue;
+        *g = cut;
+        return true;
+    }
+    return false;
+}
+
 static uint32_t slice_around(const struct group *around, const struct node *seed, const struct dot_dims *d)
 {
     struct type t = type_get(around->m, value_type(around->f, seed->results));
-    uint32_t dims[MOST_AXES], n = 0;
-    int64_t blocks[MOST_AXES];
-    for (uint32_t i = 0; i < d->n_batch && n < MOST_AXES - 1; i++) {
+    struct axes axes = { 0 };
+    for (uint32_t i = 0; i < d->n_batch && axes.n < MOST_AXES - 1; i++) {
         if (!dim_is_const(around->m, t.dims[i]) || dim_const_value(around->m, t.dims[i]) < 2) continue;
-        dims[n] = i;
-        blocks[n++] = 1;
+        axes.dims[axes.n] = i;
+        axes.blocks[axes.n++] = 1;
     }
-    if (!n) return HOP_NONE;
-    struct group g = find_group(around, seed, n, dims, blocks, n);
-    return pays(&g) ? build_function(&g) : HOP_NONE;
+    struct group g = *around;
+    if (axes.n) g = find_group(around, seed, axes.n, axes.dims, axes.blocks, axes.n);
+    if ((!around->is_slice && cut_rows(around, seed, &axes, &g)) || (axes.n && pays(&g)))
+        return build_function(&g);
+    return HOP_NONE;
 }
 
 uint32_t pass_slices(struct simplifier *s, uint32_t fn)
@@ -666,7 +716,11 @@ uint32_t pass_slices(struct simplifier *s, uint32_t fn)
         uint32_t next = HOP_NONE;
         if (f->n_symbols > f->n_outer_symbols) return fn;
         hop_cleanup_push(arena_free, &arena);
-        struct group around = { s->m, s->slices_of_any_size ? &any_size : &normal, f, &arena };
+        struct group around = { .m = s->m,
+                                .limits = s->slices_of_any_size ? &any_size : &normal,
+                                .f = f,
+                                .a = &arena,
+                                .is_slice = s->slices_around };
         for (uint32_t i = 0; i < f->n_nodes && next == HOP_NONE; i++) {
             struct dot_dims d;
             if (!node_is_product(fn_node(f, i))) continue;

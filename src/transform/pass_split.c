@@ -196,7 +196,7 @@ static bool split_rule(struct simplifier *s, struct copier *c, const struct node
     struct arena *a = &c->b->arena;
     struct split w = { .c = c };
     HOP_UNUSED(ctx);
-    if (!loop_of_node(s->m, c->f, n, &w.l) || !loop_has_length(&w.l)) return false;
+    if (!loop_of_node(s->m, c->f, n, &w.l) || !loop_has_length(&w.l) || w.l.apart) return false;
     const struct fn *g = w.l.body;
     struct loop_plan p = plan_new(a, &w.l);
     w.body = body_values(a, s->m, g, w.l.n_carry, loop_first_with(&w.l));

@@ -141,11 +141,15 @@ static uint32_t simplify_bodies(struct simplifier *s, uint32_t fn)
     bool changed = false;
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
+        struct loop l;
+        bool slices = node_is_loop(n) && loop_of_node(s->m, f, n, &l) && l.apart;
+        s->slices_around += slices;
         for (uint32_t r = 0; r < n->n_regions; r++) {
             uint32_t body = node_region(f, n, r)->fn;
             uint32_t now = has_strict_bodies(s, f, n) ? strict_body(s, body) : simplify_fn(s, body);
             changed |= now != body;
         }
+        s->slices_around -= slices;
     }
     return changed ? rewrite_nodes(s, fn, wants_higher, replace_bodies, NULL) : fn;
 }
@@ -222,6 +226,8 @@ uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o)
     struct simplifier s = { .m = m, .o = o ? o : &everything, .root = fn };
     s.verify = hop_debugs("verify");
     s.slices_of_any_size = hop_debugs("slices");
+    s.beside_of_any_size = hop_debugs("beside");
+    s.few_lanes = hop_debugs("lanes");
     uint64_t how = s.o->strict | s.o->differentiable << 1 | (s.o->after ? *s.o->after + 1 : 0) << 2;
     uint64_t key[4] = { MEMO_TAG, fn, s.o->without & EVERY_PASS, how };
     union memo_value known;

@@ -149,8 +149,12 @@ uint32_t transpose_function(struct module *m, uint32_t fn, const bool *linear, c
  * bool[size], that masks effects. */
 uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim size, const bool *force,
                         bool lanes, bool *result_batched);
+/* The same over the lanes of a named axis (ir/axes.h), whose collectives become operators on all of them. */
+uint32_t batch_axis(struct module *m, uint32_t fn, const bool *batched, dim size, const bool *force,
+                    bool lanes, axis_set axis, bool *result_batched);
 /* For the user: any axes. in_axes[p] / out_axes[r]: -1 not batched, else where the batch dim stands. */
 uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes);
+uint32_t vmap_axis(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes, axis_set axis);
 
 /* ---- the first NaN ---- */
 
@@ -176,7 +180,7 @@ uint32_t jvp_of(struct module *m, uint32_t fn,
                 const bool *wrt); /* (x…, tangent of each wrt x…) -> (y…, tangent of each float y…), zeros
                                      where none came */
 /* out_axes of new contents are not looked at: they are the parameters'. */
-uint32_t vmap_of(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes);
+uint32_t vmap_of(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes, axis_set axis);
 uint32_t batch_of(
     struct module *m, uint32_t fn, const bool *batched,
     dim size); /* every result but the new content of an unbatched parameter gets the leading dim */

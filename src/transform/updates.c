@@ -110,14 +110,15 @@ uint32_t jvp_of(struct module *m, uint32_t fn, const bool *wrt)
 }
 
 /* An array that is updated must have the new dim if the update differs from lane to lane. */
-static void check_lanes(struct module *m, uint32_t fn, const bool *batched, struct arena *arena)
+static void check_lanes(struct module *m, uint32_t fn, const bool *batched, axis_set axis,
+                        struct arena *arena)
 {
     const struct fn *f = module_fn(m, fn);
     bool *found = ARENA_NEW(arena, bool, f->n_results + 1);
     uint32_t one = 0;
     for (uint32_t p = 0; p < f->n_params; p++)
         if (batched[p]) one = p;
-    batch_function(m, fn, batched, HOP_NONE, NULL, false, found);
+    batch_axis(m, fn, batched, HOP_NONE, NULL, false, axis, found);
     for (uint32_t k = 0; k < f->n_results; k++) {
         uint32_t p = fn_updated(f, k);
         if (p != HOP_NONE && found[k] && !batched[p])
@@ -128,10 +129,10 @@ static void check_lanes(struct module *m, uint32_t fn, const bool *batched, stru
     }
 }
 
-uint32_t vmap_of(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes)
+uint32_t vmap_of(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes, axis_set axis)
 {
     const struct fn *f = module_fn(m, fn);
-    if (!fn_has_updates(f)) return vmap_function(m, fn, in_axes, out_axes);
+    if (!fn_has_updates(f)) return vmap_axis(m, fn, in_axes, out_axes, axis);
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     bool *batched = ARENA_NEW(&arena, bool, f->n_params);
@@ -139,8 +140,8 @@ uint32_t vmap_of(struct module *m, uint32_t fn, const int *in_axes, const int *o
     for (uint32_t p = 0; p < f->n_params; p++) batched[p] = in_axes[p] >= 0;
     for (uint32_t k = 0; k < f->n_results; k++)
         axes[k] = fn_updated(f, k) == HOP_NONE ? out_axes[k] : in_axes[fn_updated(f, k)];
-    check_lanes(m, fn, batched, &arena);
-    uint32_t out = update_likewise(m, fn, vmap_function(m, fn, in_axes, axes));
+    check_lanes(m, fn, batched, axis, &arena);
+    uint32_t out = update_likewise(m, fn, vmap_axis(m, fn, in_axes, axes, axis));
     hop_cleanup_pop(&arena);
     arena_free(&arena);
     return out;
@@ -154,7 +155,7 @@ uint32_t batch_of(struct module *m, uint32_t fn, const bool *batched, dim size)
     bool *force = ARENA_NEW(&arena, bool, f->n_results), *found = ARENA_NEW(&arena, bool, f->n_results);
     for (uint32_t k = 0; k < f->n_results; k++)
         force[k] = fn_updated(f, k) == HOP_NONE || batched[fn_updated(f, k)];
-    if (fn_has_updates(f)) check_lanes(m, fn, batched, &arena);
+    if (fn_has_updates(f)) check_lanes(m, fn, batched, 0, &arena);
     uint32_t out = update_likewise(m, fn, batch_function(m, fn, batched, size, force, false, found));
     hop_cleanup_pop(&arena);
     arena_free(&arena);

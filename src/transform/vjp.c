@@ -1,6 +1,7 @@
 /* Reverse mode. A function comes in; its nodes are copied (or replaced by their rows' forward rules), then
  * walked backwards through the rows' pullbacks, which gives one joint function. That is vjp_function;
  * vjp_split cuts the joint function in two for loops, branches and calls. */
+#include "ir/axes.h"
 #include "ir/finite.h"
 #include "ops/build.h"
 #include "transform/transform.h"
@@ -231,6 +232,7 @@ static void reverse_begin(struct reverse *r, struct module *m, const struct fn *
     m->saved_now = r->list;
     builder_begin(&r->b, m, f);
     r->b.label = module_label(m, fn_label(f), "vjp");
+    r->b.transposed = true;
     copier_begin(&r->copy, &r->b, f);
     r->wanted = ARENA_ZNEW(&r->b.arena, bool, f->n_values);
     r->active = ARENA_ZNEW(&r->b.arena, bool, f->n_values);
@@ -362,6 +364,16 @@ static void seed_result(struct reverse *r, uint32_t k, val ct)
     r->ct[v] = add_cotangents(&r->b, r->ct[v], ct);
 }
 
+/* The cotangent of a value that is the same in all lanes is the sum over them: a rule that gives each lane
+ * its own has left one out. */
+static void check_cotangent(struct reverse *r, const struct node *n, val x, val ct)
+{
+    axis_set of = value_axes(r->m, value_type(r->f, x)), found = value_axes(r->m, builder_type(&r->b, ct));
+    if (found & ~of)
+        hop_throw(HOP_INTERNAL, "%s%s: a cotangent varies along %s, its value does not",
+                  place_text(r->m, n->place), node_row(n)->name, axes_text(r->m, (axis_set)(found & ~of)));
+}
+
 static void backward_node(struct reverse *r, uint32_t i)
 {
     const struct fn *f = r->f;
@@ -398,7 +410,9 @@ static void backward_node(struct reverse *r, uint32_t i)
     tell_pullback(r, i, first);
     for (uint32_t k = 0; k < n->n_operands; k++) {
         val x = node_operands(f, n)[k];
-        if (active[k] && out[k] != VAL_NONE) r->ct[x] = add_cotangents(&r->b, r->ct[x], out[k]);
+        if (!active[k] || out[k] == VAL_NONE) continue;
+        if (r->m->axes.len) check_cotangent(r, n, x, out[k]);
+        r->ct[x] = add_cotangents(&r->b, r->ct[x], out[k]);
     }
 }
 
@@ -426,7 +440,9 @@ static uint32_t wrt_results(struct reverse *r, const bool *wrt, val *out, uint32
 {
     for (uint32_t p = 0; p < r->f->n_params; p++) {
         if (!wrt[p]) continue;
-        out[n++] = r->ct[p] == VAL_NONE ? zeros_like(&r->b, r->copy.values[p]) : r->ct[p];
+        out[n] = r->ct[p] == VAL_NONE ? zeros_like(&r->b, r->copy.values[p]) : r->ct[p];
+        if (r->m->axes.len) out[n] = builder_vary(&r->b, out[n], value_axes(r->m, value_type(r->f, p)));
+        n++;
     }
     return n;
 }
@@ -499,6 +515,7 @@ uint32_t vjp_join(struct module *m, const struct fn *f, const struct vjp_halves 
     if (cts && has_inner_result(m, f)) return HOP_NONE;
     struct builder b;
     builder_begin(&b, m, f);
+    b.transposed = true;
     b.label = module_label(m, fn_label(f), "vjp");
     val *params = ARENA_NEW(&b.arena, val, f->n_params);
     val *ct = ARENA_NEW(&b.arena, val, f->n_results);

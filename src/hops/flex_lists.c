@@ -1,0 +1,250 @@
+/* Lists of the blocks that a mask leaves: which blocks of keys have a key that takes part, and which of them
+ * have no other. Most blocks are decided by bounds and corners (flex_bounds.c), all at once; the mask is
+ * asked for each element only of those that are not. */
+#include "hops/flex.h"
+
+bool flex_wants_lists(const struct flex *x)
+{
+    bool one_tile = x->rows == 1 && x->columns == 1;
+    return x->masked && !x->n_lists && !one_tile && !flex_reads(x->m, x->bodies[FLEX_MASK].fn, 0);
+}
+
+/* ---- all blocks by bounds ---- */
+
+/* The axes over which the function of one block goes, the last one first. */
+enum { OVER_COLUMNS, OVER_ROWS, OVER_HEADS, OVER_BATCHES, OVERS };
+enum { AT_BATCH, AT_HEAD, AT_QUERIES, AT_KEYS = AT_QUERIES + 2, AT_OWN = AT_KEYS + 2 };
+
+/* First and last index of each block along an axis. */
+static void ranges(const struct flex *x, struct builder *b, uint32_t axis, val from, val *first, val *last)
+{
+    dim n = axis ? x->columns : x->rows;
+    val size = emit_broadcast(b, emit_dim_value(b, x->block[axis]), 1, &n, NULL);
+    val one = emit_full(b, DT_I64, 1, 1, &n), base = emit_broadcast(b, from, 1, &n, NULL);
+    val end = emit_broadcast(b, emit_dim_value(b, axis ? x->keys : x->queries), 1, &n, NULL);
+    val start = emit2(b, OP_mul, flex_counted(b, n), size);
+    val stop = emit2(b, OP_min, emit2(b, OP_add, start, size), end);
+    *first = emit2(b, OP_add, start, base);
+    *last = emit2(b, OP_add, emit2(b, OP_sub, stop, one), base);
+}
+
+static val numbers_from(struct builder *b, dim n, val from)
+{
+    return emit2(b, OP_add, flex_counted(b, n), emit_broadcast(b, from, 1, &n, NULL));
+}
+
+/* The classes of all blocks, [batches, heads, rows, columns]; batches, heads: 1 or all. */
+static val classes(const struct flex *x, struct builder *b, const val *operands, const dim *dims)
+{
+    struct module *m = x->m;
+    uint32_t n = AT_OWN + x->n_mask, fn = flex_classes(m, x->bodies[FLEX_MASK].fn, x->block);
+    uint32_t n_dims = x->n_dims[FLEX_MASK];
+    static const bool force = true;
+    val *args = ARENA_NEW(&b->arena, val, n), out;
+    dim *symbols = ARENA_NEW(&b->arena, dim, n_dims + OVERS);
+    if (n_dims) memcpy(symbols, x->bodies[FLEX_MASK].dims, n_dims * sizeof *symbols);
+    ranges(x, b, 0, operands[FLEX_ROW], &args[AT_QUERIES], &args[AT_QUERIES + 1]);
+    ranges(x, b, 1, operands[FLEX_COLUMN], &args[AT_KEYS], &args[AT_KEYS + 1]);
+    args[AT_BATCH] = dims[0] == 1 ? operands[FLEX_BATCH] : numbers_from(b, dims[0], operands[FLEX_BATCH]);
+    args[AT_HEAD] = dims[1] == 1 ? operands[FLEX_HEAD] : numbers_from(b, dims[1], operands[FLEX_HEAD]);
+    if (x->n_mask) memcpy(args + AT_OWN, operands + x->n - x->n_mask, x->n_mask * sizeof *args);
+    for (uint32_t over = 0; over < OVERS; over++) {
+        dim size = dims[OVERS - 1 - over];
+        if (over >= OVER_HEADS && size == 1) continue;
+        bool *batched = ARENA_ZNEW(&b->arena, bool, n), found;
+        batched[AT_KEYS] = batched[AT_KEYS + 1] = over == OVER_COLUMNS;
+        batched[AT_QUERIES] = batched[AT_QUERIES + 1] = over == OVER_ROWS;
+        batched[AT_HEAD] = over == OVER_HEADS;
+        batched[AT_BATCH] = over == OVER_BATCHES;
+        uint32_t before = module_fn(m, fn)->n_outer_symbols;
+        fn = batch_function(m, fn, batched, dim_is_const(m, size) ? size : HOP_NONE, &force, false, &found);
+        if (module_fn(m, fn)->n_outer_symbols != before) symbols[n_dims++] = size;
+    }
+    inline_function(b, fn, symbols, args, &out);
+    return emit_reshape(b, out, 4, dims);
+}
+
+/* ---- blocks that are not decided ---- */
+
+/* (operands…, batch, head, row, column) -> its class, by all its elements. */
+static uint32_t counted_class(const struct flex *x)
+{
+    type_id index = flex_index(x), last[FLEX_AT + 1] = { index, index, index, index };
+    val params[FLEX_AT + 1];
+    uint32_t both[2] = { 0, 1 };
+    struct flex_body body;
+    flex_body_begin(&body, x, NULL, 0, last, FLEX_AT + 1, params);
+    struct builder *b = &body.b;
+    struct flex_tile t = flex_tile_at(x, b, body.operands, flex_row_of(params), params[FLEX_AT]);
+    val nothing = emit_full(b, x->computed, 0, 2, x->tile), area = flex_i64(b, 1);
+    val allowed = flex_allowed(x, b, body.operands, &t, nothing, FLEX_PARTIAL, true);
+    for (uint32_t axis = 0; axis < 2; axis++) { /* what the last tile has of the block before is not there */
+        val number = axis ? t.column : t.row, size = emit_dim_value(b, x->tile[axis]);
+        val first = emit2(b, OP_mul, number, emit_dim_value(b, x->block[axis]));
+        area = emit2(b, OP_mul, area, emit2(b, OP_sub, size, emit2(b, OP_sub, first, t.start[axis])));
+    }
+    val count = emit_cast(b, emit_reduce(b, OP_sum, emit_cast(b, allowed, DT_I32), both, 2), DT_I64);
+    val any = emit2(b, OP_gt, count, flex_i64(b, 0)), all = emit2(b, OP_eq, count, area);
+    val some = emit_select(b, any, flex_i64(b, FLEX_SOME), flex_i64(b, FLEX_NONE));
+    val out = emit_select(b, all, flex_i64(b, FLEX_ALL), some);
+    return builder_finish(b, &out, 1);
+}
+
+static uint32_t given_class(const struct flex *x)
+{
+    struct builder b;
+    builder_begin(&b, x->m, x->shape);
+    val given = builder_param(&b, flex_index(x), 0);
+    return builder_finish(&b, &given, 1);
+}
+
+/* (column, operands…, batch, head, row, classes) -> the class of the block, none undecided. */
+static struct region_in decided_body(const struct flex *x, type_id classes, const val *with)
+{
+    type_id index = flex_index(x), last[FLEX_AT + 1] = { index, index, index, classes };
+    val params[1 + FLEX_AT + 1];
+    struct flex_body body;
+    flex_body_begin(&body, x, &index, 1, last, FLEX_AT + 1, params);
+    struct builder *b = &body.b;
+    val column = params[0], at[FLEX_AT + 1] = { params[1], params[2], params[3], column };
+    uint32_t dims[4] = { 0, 1, 2, 3 };
+    struct attr a = A_INTS(dims, 4);
+    val given = emit(b, OP_gather, (val[]){ params[1 + FLEX_AT], at[0], at[1], at[2], column }, 5, &a);
+    val open = emit2(b, OP_eq, given, flex_i64(b, FLEX_UNDECIDED));
+    struct region_in regions[2] = { { given_class(x), &given, 1, x->same },
+                                    { counted_class(x), flex_with(b, x, body.operands, at, FLEX_AT + 1),
+                                      x->n + FLEX_AT + 1, x->same } };
+    val out = builder_node(b, &(struct node_in){ .op = OP_switch,
+                                                 .operands = &open,
+                                                 .n_operands = 1,
+                                                 .groups = (const uint32_t[1]){ 1 },
+                                                 .regions = regions,
+                                                 .n_regions = 2 });
+    return flex_body_finish(&body, &out, 1, with, x->n + FLEX_AT + 1);
+}
+
+/* (number of a row of blocks, operands…, classes) -> the classes of all its columns. */
+static struct region_in decided_row(const struct flex *x, dim heads, type_id classes, const val *with)
+{
+    type_id index = flex_index(x);
+    val params[2], at[FLEX_AT + 1];
+    struct flex_body body;
+    flex_body_begin(&body, x, &index, 1, &classes, 1, params);
+    struct builder *b = &body.b;
+    val rows = emit_dim_value(b, x->rows), n_heads = emit_dim_value(b, heads);
+    val number = params[0], of_head = emit2(b, OP_div, number, rows);
+    at[FLEX_AT_ROW] = emit2(b, OP_rem, number, rows);
+    at[FLEX_AT_HEAD] = emit2(b, OP_rem, of_head, n_heads);
+    at[FLEX_AT_BATCH] = emit2(b, OP_div, of_head, n_heads);
+    at[FLEX_AT] = params[1];
+    const val *all = flex_with(b, x, body.operands, at, FLEX_AT + 1);
+    val out = flex_map(x, b, x->columns, false, decided_body(x, classes, all));
+    return flex_body_finish(&body, &out, 1, with, x->n + 1);
+}
+
+/* ---- lists ---- */
+
+/* How many columns of `present`, and these first, in order. */
+static void list_of(struct builder *b, val present, val *counts, val *columns)
+{
+    struct type t = emit_type(b, present);
+    uint32_t along = 3;
+    struct attr numbers[3] = { A_DIMS(t.dims, 4), A_INT(3), A_NONE }, sorted[2] = { A_INT(3), A_NONE };
+    val column = emit(b, OP_iota, NULL, 0, numbers);
+    val behind = emit2(b, OP_add, column, emit_broadcast(b, emit_dim_value(b, t.dims[3]), 4, t.dims, NULL));
+    *counts = emit_reduce(b, OP_sum, emit_cast(b, present, DT_I64), &along, 1);
+    *columns = emit(b, OP_sort, (val[]){ emit_select(b, present, column, behind) }, 1, sorted);
+}
+
+/* Counts and columns of the blocks in which some keys take part, then of those in which all do. */
+static void lists(const struct flex *x, struct builder *b, const val *operands, dim batches, dim heads,
+                  val *out)
+{
+    struct module *m = x->m;
+    dim dims[4] = { batches, heads, x->rows, x->columns };
+    dim length = dim_mul(m, dim_mul(m, batches, heads), x->rows);
+    val found = classes(x, b, operands, dims);
+    const val *with = flex_with(b, x, operands, &found, 1);
+    val decided = flex_map(x, b, length, true, decided_row(x, heads, builder_type(b, found), with));
+    found = emit_reshape(b, decided, 4, dims);
+    list_of(b, emit2(b, OP_eq, found, emit_full_like(b, found, FLEX_SOME)), &out[0], &out[1]);
+    list_of(b, emit2(b, OP_eq, found, emit_full_like(b, found, FLEX_ALL)), &out[2], &out[3]);
+}
+
+/* The node with lists of blocks, in b, whose parameters are x's: *with are its operands. */
+void flex_with_lists(struct flex *out, const struct flex *x, struct builder *b, const val *operands,
+                     const val **with)
+{
+    struct module *m = x->m;
+    uint32_t mask = x->bodies[FLEX_MASK].fn, n = x->n + 2 * FLEX_LIST, at = FLEX_FIRST_BLOCK;
+    dim batches = flex_reads(m, mask, 1) ? x->batches : 1, heads = flex_reads(m, mask, 2) ? x->heads : 1;
+    val *given = ARENA_NEW(&b->arena, val, n);
+    memcpy(given, operands, at * sizeof *given);
+    lists(x, b, operands, batches, heads, given + at);
+    memcpy(given + at + 2 * FLEX_LIST, operands + at, (x->n - at) * sizeof *given);
+    *with = given;
+    flex_again(out, x, b, &(struct flex_changed){ given, n, 2 * FLEX_LIST, x->attrs, x->bodies });
+}
+
+/* ---- a mask alone ---- */
+
+/* (operands…) -> the four lists, for all batches and heads. */
+static uint32_t lists_function(const struct flex *x)
+{
+    struct flex_body body;
+    val out[2 * FLEX_LIST];
+    flex_body_begin(&body, x, NULL, 0, NULL, 0, NULL);
+    dim dims[4] = { x->batches, x->heads, x->rows, x->columns };
+    for (uint32_t k = 0; k < 2 * FLEX_LIST && flex_is_nothing(x); k++)
+        out[k] = emit_full(&body.b, DT_I64, 0, k % FLEX_LIST == FLEX_COUNTS ? 3 : 4, dims);
+    if (!flex_is_nothing(x)) lists(x, &body.b, body.operands, x->batches, x->heads, out);
+    return builder_finish(&body.b, out, 2 * FLEX_LIST);
+}
+
+/* A score function that leaves scores as they are. */
+static uint32_t same_score(const struct flex_lists_in *in, const struct builder *around)
+{
+    struct builder b;
+    val params[FLEX_N_FROM];
+    builder_begin(&b, around->m, NULL);
+    for (uint32_t k = 0; k < FLEX_N_FROM; k++) {
+        enum dtype t = (enum dtype)emit_type(around, in->from[k]).dtype;
+        params[k] = builder_param(&b, type_scalar(around->m, t), 0);
+    }
+    return builder_finish(&b, params, 1);
+}
+
+/* By a node of flex_attention over arrays of width 0, of which nothing is in memory. */
+val flex_emit_lists(struct builder *b, const struct flex_lists_in *in)
+{
+    struct module *m = b->m;
+    struct region_in regions[2] = { { same_score(in, b), NULL, 0, NULL }, in->mask };
+    uint32_t n = FLEX_FIRST_BLOCK + in->mask.n_operands, groups[3] = { FLEX_N_ARRAYS, FLEX_N_FROM, 0 };
+    uint32_t n_dims[2] = { 0, module_fn(m, in->mask.fn)->n_outer_symbols };
+    val *operands = ARENA_NEW(&b->arena, val, n);
+    type_id *types = ARENA_NEW(&b->arena, type_id, n);
+    for (uint32_t k = 0; k < FLEX_N_ARRAYS; k++) {
+        dim dims[4] = { in->batches, in->heads, k == FLEX_QUERY ? in->queries : in->keys, 0 };
+        operands[k] = emit_full(b, DT_F32, 0, 4, dims);
+    }
+    memcpy(operands + FLEX_SCALE, in->from, sizeof in->from);
+    for (uint32_t k = FLEX_FIRST_BLOCK; k < n; k++) operands[k] = in->mask.operands[k - FLEX_FIRST_BLOCK];
+    for (uint32_t k = 0; k < n; k++) types[k] = builder_type(b, operands[k]);
+    struct attr attrs[FLEX_ATTRS] = { [FLEX_BLOCK] = in->sized ? A_INTS(in->block, 2) : A_NONE };
+    struct flex x;
+    flex_begin(&x, &b->arena,
+               &(struct flex_in){ .m = m,
+                                  .place = b->place,
+                                  .symbols = b->symbols.data,
+                                  .operands = types,
+                                  .n_operands = n,
+                                  .groups = groups,
+                                  .attrs = attrs,
+                                  .regions = regions,
+                                  .n_dims = n_dims });
+    struct region_in call = { lists_function(&x), operands, n, x.symbols };
+    return builder_node(b, &(struct node_in){ .op = OP_invoke_subgraph,
+                                              .groups = (const uint32_t[1]){ 0 },
+                                              .regions = &call,
+                                              .n_regions = 1 });
+}

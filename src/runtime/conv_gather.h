@@ -1,0 +1,47 @@
+/* How elements of x come to stand in panels: by what lines (results) and depths (channels and taps) they are
+ * found. */
+#ifndef HOP_CONV_GATHER_H
+#define HOP_CONV_GATHER_H
+
+#include "loop/rt.h"
+#include "runtime/product_panels.h"
+
+/* A spatial dim: result o meets tap m at element o · stride + m · tap_stride + first of x. */
+struct conv_space {
+    int64_t x_size, results, taps;
+    int64_t stride, tap_stride, first;
+    int64_t x_step, w_step, y_step; /* elements from one to the next; of w: of taps */
+};
+
+/* For each group, a product of rows (channels out) and lines (results of all batches, the last dim the
+ * fastest), over the depth: channels, and taps in row-major order within each; or, `channels_inside`, the
+ * other way around. */
+struct conv_part {
+    enum dtype x_dtype, w_dtype, y_dtype;
+    const char *x, *w;
+    char *y;
+    int64_t batch, groups, out, channels;
+    int64_t x_batch, x_group, x_channel, w_group, w_out, w_channel, y_batch, y_group, y_out;
+    uint32_t n;
+    struct conv_space space[HOP_RT_CONV_SPACES];
+    int64_t lines, depth;
+    bool channels_inside;
+    bool by_depth; /* elements of x that lie beside each other are depths of one line, not lines */
+};
+
+/* n lines and `depth` depths into a panel, whose lines lie beside each other; those that are missing and
+ * elements that x does not have are zeros. */
+void conv_gather(const struct product_kernel *k, const struct conv_part *p, int64_t line, int64_t n,
+                 int64_t from, int64_t depth, char *panel);
+/* n rows of w likewise. */
+void conv_gather_rows(const struct product_kernel *k, const struct conv_part *p, int64_t row, int64_t n,
+                      int64_t from, int64_t depth, char *panel);
+/* Where the results of n lines lie, in elements from the first row's first. */
+void conv_places(const struct conv_part *p, int64_t line, int64_t n, int64_t *places);
+/* Do depths lie evenly in w? Then a step is *step. */
+bool conv_rows_even(const struct conv_part *p, int64_t *step);
+
+/* All groups of a convolution of f32, row by row (conv_planes.c). */
+int32_t conv_planes(struct hop_rt *rt, const struct conv_part *part);
+
+#endif
