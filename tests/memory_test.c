@@ -144,6 +144,11 @@ int main(void)
     /* The largest is compiled in children alone: what this process has freed would be enough for others. */
     hop_fn *small = chain(20), *large = chain(5000), *largest = chain(12000);
     test_sizes();
+    /* With one thread first: a worker finds no arena of the C library's then that another has left. */
+    hop_set_threads(1);
+    test_limit(small, large);
+    if (LIMITS) test_exhaustion(small, largest);
+    hop_set_threads(0);
     test_limit(small, large);
     if (LIMITS) test_exhaustion(small, largest);
     hop_fn_free(small), hop_fn_free(large), hop_fn_free(largest);

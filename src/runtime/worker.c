@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 enum { STACK = 64 << 20, SMALL_STACK = 8 << 20, LOOK_EVERY_MS = 4, STOP_EVERY_MS = 1 };
+enum { TO_BEGIN = 256 << 10 }; /* bytes without which a thread does not begin its work */
 
 /* A signal that no system sends and hardly a program uses; 0: threads cannot be stopped. */
 #if defined(SIGSTKFLT) && defined(__x86_64__)
@@ -35,6 +36,7 @@ struct job {
     void *env;
     pthread_t thread;
     bool done, left; /* under the lock: whoever sets the second of the two frees the job */
+    bool refused;    /* with done: the thread had no memory, nothing was begun */
     bool waits;      /* under the lock: for a job that it began */
     bool beside;     /* the job of another */
     atomic_bool stopped;
@@ -129,16 +131,29 @@ static void remove_job(struct job *job)
     if (*at) *at = job->next;
 }
 
+/* Can this thread allocate? The C library may find no arena for a new thread where others have memory left,
+ * and ends the process when there is none for the thread's own variables. */
+static bool has_memory(void)
+{
+    void *volatile some = malloc(TO_BEGIN);
+    free(some);
+    return some;
+}
+
 static void *worker(void *arg)
 {
     struct job *job = arg;
-    own = job;
-    job->work(job->env);
+    bool refused = !has_memory();
+    if (!refused) {
+        own = job;
+        job->work(job->env);
+    }
     pthread_mutex_lock(&workers.lock);
     job->done = true;
+    job->refused = refused;
     bool left = job->left;
     if (!left) {
-        own = NULL;
+        if (!refused) own = NULL;
         remove_job(job);
         pthread_cond_broadcast(&workers.changed); /* from here on the job is the caller's */
     }
@@ -146,7 +161,7 @@ static void *worker(void *arg)
     if (!left) return NULL;
     job->drop(job->env);
     pthread_mutex_lock(&workers.lock);
-    own = NULL;
+    if (!refused) own = NULL;
     remove_job(job);
     pthread_cond_broadcast(&workers.changed);
     pthread_mutex_unlock(&workers.lock);
@@ -201,13 +216,13 @@ bool worker_run(void (*work)(void *env), void (*drop)(void *env), void *env, con
         ends = hop_watch_ends(watch); /* which may call back, and take its time */
         pthread_mutex_lock(&workers.lock);
     }
-    bool done = job->done;
+    bool done = job->done, refused = job->refused;
     job->left = !done;
     pthread_mutex_unlock(&workers.lock);
     if (done) free(job);
-    else
-        atexit(
-            end_workers); /* once more: what LLVM has made since the first time is taken apart before that */
+    else /* once more: what LLVM has made since the first time is taken apart before that */
+        atexit(end_workers);
+    if (refused) work(env);
     return done;
 }
 
@@ -235,6 +250,7 @@ void worker_end(void *begun)
     pthread_mutex_unlock(&workers.lock);
     if (stops)
         for (;;) pause();
+    if (job->refused) job->work(job->env);
     free(job);
 }
 
