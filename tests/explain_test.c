@@ -130,6 +130,52 @@ static void single_carries(void)
     hop_fn_free(f);
 }
 
+/* Lanes that may end at different trips: whether they do, in text and JSON. */
+static void lanes_apart(void)
+{
+    static const char halve[] =
+        "fn @many(%%x: f32[%d]) -> (f32[%d]) {\n"
+        "  %%y = invoke_subgraph with(%%x0: f32[B] = %%x) [B = %d] {\n"
+        "    %%one = full {value = 1.0, dims = [B], dtype = f32}\n"
+        "    %%first = gt(%%x0, %%one)\n"
+        "    %%a, %%r = while_loop carry(%%alive = %%first, %%v = %%x0) cond [d0 = B] "
+        "{\n"
+        "      %%any = any {dims = [0]} (%%alive)\n"
+        "      test(%%any)\n"
+        "    } body with(%%b = %%one) {\n"
+        "      %%half = full {value = 0.5, dims = [B], dtype = f32}\n"
+        "      %%w = mul(%%v, %%half)\n"
+        "      %%next = select(%%alive, %%w, %%v)\n"
+        "      %%on = gt(%%next, %%b)\n"
+        "      %%na = and(%%alive, %%on)\n"
+        "      next(%%na, %%next)\n"
+        "    }\n"
+        "    yield(%%r)\n"
+        "  }\n"
+        "  return %%y\n"
+        "}\n";
+    static const struct {
+        int lanes;
+        const char *says;
+    } cases[] = {
+        { 512, "while_loop: 4 blocks of 128 lanes, each until its last lane ends" },
+        { 100, "while_loop: 100 lanes together: too few for two blocks" },
+    };
+    hop_compile_options portable = { .portable = 1 };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hop_fn *f = NULL;
+        char text[2048];
+        int lanes = cases[i].lanes;
+        snprintf(text, sizeof text, halve, lanes, lanes, lanes);
+        CLAIM(!hop_fn_read(&f, text, NULL), "%s", hop_message());
+        HAS(explained(f, &portable, NULL), "loops over lanes: 1\n");
+        HAS(explained(f, &portable, NULL), cases[i].says);
+        HAS(explained(f, &portable, "json"), "\"lanes\": [\"");
+        HAS(explained(f, &portable, "json"), cases[i].says);
+        hop_fn_free(f);
+    }
+}
+
 static void compiles(const char *source)
 {
     char path[] = "/tmp/hop_explain_XXXXXX.c", object[sizeof path];
@@ -254,6 +300,7 @@ int main(void)
     constants();
     computed_once();
     single_carries();
+    lanes_apart();
     emitted(NULL, NULL, NULL); /* frees the last texts */
     explained(NULL, NULL, NULL);
     hop_fn_free(gradient);

@@ -18,6 +18,7 @@ struct explanation {
     const struct fn *f;
     struct arena *arena;
     vec(struct pass_note) passes;
+    vec(const char *) lanes; /* loops over lanes that may end at different trips */
     struct compile_report report;
     struct exe *exe;
     const struct lp *p; /* the loop program; NULL: it was not kept */
@@ -27,6 +28,12 @@ static void note_pass(void *ctx, const char *pass, double ms, uint32_t nodes)
 {
     struct explanation *e = ctx;
     vec_push(e->arena, &e->passes, (struct pass_note){ pass, ms, nodes });
+}
+
+static void note_lanes(void *ctx, const char *text)
+{
+    struct explanation *e = ctx;
+    vec_push(e->arena, &e->lanes, arena_printf(e->arena, "%s", text));
 }
 
 static void drop_texts(void *report)
@@ -279,6 +286,19 @@ static void computed_text(struct text *out, const struct explanation *e)
     }
 }
 
+static void lanes_text(struct text *out, const struct explanation *e)
+{
+    uint32_t n = e->lanes.len;
+    if (n) text_add(out, "loops over lanes: %u\n", n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i == SHOWN && !e->o->saved) {
+            text_add(out, "  … %u more; --saved lists all\n", n - SHOWN);
+            break;
+        }
+        text_add(out, "  %s\n", e->lanes.data[i]);
+    }
+}
+
 /* Where the new contents of parameters are computed. */
 static void updates_text(struct text *out, const struct explanation *e)
 {
@@ -349,6 +369,7 @@ static void explain_text(struct text *out, const struct explanation *e)
     }
     once_text(out, e);
     passes_text(out, e);
+    lanes_text(out, e);
     if (e->p) {
         text_add(out, "nests: %u\n", e->p->n_nests);
         nests_text(out, e->p->root, 0, false);
@@ -557,6 +578,7 @@ static void explain_json(struct text *out, const struct explanation *e)
     text_add(out, "], \"nests\": %u", p ? p->n_nests : 0);
     shared_json(out, p);
     stored_json(out, p);
+    notes_json(out, "lanes", e->lanes.data, e->lanes.len);
     notes_json(out, "copies", p ? p->copy_notes.data : NULL, p ? p->copy_notes.len : 0);
     notes_json(out, "placed", p ? p->within_notes.data : NULL, p ? p->within_notes.len : 0);
     computed_json(out, e);
@@ -587,6 +609,7 @@ void explain_function(struct module *m, uint32_t fn, const struct explain_option
     struct explanation e = { .o = o, .m = m, .f = module_fn(m, fn), .arena = out->arena };
     struct compile_options compile = o->compile;
     compile.passes.report = note_pass;
+    compile.passes.note = note_lanes;
     compile.passes.report_ctx = &e;
     compile.keep_lp = true;
     hop_cleanup_push(drop_texts, &e.report);

@@ -32,6 +32,9 @@ uint32_t simplifier_uses(const struct simplifier *s, uint32_t fn);
 bool inline_absorbs(const struct simplifier *s, const struct fn *f, const struct node *n);
 uint32_t inline_absorb(struct simplifier *s, uint32_t fn); /* with all such bodies in place */
 
+/* Notes for each loop over lanes of `fn` and its bodies, simplified, whether they end apart, and why not. */
+void tell_lanes(struct simplifier *s, uint32_t fn);
+
 typedef uint32_t pass_function(struct simplifier *s, uint32_t fn);
 /* The passes. Each simplifies one function (bodies only where a node's signature changes with them). */
 #define PASS(name, meaning) pass_function pass_##name;

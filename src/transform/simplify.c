@@ -73,6 +73,7 @@ static uint32_t strict_body(struct simplifier *s, uint32_t fn)
     struct pass_options strict = *s->o;
     strict.strict = true;
     strict.report = NULL;
+    strict.note = NULL; /* the function around it tells of all bodies */
     hop_check_stack();
     return simplify(s->m, fn, &strict);
 }
@@ -244,6 +245,7 @@ uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o)
     if (s.o->report)
         for (enum pass p = 0; p < PASS_COUNT; p++)
             if (s.runs[p]) s.o->report(s.o->report_ctx, switch_names[p], s.ms[p], s.nodes[p]);
+    if (s.o->note) tell_lanes(&s, out);
     if (fn_has_updates(module_fn(m, fn))) { /* the passes look at nodes alone */
         const struct fn *f = module_fn(m, fn);
         uint32_t *updates = ARENA_NEW(&s.arena, uint32_t, f->n_results);

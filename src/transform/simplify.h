@@ -39,14 +39,16 @@ struct pass_options {
     const enum pass
         *after; /* for people: the list once, up to this pass, in every function; NULL: all of it */
     void (*report)(void *ctx, const char *pass, double ms, uint32_t nodes); /* NULL: none */
-    void *report_ctx;
+    void (*note)(void *ctx, const char *text); /* what was decided about a loop, a line each; NULL: none */
+    void *report_ctx;                          /* of both */
 };
 static inline bool pass_on(const struct pass_options *o, enum pass p) { return !o || !(o->without >> p & 1); }
 static inline bool choice_on(const struct pass_options *o, enum choice c) { return !(o->without >> c & 1); }
 
 /* Simplifies a function and every body it reaches until nothing changes (bounded rounds). Returns the new
  * function, which has the same parameters, symbols and results but no name of its own, or `fn` itself.
- * Reports each pass's time and the nodes it left, summed over all runs. */
+ * Reports each pass's time and the nodes it left, summed over all runs, and notes which loops' lanes end
+ * apart. */
 uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o);
 
 /* The function as it is computed: without nodes that speak to transforms and passes alone (OPF_ALIAS), in the
