@@ -272,12 +272,25 @@ static LLVMValueRef end_loop(struct emitter *e, struct carried *c, const struct 
     return end;
 }
 
-static bool has_loops(const struct lp_block *block)
+enum { FEW_STATEMENTS = 32 }; /* of a loop that is written out */
+
+/* Does a loop of the program become one of the code? Short rows are steps that are written out. */
+static bool stays_a_loop(const struct emitter *e, const struct lp_stmt *s)
+{
+    const struct loop_plan *l = &e->plan.loops[s->target];
+    int64_t step = (int64_t)l->parts * l->lanes;
+    if (l->mode != LOOP_VECTOR || l->extent < 0) return true;
+    return !l->chunk && (l->heavy || l->extent >= 2 * step);
+}
+
+/* Does a block have loops, in the code or written out with more than `few` statements? */
+static bool has_loops(const struct emitter *e, const struct lp_block *block, uint32_t few)
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
-        if (s->kind == LP_FOR || s->kind == LP_WHILE || has_loops(s->body) || has_loops(s->other))
-            return true;
+        bool large = s->kind == LP_FOR && s->body && s->body->stmts.len > few;
+        if (s->kind == LP_WHILE || large || (s->kind == LP_FOR && stays_a_loop(e, s))) return true;
+        if (has_loops(e, s->body, few) || has_loops(e, s->other, few)) return true;
     }
     return false;
 }
@@ -298,7 +311,8 @@ LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueR
     serial_bodies(e, s, i, lane_start, times);
     LLVMValueRef next = LLVMBuildAdd(e->builder, i, LLVMBuildMul(e->builder, step, const_index(e, times), ""),
                                      "");
-    if (has_loops(s->body)) next = no_longer_a_counter(e, next);
+    /* LLVM looks for the cheapest way to the addresses of the innermost loops alone, where they are few. */
+    if (has_loops(e, s->body, FEW_STATEMENTS)) next = no_longer_a_counter(e, next);
     if (s->poll) poll_cancel(e);
     LLVMValueRef more = LLVMBuildICmp(e->builder, goes_on, next, limit, "");
     LLVMBasicBlockRef latch = here(e);
