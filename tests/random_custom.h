@@ -288,7 +288,8 @@ static bool holds_op(const struct module *m, uint32_t fn, enum op op)
 
 /* Which values of a function a derivative reaches, given which parameters: a call that none of its operands
  * makes one of runs its body. */
-static void find_active(const struct module *m, const struct fn *f, const bool *params, bool *active);
+static void find_active(const struct module *m, const struct fn *f, enum mode mode, const bool *params,
+                        bool *active);
 
 /* Those of a body: what groups of the node's operands feed it, then its own operands. */
 static void active_params(const struct fn *f, const struct node *n, uint32_t r, const bool *active, bool *out)
@@ -307,8 +308,8 @@ static void active_params(const struct fn *f, const struct node *n, uint32_t r, 
 }
 
 /* The results of the node's region r; params: its parameters, grown where its results are carried. */
-static const bool *active_region(const struct module *m, const struct fn *f, const struct node *n, uint32_t r,
-                                 bool *params)
+static const bool *active_region(const struct module *m, const struct fn *f, enum mode mode,
+                                 const struct node *n, uint32_t r, bool *params)
 {
     static bool results[256];
     const struct fn *body = module_fn(m, node_region(f, n, r)->fn);
@@ -319,7 +320,7 @@ static const bool *active_region(const struct module *m, const struct fn *f, con
     for (bool grown = true; grown;) {
         grown = false;
         memset(values, 0, body->n_values * sizeof *values);
-        find_active(m, body, params, values);
+        find_active(m, body, mode, params, values);
         for (uint32_t k = 0; k < n_carry; k++) {
             bool is = values[body->results[k]] || params[k] || (pairs && params[n_carry + k]);
             grown |= is && (!params[k] || (pairs && !params[n_carry + k]));
@@ -333,15 +334,23 @@ static const bool *active_region(const struct module *m, const struct fn *f, con
     return results;
 }
 
-static void find_active(const struct module *m, const struct fn *f, const bool *params, bool *active)
+/* Are its tangents those of its body? */
+static bool by_body(const struct attr *attrs, enum mode mode)
+{
+    bool rule = attrs[CUSTOM_JVP].kind != ATTR_ABSENT || attrs[CUSTOM_BACKWARD].kind != ATTR_ABSENT;
+    bool body = attrs[CUSTOM_TANGENT].kind != ATTR_ABSENT && attrs[CUSTOM_TANGENT].i == TANGENT_BODY;
+    return !rule || (mode == BY_JVP && body && attrs[CUSTOM_JVP].kind == ATTR_ABSENT);
+}
+
+static void find_active(const struct module *m, const struct fn *f, enum mode mode, const bool *params,
+                        bool *active)
 {
     for (uint32_t p = 0; p < f->n_params; p++) active[p] = params[p] && float_type(m, value_type(f, p));
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
         const struct attr *attrs = f->attrs + n->attrs;
         bool any = false, *out = active + n->results;
-        bool has_rules = n->op == OP_custom && (attrs[CUSTOM_BACKWARD].kind != ATTR_ABSENT ||
-                                                attrs[CUSTOM_JVP].kind != ATTR_ABSENT);
+        bool has_rules = n->op == OP_custom && !by_body(attrs, mode);
         for (uint32_t k = 0; k < n->n_operands; k++) any |= active[node_operands(f, n)[k]];
         if (!any || !op_table[n->op]->vjp) continue;
         for (uint32_t k = 0; k < n->n_results && (!n->n_regions || has_rules); k++) out[k] = true;
@@ -350,7 +359,7 @@ static void find_active(const struct module *m, const struct fn *f, const bool *
             uint32_t n_results = module_fn(m, node_region(f, n, r)->fn)->n_results;
             uint32_t n_carry = n->op == OP_while_loop ? node_group_size(f, n, 0) : n_results;
             active_params(f, n, r, active, given);
-            const bool *found = active_region(m, f, n, r, given);
+            const bool *found = active_region(m, f, mode, n, r, given);
             for (uint32_t k = 0; k < n_results;
                  k++) /* the trips of a while_loop stand before what it stacks */
                 out[k < n_carry ? k : n->n_results - n_results + k] |= found[k];
@@ -383,6 +392,49 @@ static val call_rule(struct builder *b, const struct attr *attrs, uint32_t which
 
 static uint32_t rewritten(struct module *m, uint32_t fn, enum op op, enum mode mode, const bool *params);
 
+/* No effects, and no bodies but those of calls: such a body is there twice where its tangents are taken. */
+static bool is_straight(const struct module *m, uint32_t fn)
+{
+    const struct fn *f = module_fn(m, fn);
+    bool straight = !f->effects;
+    for (uint32_t i = 0; i < f->n_nodes; i++)
+        straight &= !f->nodes[i].n_regions || f->nodes[i].op == OP_invoke_subgraph;
+    for (uint32_t i = 0; straight && i < f->n_regions; i++) straight = is_straight(m, f->regions[i].fn);
+    return straight;
+}
+
+/* The results of a call whose tangents are those of its body. Where it has a backward they are still a
+ * call's, to the next transform, and the tangents alone are the body's. */
+static void expand_by_body(struct copier *c, const struct fn *f, const struct node *n, enum mode mode,
+                           const bool *active, val *results)
+{
+    struct builder *b = c->b;
+    struct module *m = b->m;
+    struct node_in in = copier_node_in(c, n);
+    struct region_in region = in.regions[0];
+    uint32_t n_dims = node_region(f, n, 0)->n_dims, n_x = region.n_operands, n_y = n->n_results, at = n_x;
+    bool given[64], moves[64];
+    active_params(f, n, 0, active, given);
+    uint32_t body = rewritten(m, region.fn, OP_custom, mode, given);
+    if (in.attrs[CUSTOM_BACKWARD].kind == ATTR_ABSENT || !is_straight(m, region.fn)) {
+        val first = call_function(b, body, region.operands, region.dims, n_dims);
+        for (uint32_t k = 0; k < n_y; k++) results[k] = first + k;
+        return;
+    }
+    val operands[128];
+    for (uint32_t p = 0; p < n_x; p++) {
+        val x = region.operands[p];
+        operands[p] = given[p] ? emit(b, OP_stop_gradient, &x, 1, NULL) : x;
+        if (given[p]) operands[at++] = emit(b, OP_sub, (val[]){ x, operands[p] }, 2, NULL);
+    }
+    val next = call_function(b, jvp_function(m, body, given, moves), operands, region.dims, n_dims) + n_y;
+    region.operands = operands;
+    in.regions = &region;
+    val first = builder_node(b, &in);
+    for (uint32_t k = 0; k < n_y; k++)
+        results[k] = moves[k] ? emit(b, OP_add, (val[]){ first + k, next++ }, 2, NULL) : first + k;
+}
+
 /* The results of a custom call, in a program where x - frozen x are its tangents. */
 static void expand_custom(struct copier *c, const struct fn *f, const struct node *n, enum mode mode,
                           const bool *active, val *results)
@@ -395,15 +447,9 @@ static void expand_custom(struct copier *c, const struct fn *f, const struct nod
     uint32_t backward = rule_of(attrs, CUSTOM_BACKWARD), jvp = rule_of(attrs, CUSTOM_JVP);
     uint32_t n_x = region.n_operands, n_y = n->n_results, at = n_x;
     bool by_jvp = jvp != HOP_NONE && (mode == BY_JVP || backward == HOP_NONE);
-    bool by_body = attrs[CUSTOM_TANGENT].kind != ATTR_ABSENT && attrs[CUSTOM_TANGENT].i == TANGENT_BODY;
     val frozen[64], moved[64], operands[256], first, next;
-    if (!by_jvp && (backward == HOP_NONE || (mode == BY_JVP && by_body))) {
-        const struct region *old = node_region(f, n, 0);
-        bool given[64];
-        active_params(f, n, 0, active, given);
-        first = call_function(b, rewritten(m, region.fn, OP_custom, mode, given), region.operands,
-                              region.dims, old->n_dims);
-        for (uint32_t k = 0; k < n_y; k++) results[k] = first + k;
+    if (by_body(attrs, mode)) {
+        expand_by_body(c, f, n, mode, active, results);
         return;
     }
     for (uint32_t p = 0; p < n_x; p++) {
@@ -465,7 +511,7 @@ static uint32_t rewritten(struct module *m, uint32_t fn, enum op op, enum mode m
     copier_begin(&c, &b, f);
     copier_params(&c);
     bool *active = ARENA_ZNEW(&b.arena, bool, f->n_values + 1);
-    find_active(m, f, params, active);
+    find_active(m, f, mode, params, active);
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
         val *results = ARENA_NEW(&b.arena, val, n->n_results + 1);
@@ -479,7 +525,7 @@ static uint32_t rewritten(struct module *m, uint32_t fn, enum op op, enum mode m
             if (in.n_regions) memcpy(regions, in.regions, in.n_regions * sizeof *regions);
             for (uint32_t r = 0; r < in.n_regions; r++) {
                 bool given[256] = { 0 }, is_test = n->op == OP_while_loop && r == 0;
-                if (!is_test) active_params(f, n, r, active, given), active_region(m, f, n, r, given);
+                if (!is_test) active_params(f, n, r, active, given), active_region(m, f, mode, n, r, given);
                 if (n->op != OP_custom) regions[r].fn = rewritten(m, regions[r].fn, op, mode, given);
             }
             in.regions = regions;

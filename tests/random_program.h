@@ -564,6 +564,16 @@ static void step_associative(struct block *s)
                                            .n_regions = 1 });
 }
 
+/* A score is compiled over many keys at once: one that cannot be, as its sizes differ from key to key, is
+ * thrown out, as any step that throws. */
+static void check_lanes(struct block *s, uint32_t fn)
+{
+    const struct fn *f = module_fn(s->g->m, fn);
+    bool *batched = ARENA_ZNEW(&s->b.arena, bool, f->n_params + 1), found;
+    for (uint32_t k = 0; k < FLEX_N_FROM; k++) batched[k] = true;
+    batch_function(s->g->m, fn, batched, HOP_NONE, &(bool){ true }, false, &found);
+}
+
 /* Attention whose score is a body of any kind; its mask leaves the first key to every query, so that nothing
  * is infinite. Blocks of a few queries and keys, so that there are several of them, and ends that reach
  * beyond. */
@@ -600,6 +610,7 @@ static void step_flex(struct block *s)
         else results[0] = emit_full(&body->s.b, DT_BOOL, 1, 0, NULL);
         regions[r] = (struct region_in){ .operands = own, .n_operands = r ? 0 : n_own, .dims = body->dims };
         regions[r].fn = body_end(body, results, 1);
+        check_lanes(s, regions[r].fn);
     }
     uint32_t block[2] = { 1 + below(g, 3), 1 + below(g, 3) }, groups[3] = { FLEX_N_ARRAYS, FLEX_N_FROM, 0 };
     struct attr attrs[FLEX_ATTRS] = { chance(g, 0.8) ? A_INTS(block, 2) : A_NONE };
@@ -796,7 +807,8 @@ static const struct step step_kinds[] = {
     { step_fori, 9, OP_fori_loop },       { step_associative, 9, OP_associative_scan },
     { step_custom, 6, OP_custom },        { step_region, 6, OP_region },
     { step_flex, 3, OP_flex_attention },  { step_windows, 4, OP_COUNT },
-    { step_conv, 2, OP_COUNT },
+    { step_conv, 2, OP_COUNT },           { step_resized, 3, OP_COUNT },
+    { step_sample, 3, OP_COUNT },
 };
 
 static const struct step *hop_step(enum op op)

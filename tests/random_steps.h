@@ -690,6 +690,73 @@ static void step_windows(struct block *s)
     maybe_squash(s, node(s, op, &x, 1, a));
 }
 
+/* A size of something that is there. */
+static dim some_dim(struct block *s)
+{
+    dim d = pick_dim(s);
+    bool some = dim_provably_le(s->g->m, s->b.symbols.data, 1, d);
+    return some ? d : dim_add(s->g->m, d, dim_const(s->g->m, 1));
+}
+
+/* Bins along some dims, as many as a size says, or other sizes by reading between elements. */
+static void step_resized(struct block *s)
+{
+    struct gen *g = s->g;
+    enum op op = chance(g, 0.4) ? OP_adaptive_pool : OP_resize;
+    bool floats = chance(g, 0.8);
+    uint32_t method = floats ? below(g, 3) : BY_NEAREST, list[MAX_RANK];
+    val x = pick(s, &(struct filter){
+                        .min_rank = 1, .most_rank = 3, .dtypes = floats ? FLOATS : FLOATS | INTEGERS });
+    if (x == VAL_NONE) return;
+    x = not_empty(s, x);
+    uint32_t n = subset(g, block_type(s, x).rank, list);
+    dim sizes[MAX_RANK];
+    for (uint32_t i = 0; i < n; i++) sizes[i] = op == OP_adaptive_pool ? some_dim(s) : pick_dim(s);
+    struct attr a[RESIZE_ATTRS] = { A_INTS(list, n), A_DIMS(sizes, n), A_WORD(method) };
+    if (op == OP_adaptive_pool) { /* equal elements are kinks of the largest */
+        bool largest = !floats || (!g->smooth && chance(g, 0.5));
+        a[ADAPTIVE_BY] = A_WORD(largest ? ADAPTIVE_MAX : ADAPTIVE_MEAN);
+    } else if (method != BY_NEAREST && chance(g, 0.6)) {
+        a[chance(g, 0.4) ? RESIZE_ALIGN : RESIZE_ANTIALIAS] = A_FLAG(true);
+    }
+    maybe_squash(s, node(s, op, &x, 1, a));
+}
+
+/* Positions about a middle. Moderate ones keep away from whole numbers, where what is read has kinks, as far
+ * as they are zero or of size one. */
+static val positions(struct block *s, uint32_t rank, const dim *dims, double middle, double reach)
+{
+    val v = want(s, pick_float(s->g), rank, dims);
+    if (s->g->wild) return v;
+    v = bounded(s, v);
+    return binary(s, OP_add, binary(s, OP_mul, v, number_like(s, v, reach)), number_like(s, v, middle));
+}
+
+/* Arrays read at positions that the program computes. */
+static void step_sample(struct block *s)
+{
+    struct gen *g = s->g;
+    bool grid = chance(g, 0.5), reads = chance(g, 0.9);
+    uint32_t method = reads && !g->smooth ? below(g, 3) : reads ? BY_LINEAR + below(g, 2) : BY_NEAREST;
+    val x = pick(s, &(struct filter){ .min_rank = grid ? 3 : 1,
+                                      .most_rank = 3,
+                                      .dtypes = reads ? FLOATS : FLOATS | INTEGERS });
+    if (x == VAL_NONE) return;
+    x = not_empty(s, x);
+    struct type t = block_type(s, x);
+    val operands[4] = { x };
+    uint32_t n = grid ? 1 : t.rank, rank = grid ? 3 : below(g, 3);
+    dim dims[3] = { grid ? t.dims[0] : pick_dim(s), pick_dim(s), dim_const(g->m, 1) };
+    if (method == BY_CUBIC && t.rank > 2 && !grid) method = BY_LINEAR; /* 64 taps take long */
+    for (uint32_t i = 0; i < n; i++)
+        operands[1 + i] = positions(s, rank, dims, grid ? 0.07 : 1.13, grid ? 1.37 : 2.41);
+    for (uint32_t i = 1; i < n; i++)
+        operands[1 + i] = convert(s, operands[1 + i], (enum dtype)block_type(s, operands[1]).dtype);
+    struct attr a[SAMPLE_ATTRS] = { A_WORD(method), A_WORD(below(g, 3)) };
+    if (chance(g, 0.4)) a[SAMPLE_ALIGN] = A_FLAG(true);
+    maybe_squash(s, node(s, grid ? OP_grid_sample : OP_map_coordinates, operands, 1 + n, a));
+}
+
 /* Operators made of others, over all dims or some. */
 static void step_statistic(struct block *s)
 {

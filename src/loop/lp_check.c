@@ -65,7 +65,8 @@ static void check_index(const struct checker *c, uint32_t buffer, lpv index)
     want(c, index, DT_I64, "an index");
     struct lp_range range = lp_range(c->p, index);
     bool sized = b->kind != BUF_DYN && b->static_count > 0;
-    bool outside = range.lo >= b->static_count || range.hi < 0;
+    bool may_be_empty = c->now->kind == LP_CALL; /* what is handed over may be nothing, behind the last */
+    bool outside = range.lo >= b->static_count + may_be_empty || range.hi < 0;
     if (!c->dead && sized && outside)
         fail(c, "index %lld..%lld of %s, which has %lld elements", (long long)range.lo, (long long)range.hi,
              buffer_name(b), (long long)b->static_count);
@@ -87,6 +88,13 @@ static bool follows(const struct checker *c, lpv v, uint32_t loop)
     return false;
 }
 
+/* At most: sizes that are bounded can say that pieces of them are one. */
+static bool runs_once(const struct checker *c, const struct lp_stmt *loop)
+{
+    int64_t first = lp_range(c->p, loop->lo).lo, behind = lp_range(c->p, loop->hi).hi;
+    return behind == first + 1 || behind <= first;
+}
+
 static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
 {
     struct checker *c = ctx;
@@ -102,8 +110,8 @@ static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
     if ((given && !b->updated) || b->kind == BUF_CONST)
         fail(c, "writes to %s, which is %s", b->name ? b->name : "a buffer",
              given ? "an argument" : "a constant");
-    if (c->parallel && !c->dead && b->static_count && b->kind != BUF_LOCAL && !b->private &&
-        c->now->kind == LP_STORE && !follows(c, index, c->parallel->target))
+    if (c->parallel && !c->dead && !runs_once(c, c->parallel) && b->static_count && b->kind != BUF_LOCAL &&
+        !b->private && c->now->kind == LP_STORE && !follows(c, index, c->parallel->target))
         fail(c, "every iteration of a parallel loop writes the same element of %s",
              b->name ? b->name : "a buffer");
 }
