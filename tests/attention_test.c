@@ -1,5 +1,5 @@
 /* flex_attention against its plain definition: the whole score matrix by nested maps of the same bodies, its
- * softmax and a product. 72 pairs of score and mask functions, over shapes with grouped heads, shared keys,
+ * softmax and a product. 108 pairs of score and mask functions, over shapes with grouped heads, shared keys,
  * lengths that no block divides, one query, no key at all, lists of blocks, and over the float dtypes: values
  * and cotangents of every float operand on every back end, strict ones bit for bit the interpreter's. Then
  * second derivatives, batches, a score function with a pole over 1,000 positions, how memory grows with the
@@ -43,6 +43,18 @@ static const struct piece scores[] = {
       "%t3 = add(%s, %t2)\n%t4 = sin(%t3)\nyield(%t4)" },
     { "batch and head", "%w", "%w: $[B, H]",
       "%t0 = gather {dims = [0, 1]} (%w, %b, %h)\n%t1 = mul(%s, %t0)\nyield(%t1)" },
+    { "a loop as long as positions say", "%w", "%w: $[]",
+      "%t0 = full {value = 3, dims = [], dtype = i64}\n%t1 = add(%i, %j)\n%t2 = rem(%t1, %t0)\n"
+      "%t3 = rem(%j, %t0)\n%t4, %t5: $[?n] = fori_loop carry(%a = %s) from(%step = %t3) to(%t2) with(%w) {\n"
+      "%a0 = mul(%a, %w)\n%a1 = sin(%a0)\nnext(%a1) stack(%a0)\n}\n%t6 = sum(%t5)\n"
+      "%t7 = add(%t4, %t6)\nyield(%t7)" },
+    { "tables by the distance", "%w", "%w: $[H, 7]", /* as i32 both ways, and out of range */
+      "%t0 = cast {dtype = i32} (%i)\n%t1 = cast {dtype = i32} (%j)\n%t2 = sub(%t0, %t1)\n"
+      "%t3 = gather {dims = [0, 1]} (%w, %h, %t2)\n%t4 = sub(%j, %i)\n"
+      "%t5 = cast {dtype = $} (%t4)\n%t6 = sin(%t5)\n%t7 = mul(%t3, %s)\n%t8 = add(%t7, %t6)\n"
+      "%t9 = abs(%t4)\n%t10 = gather {dims = [0, 1]} (%w, %b, %t9)\n%t11 = mul(%t8, %t10)\nyield(%t11)" },
+    { "nothing but the distance", "%w", "%w: $[9]",
+      "%t0 = sub(%i, %j)\n%t1 = gather {dims = [0]} (%w, %t0)\nyield(%t1)" },
 };
 
 static const struct piece masks[] = {
@@ -61,6 +73,12 @@ static const struct piece masks[] = {
     { "lengths of batches and heads", "%d", "%d: i64[B, H]",
       "%m0 = gather {dims = [0, 1]} (%d, %b, %h)\n%m1 = lt(%j, %m0)\nyield(%m1)" },
     { "behind the query", "", "", "%m0 = gt(%j, %i)\nyield(%m0)" }, /* the last one has no key */
+    { "a loop as long as positions say", "", "",
+      "%m0 = full {value = 5, dims = [], dtype = i64}\n%m1 = full {value = 0, dims = [], dtype = i64}\n"
+      "%m2 = rem(%i, %m0)\n%m3 = rem(%j, %m0)\n%m4, %m5: i64[?r] = fori_loop carry(%a = %m1) "
+      "from(%step = %m2) to(%m3) {\n%a0 = add(%a, %step)\nnext(%a0) stack(%step)\n}\n%m6 = sum(%m5)\n"
+      "%m7 = add(%m4, %m6)\n%m8 = full {value = 4, dims = [], dtype = i64}\n%m9 = le(%m7, %m8)\n"
+      "yield(%m9)" },
 };
 
 struct shape {
@@ -655,7 +673,7 @@ static void refusals(void)
 
 int main(int argc, char **argv)
 {
-    enum { CASES = 72 };
+    enum { CASES = HOP_COUNT(scores) * HOP_COUNT(masks) };
     uint32_t first = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
     uint32_t count = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : argc > 1 ? 1 : CASES;
     for (uint32_t i = first; i < first + count; i++) walk_case(i);

@@ -58,6 +58,18 @@ struct flex_changed {
 };
 void flex_again(struct flex *out, const struct flex *x, struct builder *b, const struct flex_changed *to);
 
+/* ---- a scalar body over a tile (flex_over.c) ---- */
+
+/* What the outer symbols of a function are while axes are added to it. */
+struct flex_dims {
+    struct arena *arena;
+    vec(dim) list;
+};
+/* The function over one more leading dim of some parameters and of all results. */
+uint32_t flex_over(struct module *m, uint32_t fn, const bool *batched, dim size, struct flex_dims *dims);
+/* A body of x over a tile: (scores [q, k], batch, head, rows [q], columns [k], own…) -> [q, k]. */
+uint32_t flex_over_tile(const struct flex *x, uint32_t fn, struct flex_dims *dims);
+
 dim flex_blocks(struct module *m, dim length, dim block); /* how many */
 dim flex_block(struct module *m, const struct attr *attrs, dim queries, uint32_t axis);
 

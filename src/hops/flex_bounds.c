@@ -371,6 +371,8 @@ static struct bound of_body(struct analysis *w, const val *params)
     const struct fn *f = w->f;
     enum { SCORE, BATCH, HEAD, QUERY, KEY };
     w->bounds = ARENA_ZNEW(&w->b->arena, struct bound, f->n_values);
+    bool binds_sizes = f->n_symbols > f->n_outer_symbols; /* which may be other ones at each position */
+    if (binds_sizes) return bound_of(w, f->results[0]);
     copier_begin(&w->copy, w->b, f);
     for (uint32_t p = BATCH; p < f->n_params; p++) {
         bool moves = p == QUERY || p == KEY;

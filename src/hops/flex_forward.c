@@ -60,7 +60,7 @@ static void make_shape(struct flex *x, struct arena *arena, const struct flex_in
     x->same = same;
     dim *dims[2];
     for (uint32_t r = 0; r <= FLEX_MASK; r++) {
-        dims[r] = ARENA_NEW(arena, dim, in->n_dims[r] + 2);
+        dims[r] = ARENA_NEW(arena, dim, in->n_dims[r]);
         for (uint32_t k = 0; k < in->n_dims[r]; k++)
             dims[r][k] = dim_substitute(m, in->regions[r].dims[k], to);
     }
@@ -68,25 +68,13 @@ static void make_shape(struct flex *x, struct arena *arena, const struct flex_in
     x->mask_dims = dims[FLEX_MASK];
 }
 
-/* A scalar body over the columns, then over the rows of a tile; its symbols are given by *dims. */
-static uint32_t over_tile(const struct flex *x, uint32_t fn, uint32_t n_own, const dim **dims,
+static uint32_t over_tile(const struct flex *x, enum flex_body_number body, const dim **dims,
                           struct arena *arena)
 {
-    static const bool of_columns[FLEX_N_FROM] = { true, false, false, false, true };
-    static const bool of_rows[FLEX_N_FROM] = { true, false, false, true, false };
-    static const bool force = true;
-    for (uint32_t axis = 2; axis-- > 0;) {
-        bool *batched = ARENA_ZNEW(arena, bool, FLEX_N_FROM + n_own), found;
-        memcpy(batched, axis ? of_columns : of_rows, FLEX_N_FROM * sizeof *batched);
-        uint32_t n = module_fn(x->m, fn)->n_outer_symbols;
-        dim size = dim_is_const(x->m, x->tile[axis]) ? x->tile[axis] : HOP_NONE;
-        fn = batch_function(x->m, fn, batched, size, &force, false, &found);
-        if (module_fn(x->m, fn)->n_outer_symbols == n) continue;
-        dim *more = ARENA_NEW(arena, dim, n + 1);
-        if (n) memcpy(more, *dims, n * sizeof *more);
-        more[n] = x->tile[axis];
-        *dims = more;
-    }
+    struct flex_dims given = { .arena = arena };
+    for (uint32_t k = 0; k < x->n_dims[body]; k++) vec_push(arena, &given.list, x->bodies[body].dims[k]);
+    uint32_t fn = flex_over_tile(x, x->bodies[body].fn, &given);
+    *dims = given.list.data;
     return fn;
 }
 
@@ -149,8 +137,8 @@ void flex_begin(struct flex *x, struct arena *arena, const struct flex_in *in)
     x->n_score = in->regions[FLEX_SCORE].n_operands;
     x->n_mask = in->regions[FLEX_MASK].n_operands;
     x->masked = !always_true(m, in->regions[FLEX_MASK].fn);
-    x->score = over_tile(x, in->regions[FLEX_SCORE].fn, x->n_score, &x->score_dims, arena);
-    x->mask = over_tile(x, in->regions[FLEX_MASK].fn, x->n_mask, &x->mask_dims, arena);
+    x->score = over_tile(x, FLEX_SCORE, &x->score_dims, arena);
+    x->mask = over_tile(x, FLEX_MASK, &x->mask_dims, arena);
 }
 
 void flex_again(struct flex *out, const struct flex *x, struct builder *b, const struct flex_changed *to)

@@ -38,11 +38,10 @@ static val classes(const struct flex *x, struct builder *b, const val *operands,
 {
     struct module *m = x->m;
     uint32_t n = AT_OWN + x->n_mask, fn = flex_classes(m, x->bodies[FLEX_MASK].fn, x->block);
-    uint32_t n_dims = x->n_dims[FLEX_MASK];
-    static const bool force = true;
+    struct flex_dims symbols = { .arena = &b->arena };
     val *args = ARENA_NEW(&b->arena, val, n), out;
-    dim *symbols = ARENA_NEW(&b->arena, dim, n_dims + OVERS);
-    if (n_dims) memcpy(symbols, x->bodies[FLEX_MASK].dims, n_dims * sizeof *symbols);
+    for (uint32_t k = 0; k < x->n_dims[FLEX_MASK]; k++)
+        vec_push(&b->arena, &symbols.list, x->bodies[FLEX_MASK].dims[k]);
     ranges(x, b, 0, operands[FLEX_ROW], &args[AT_QUERIES], &args[AT_QUERIES + 1]);
     ranges(x, b, 1, operands[FLEX_COLUMN], &args[AT_KEYS], &args[AT_KEYS + 1]);
     args[AT_BATCH] = dims[0] == 1 ? operands[FLEX_BATCH] : numbers_from(b, dims[0], operands[FLEX_BATCH]);
@@ -51,16 +50,14 @@ static val classes(const struct flex *x, struct builder *b, const val *operands,
     for (uint32_t over = 0; over < OVERS; over++) {
         dim size = dims[OVERS - 1 - over];
         if (over >= OVER_HEADS && size == 1) continue;
-        bool *batched = ARENA_ZNEW(&b->arena, bool, n), found;
+        bool *batched = ARENA_ZNEW(&b->arena, bool, n);
         batched[AT_KEYS] = batched[AT_KEYS + 1] = over == OVER_COLUMNS;
         batched[AT_QUERIES] = batched[AT_QUERIES + 1] = over == OVER_ROWS;
         batched[AT_HEAD] = over == OVER_HEADS;
         batched[AT_BATCH] = over == OVER_BATCHES;
-        uint32_t before = module_fn(m, fn)->n_outer_symbols;
-        fn = batch_function(m, fn, batched, dim_is_const(m, size) ? size : HOP_NONE, &force, false, &found);
-        if (module_fn(m, fn)->n_outer_symbols != before) symbols[n_dims++] = size;
+        fn = flex_over(m, fn, batched, size, &symbols);
     }
-    inline_function(b, fn, symbols, args, &out);
+    inline_function(b, fn, symbols.list.data, args, &out);
     return emit_reshape(b, out, 4, dims);
 }
 
