@@ -81,23 +81,33 @@ static const struct piece masks[] = {
       "yield(%m9)" },
 };
 
+/* How blocks are listed: not at all, in a row of columns for each row of blocks, compactly, and that with
+ * ranges; for all heads or for each. */
+enum lists { NO_LISTS, ROWS, COMPACT, RANGES };
 struct shape {
     int batches, kv_batches, heads, kv_heads, queries, keys, width, value_width, block[2];
-    bool lists;
+    enum lists lists;
+    bool of_heads;
 };
 static const struct shape shapes[] = {
-    { 1, 1, 2, 2, 5, 5, 3, 2, { 2, 2 }, false },
-    { 2, 2, 2, 1, 4, 6, 2, 3, { 4, 3 }, false },
-    { 2, 1, 4, 2, 3, 7, 2, 2, { 2, 4 }, false },
-    { 1, 1, 1, 1, 1, 9, 4, 4, { 0, 0 }, false },
-    { 1, 1, 2, 2, 7, 4, 2, 2, { 3, 128 }, false },
-    { 1, 1, 2, 1, 5, 6, 2, 2, { 2, 2 }, true },
-    { 2, 2, 1, 1, 6, 5, 1, 1, { 2, 3 }, true },
+    { 1, 1, 2, 2, 5, 5, 3, 2, { 2, 2 }, NO_LISTS, false },
+    { 2, 2, 2, 1, 4, 6, 2, 3, { 4, 3 }, NO_LISTS, false },
+    { 2, 1, 4, 2, 3, 7, 2, 2, { 2, 4 }, NO_LISTS, false },
+    { 1, 1, 1, 1, 1, 9, 4, 4, { 0, 0 }, NO_LISTS, false },
+    { 1, 1, 2, 2, 7, 4, 2, 2, { 3, 128 }, NO_LISTS, false },
+    { 1, 1, 2, 1, 5, 6, 2, 2, { 2, 2 }, ROWS, false },
+    { 2, 2, 1, 1, 6, 5, 1, 1, { 2, 3 }, ROWS, false },
     /* packed heads over keys that are cut into parts, with lists as well */
-    { 1, 1, 4, 2, 1, 2100, 2, 2, { 0, 0 }, false },
-    { 2, 1, 2, 1, 2, 2060, 2, 1, { 0, 0 }, false },
-    { 1, 1, 2, 1, 3, 2050, 2, 2, { 4, 512 }, true },
-    { 1, 1, 1, 1, 27, 5, 2, 2, { 2, 4 }, false }, /* tiles of queries that parts do not divide */
+    { 1, 1, 4, 2, 1, 2100, 2, 2, { 0, 0 }, NO_LISTS, false },
+    { 2, 1, 2, 1, 2, 2060, 2, 1, { 0, 0 }, NO_LISTS, false },
+    { 1, 1, 2, 1, 3, 2050, 2, 2, { 4, 512 }, ROWS, false },
+    { 1, 1, 1, 1, 27, 5, 2, 2, { 2, 4 }, NO_LISTS, false }, /* tiles of queries that parts do not divide */
+    { 2, 2, 2, 1, 7, 8, 2, 2, { 3, 3 }, COMPACT, true },
+    { 1, 1, 2, 2, 7, 8, 2, 2, { 3, 3 }, RANGES, false },
+    { 1, 1, 4, 2, 2, 9, 2, 2, { 2, 4 }, RANGES, false }, /* packed */
+    { 2, 1, 4, 2, 2, 9, 2, 2, { 2, 2 }, ROWS, true },
+    { 1, 1, 2, 1, 1, 7, 2, 2, { 1, 2 }, COMPACT, false },
+    { 1, 1, 4, 1, 2, 11, 2, 2, { 2, 3 }, RANGES, true },
 };
 static const char *const dtypes[] = { "f64", "f32", "f64", "bf16", "f64", "f32", "f16" };
 
@@ -125,6 +135,18 @@ struct one {
 };
 
 static int blocks_of(int length, int block) { return (length + block - 1) / block; }
+struct grid {
+    int rows, columns, room; /* room: for all blocks of all lists */
+};
+static struct grid grid_of(const struct shape *s)
+{
+    struct grid g = { 0 };
+    if (!s->lists) return g;
+    g.rows = blocks_of(s->queries, s->block[0]);
+    g.columns = blocks_of(s->keys, s->block[1]);
+    g.room = (s->of_heads ? s->heads : 1) * g.rows * g.columns;
+    return g;
+}
 
 static void add_params(struct text *t, const struct one *o)
 {
@@ -138,13 +160,16 @@ static void add_params(struct text *t, const struct one *o)
         if (*types) text_str(t, ", ");
         add_piece(t, types, s, o->computed);
     }
-    if (s->lists) {
-        int rows = blocks_of(s->queries, s->block[0]), columns = blocks_of(s->keys, s->block[1]);
-        text_add(t, ", %%n0: i32[1, 1, %d], %%x0: i32[1, 1, %d, %d], %%n1: i32[1, 1, %d], ", rows, rows,
-                 columns, rows);
-        text_add(t, "%%x1: i32[1, 1, %d, %d], %%l0: bool[%d, %d], %%l1: bool[%d, %d]", rows, columns, rows,
-                 columns, rows, columns);
-    }
+    int heads = s->of_heads ? s->heads : 1;
+    struct grid g = grid_of(s);
+    for (int i = 0; i < 2 && s->lists == ROWS; i++)
+        text_add(t, ", %%n%d: i32[1, %d, %d], %%x%d: i32[1, %d, %d, %d]", i, heads, g.rows, i, heads, g.rows,
+                 g.columns);
+    for (int i = 0; i < 2 && s->lists > ROWS; i++)
+        text_add(t, ", %%n%d: i32[1, %d, %d], %%x%d: i32[%d]", i, heads, g.rows + 1, i, g.room);
+    if (s->lists)
+        text_add(t, ", %%ranges: i32[%d, %d, 2], %%l0: bool[%d, %d, %d], %%l1: bool[%d, %d, %d]", g.room,
+                 s->block[0], heads, s->queries, s->keys, heads, s->queries, s->keys);
     text_add(t, ") -> (%s[%d, %d, %d, %d], %s[%d, %d, %d]) {\n", o->dtype, s->batches, s->heads, s->queries,
              s->value_width, o->computed, s->batches, s->heads, s->queries);
 }
@@ -157,7 +182,7 @@ static void add_flex(struct text *t, const struct one *o)
     text_str(t, "  %zero = full {value = 0, dims = [], dtype = i64}\n  %o, %l, %m = flex_attention ");
     if (s->block[0]) text_add(t, "{block = [%d, %d]} ", s->block[0], s->block[1]);
     text_str(t, "(%q, %k, %v) from(%s = %c, %b = %zero, %h = %zero, %i = %zero, %j = %zero) ");
-    if (s->lists) text_str(t, "blocks(%n0, %x0, %n1, %x1) ");
+    if (s->lists) text_add(t, "blocks(%%n0, %%x0, %%n1, %%x1%s) ", s->lists == RANGES ? ", %ranges" : "");
     text_add(t, "score with(%s) {\n", o->score->with);
     add_piece(t, o->score->body, s, o->computed);
     text_add(t, "\n  } mask with(%s) {\n", o->mask->with);
@@ -191,15 +216,12 @@ static void add_scores(struct text *t, const struct one *o)
     text_add(t, "%%tc, %%okc = map over(%%j in %%js, %%s in %%s1) with(%%b, %%h, %%i%s) {\n", more);
     add_piece(t, body_as(t->arena, o->score->body, "%score"), s, o->computed);
     add_piece(t, body_as(t->arena, o->mask->body, "%mask"), s, o->computed);
-    if (s->lists) {
-        text_add(
-            t,
-            "%%bq = full {value = %d, dims = [], dtype = i64}\n%%bk = full {value = %d, dims = [], dtype "
-            "= i64}\n",
-            s->block[0], s->block[1]);
-        text_str(t, "%r = div(%i, %bq)\n%col = div(%j, %bk)\n%p0 = gather {dims = [0, 1]} (%l0, %r, %col)\n"
-                    "%p1 = gather {dims = [0, 1]} (%l1, %r, %col)\n%p2 = and(%mask, %p0)\n"
-                    "%there = or(%p2, %p1)\nstack(%score, %there)\n");
+    if (s->lists) { /* the ranges stand in l0, too, and no mask is asked */
+        text_add(t, "%%lists = full {value = %d, dims = [], dtype = i64}\n", s->of_heads ? s->heads : 1);
+        text_str(t, "%list = rem(%h, %lists)\n%p0 = gather {dims = [0, 1, 2]} (%l0, %list, %i, %j)\n"
+                    "%p1 = gather {dims = [0, 1, 2]} (%l1, %list, %i, %j)\n");
+        text_str(t, s->lists == RANGES ? "%p2 = and(%p0, %p0)\n" : "%p2 = and(%mask, %p0)\n");
+        text_str(t, "%there = or(%p2, %p1)\nstack(%score, %there)\n");
     } else {
         text_str(t, "stack(%score, %mask)\n");
     }
@@ -250,22 +272,55 @@ static void add_plain(struct text *t, const struct one *o)
 
 /* ---- running ---- */
 
-/* Lists that a row of blocks has, every other block, and the same as tables. */
+enum { COUNTS, COLUMNS, FULL_COUNTS, FULL_COLUMNS, RANGES_OF, ALLOWED, FULL };
+/* What a block says of its elements, in the tables that the plain definition reads; place: of a block in a
+ * compact list. */
+static void fill_block(struct tensor **last, const struct shape *s, const int at[3], int which, int place)
+{
+    int first = s->lists == RANGES ? (5 * place + 1) % s->block[1] : 0;
+    for (int r = 0; r < s->block[0]; r++) {
+        int from = (first + r) % s->block[1], to = s->block[1] - (place + r) % 2;
+        if (s->lists != RANGES || which) from = 0, to = s->block[1];
+        if (!which) {
+            tensor_set(last[RANGES_OF], (place * s->block[0] + r) * 2, from);
+            tensor_set(last[RANGES_OF], (place * s->block[0] + r) * 2 + 1, to);
+        }
+        for (int c = from; c < to; c++) {
+            int i = at[1] * s->block[0] + r, j = at[2] * s->block[1] + c;
+            if (i >= s->queries || j >= s->keys) continue;
+            tensor_set(last[which ? FULL : ALLOWED], (at[0] * s->queries + i) * s->keys + j, 1);
+        }
+    }
+}
+
+/* Lists that a row of blocks has, and the same as tables of elements. */
 static void fill_lists(struct tensor **last, const struct shape *s, uint32_t seed)
 {
-    int rows = blocks_of(s->queries, s->block[0]), columns = blocks_of(s->keys, s->block[1]);
-    for (int r = 0; r < rows; r++) {
-        int n[2] = { 0, 0 };
-        for (int c = 0; c < columns; c++) {
-            uint32_t kind = (seed + (uint32_t)(5 * r + 3 * c)) % 4; /* partial, full, none, partial */
-            int which = kind == 1, there = kind != 2, at = r * columns + c;
-            tensor_set(last[4], at, there && !which);
-            tensor_set(last[5], at, there && which);
-            if (there) tensor_set(last[1 + 2 * which], r * columns + n[which]++, c);
+    struct grid g = grid_of(s);
+    int n[2] = { 0, 0 }, heads = s->of_heads ? s->heads : 1;
+    for (int i = 0; i < 2 * s->queries * s->keys * heads; i++)
+        tensor_set(last[i % 2 ? FULL : ALLOWED], i / 2, 0);
+    for (int h = 0; h < heads; h++)
+        for (int r = 0; r < g.rows; r++) {
+            int before[2] = { n[0], n[1] }, row = h * g.rows + r;
+            for (int c = 0; c < g.columns; c++) {
+                /* partial, full, none, partial */
+                uint32_t kind = (seed + (uint32_t)(5 * r + 3 * c + h)) % 4;
+                int which = kind == 1, list = 2 * which, at = row * g.columns + n[which] - before[which];
+                if (kind == 2) continue;
+                fill_block(last, s, (int[]){ h, r, c }, which, n[which]);
+                tensor_set(last[list + COLUMNS], s->lists == ROWS ? at : n[which], c);
+                n[which]++;
+            }
+            for (int which = 0; which < 2; which++) {
+                struct tensor *counts = last[2 * which + COUNTS];
+                if (s->lists == ROWS) tensor_set(counts, row, n[which] - before[which]);
+                else {
+                    tensor_set(counts, row + h, before[which]);
+                    tensor_set(counts, row + h + 1, n[which]);
+                }
+            }
         }
-        tensor_set(last[0], r, n[0]);
-        tensor_set(last[2], r, n[1]);
-    }
 }
 
 static struct tensor **arguments(struct bag *bag, struct module *m, uint32_t fn, const struct one *o,

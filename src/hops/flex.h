@@ -23,6 +23,9 @@ struct flex {
     uint32_t n, n_lists;
     enum dtype given, computed; /* of queries; of scores, sums and logarithms */
     dim batches, kv_batches, heads, kv_heads, queries, keys, width, value_width;
+    uint32_t n_blocks;  /* operands of the lists */
+    uint32_t ranges;    /* the operand of ranges; 0: there is none */
+    bool compact[2];    /* the lists */
     dim list_batches, list_heads;
     dim block[2]; /* as the blocks are counted: the last one may reach beyond the end */
     dim tile[2];  /* as they are computed: the last one begins earlier */
@@ -127,14 +130,20 @@ static inline struct flex_row flex_row_of(const val *at)
 val flex_kv_batch(const struct flex *x, struct builder *b, val batch);
 val flex_kv_head(const struct flex *x, struct builder *b, val head);
 
+/* A tile of keys that a tile of queries meets: the number of its block, and where in its list that stands
+ * (of a compact one in all columns). */
+struct flex_entry {
+    val column, place;
+};
 /* Where a tile lies, and what the bodies are told about it. */
 struct flex_tile {
     val batch, head, row, column; /* row, column: numbers of blocks */
+    val place;                    /* in the list */
     val start[2];
     val indices[2]; /* i64[q], i64[k], as the bodies see them */
 };
 struct flex_tile flex_tile_at(const struct flex *x, struct builder *b, const val *operands,
-                              struct flex_row at, val column);
+                              struct flex_row at, struct flex_entry entry);
 /* A body over the tile. */
 val flex_call_on_tile(struct builder *b, uint32_t fn, const dim *dims, const struct flex_tile *t, val scaled,
                       const val *own, uint32_t n_own);
@@ -146,6 +155,9 @@ val flex_dot_keys(const struct flex *x, struct builder *b, val queries, val keys
 val flex_scaled(const struct flex *x, struct builder *b, const val *operands, val raw);
 val flex_scores(const struct flex *x, struct builder *b, const val *operands, const struct flex_tile *t,
                 val scaled);
+/* Where the rows or columns of a tile are within their block; of the last tile the first ones are before it.
+ */
+val flex_in_block(const struct flex *x, struct builder *b, const struct flex_tile *t, uint32_t axis);
 /* bool[q, k]: whose keys take part; VAL_NONE: all. rows: rows that the tile before has, too, do not. */
 val flex_allowed(const struct flex *x, struct builder *b, const val *operands, const struct flex_tile *t,
                  val scaled, enum flex_list list, bool rows);
@@ -160,7 +172,7 @@ struct flex_step {
     uint32_t there; /* where among `extra` 1 is, or 0: no tile at all; HOP_NONE: nowhere */
     const void *ctx;
     void (*emit)(const struct flex_step *s, struct builder *b, const val *carry, const val *operands,
-                 const val *extra, val column, enum flex_list list, val *next);
+                 const val *extra, struct flex_entry entry, enum flex_list list, val *next);
 };
 /* All of them, list by list. carry: what the loops begin with, and what comes out of them. */
 void flex_loops(const struct flex_step *s, struct builder *b, val *carry, const val *operands,

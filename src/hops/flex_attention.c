@@ -60,36 +60,64 @@ static void infer_one_of(struct infer *in, dim found, dim all, const char *what)
     if (found != 1) infer_equal(in, found, all, what);
 }
 
+static bool is_list_dtype(struct type t) { return t.dtype == DT_I32 || t.dtype == DT_I64; }
+
+/* Counts, or offsets where columns have one dim, and columns, of which counts are operand `first`. */
+static void infer_list(struct infer *in, uint32_t first)
+{
+    struct type q = infer_type(in, FLEX_QUERY), k = infer_type(in, FLEX_KEY);
+    struct type counts = infer_type(in, first), columns = infer_type(in, first + FLEX_COLUMNS);
+    struct type like = infer_type(in, FLEX_FIRST_BLOCK);
+    bool compact = columns.rank == 1;
+    dim rows = flex_blocks(in->m, q.dims[2], flex_block(in->m, in->attrs, q.dims[2], 0));
+    dim n_columns = flex_blocks(in->m, k.dims[2], flex_block(in->m, in->attrs, q.dims[2], 1));
+    if (!is_list_dtype(counts) || counts.rank != 3)
+        infer_error(in, "blocks: operand %u: expected i32 or i64 [batches, heads, %s], found %s",
+                    first - FLEX_FIRST_BLOCK, compact ? "rows + 1" : "rows",
+                    infer_text(in, in->operands[first]));
+    if (!is_list_dtype(columns) || (columns.rank != 4 && !compact))
+        infer_error(in,
+                    "blocks: operand %u: expected i32 or i64 [batches, heads, rows, columns], or [blocks] "
+                    "behind offsets, found %s",
+                    first - FLEX_FIRST_BLOCK + 1, infer_text(in, in->operands[first + FLEX_COLUMNS]));
+    infer_one_of(in, counts.dims[0], q.dims[0], "the batches of the block mask and of query");
+    infer_one_of(in, counts.dims[1], q.dims[1], "the heads of the block mask and of query");
+    if (compact) infer_equal(in, counts.dims[2], dim_add(in->m, rows, 1), "offsets and blocks of queries + 1");
+    else infer_equal(in, counts.dims[2], rows, "rows of the block mask and blocks of queries");
+    infer_equal(in, counts.dims[0], like.dims[0], "the batches of the lists of a block mask");
+    infer_equal(in, counts.dims[1], like.dims[1], "the heads of the lists of a block mask");
+    if (compact) return;
+    infer_equal(in, columns.dims[0], like.dims[0], "the batches of the lists of a block mask");
+    infer_equal(in, columns.dims[1], like.dims[1], "the heads of the lists of a block mask");
+    infer_equal(in, columns.dims[2], rows, "rows of the block mask and blocks of queries");
+    infer_equal(in, columns.dims[3], n_columns, "columns of the block mask and blocks of keys");
+}
+
 static void infer_blocks(struct infer *in)
 {
     uint32_t n = in->groups[FLEX_BLOCKS];
-    struct type q = infer_type(in, FLEX_QUERY), k = infer_type(in, FLEX_KEY);
     const struct attr *block = &in->attrs[FLEX_BLOCK];
     if (block->kind != ATTR_ABSENT)
         for (uint32_t i = 0; i < block->n || i < 2; i++)
             if (block->n != 2 || (int32_t)block->list[i] < 1)
                 infer_error(in, "block: expected two positive numbers, queries and keys of a block");
-    if (n % FLEX_LIST || n > 2 * FLEX_LIST)
+    if (n == 1 || n > FLEX_MOST_BLOCKS)
         infer_error(in,
-                    "blocks: expected counts and columns of blocks, and of those without a mask; found %u "
-                    "operands",
+                    "blocks: expected counts and columns of blocks, and of those without a mask, and perhaps "
+                    "ranges; found %u operands",
                     n);
-    dim rows = flex_blocks(in->m, q.dims[2], flex_block(in->m, in->attrs, q.dims[2], 0));
-    dim columns = flex_blocks(in->m, k.dims[2], flex_block(in->m, in->attrs, q.dims[2], 1));
-    for (uint32_t i = 0; i < n; i++) {
-        struct type t = infer_type(in, FLEX_FIRST_BLOCK + i), t0 = infer_type(in, FLEX_FIRST_BLOCK);
-        bool counts = i % FLEX_LIST == FLEX_COUNTS;
-        if ((t.dtype != DT_I32 && t.dtype != DT_I64) || t.rank != (counts ? 3 : 4))
-            infer_error(in, "blocks: operand %u: expected i32 or i64 %s, found %s", i,
-                        counts ? "[batches, heads, rows]" : "[batches, heads, rows, columns]",
-                        infer_text(in, in->operands[FLEX_FIRST_BLOCK + i]));
-        infer_one_of(in, t.dims[0], q.dims[0], "the batches of the block mask and of query");
-        infer_one_of(in, t.dims[1], q.dims[1], "the heads of the block mask and of query");
-        infer_equal(in, t.dims[2], rows, "rows of the block mask and blocks of queries");
-        if (!counts) infer_equal(in, t.dims[3], columns, "columns of the block mask and blocks of keys");
-        infer_equal(in, t.dims[0], t0.dims[0], "the batches of the lists of a block mask");
-        infer_equal(in, t.dims[1], t0.dims[1], "the heads of the lists of a block mask");
-    }
+    for (uint32_t i = 0; i + 1 < n; i += FLEX_LIST) infer_list(in, FLEX_FIRST_BLOCK + i);
+    if (n % FLEX_LIST == 0) return;
+    type_id ranges = in->operands[FLEX_FIRST_BLOCK + n - 1];
+    struct type t = type_get(in->m, ranges), columns = infer_type(in, FLEX_FIRST_BLOCK + FLEX_COLUMNS);
+    bool right = is_list_dtype(t) && t.rank == 3 && t.dims[2] == dim_const(in->m, 2);
+    if (!right)
+        infer_error(in, "blocks: ranges: expected i32 or i64 [blocks, queries of a block, 2], found %s",
+                    infer_text(in, ranges));
+    if (columns.rank != 1) infer_error(in, "blocks: ranges: expected a compact list, columns [blocks]");
+    infer_equal(in, t.dims[0], columns.dims[0], "blocks of the ranges and of the columns");
+    infer_equal(in, t.dims[1], flex_block(in->m, in->attrs, infer_type(in, FLEX_QUERY).dims[2], 0),
+                "rows of the ranges and queries of a block");
 }
 
 static void infer_bodies(struct infer *in)

@@ -109,15 +109,15 @@ static val add_at(const struct flex *x, struct builder *b, val whole, val part, 
     return emit(b, OP_dynamic_update, (val[]){ whole, emit2(b, OP_add, old, part), start, zero }, 4, NULL);
 }
 
-/* carry: cotangent of the tile's queries, then what is carried; next: after the tile of keys `column`. */
+/* carry: cotangent of the tile's queries, then what is carried; next: after the tile of keys. */
 static void pull_tile(const struct flex_step *s, struct builder *b, const val *carry, const val *operands,
-                      const val *extra, val column, enum flex_list list, val *next)
+                      const val *extra, struct flex_entry entry, enum flex_list list, val *next)
 {
     const struct back *w = s->ctx;
     const struct flex *x = w->x;
     uint32_t rows = 0, along = 1;
     struct flex_row at = { extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD], extra[FLEX_AT_ROW] };
-    struct flex_tile t = flex_tile_at(x, b, operands, at, column);
+    struct flex_tile t = flex_tile_at(x, b, operands, at, entry);
     val kv_batch = flex_kv_batch(x, b, at.batch), kv_head = flex_kv_head(x, b, at.head);
     val keys = flex_window(b, operands[FLEX_KEY], kv_batch, kv_head, t.start[1], x->tile[1], x->width);
     val values = flex_window(b, operands[FLEX_VALUE], kv_batch, kv_head, t.start[1], x->tile[1],

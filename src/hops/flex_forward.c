@@ -115,11 +115,15 @@ void flex_begin(struct flex *x, struct arena *arena, const struct flex_in *in)
     x->keys = k.dims[2];
     x->width = q.dims[3];
     x->value_width = v.dims[3];
-    x->n_lists = in->groups[FLEX_BLOCKS] / FLEX_LIST;
-    if (x->n_lists) {
-        struct type list = type_get(m, value_type(x->shape, FLEX_FIRST_BLOCK));
+    x->n_blocks = in->groups[FLEX_BLOCKS];
+    x->n_lists = x->n_blocks / FLEX_LIST;
+    x->ranges = x->n_blocks % FLEX_LIST ? FLEX_FIRST_BLOCK + x->n_blocks - 1 : 0;
+    for (uint32_t i = 0; i < x->n_lists; i++) {
+        uint32_t first = FLEX_FIRST_BLOCK + i * FLEX_LIST;
+        struct type list = type_get(m, value_type(x->shape, first));
         x->list_batches = list.dims[0];
         x->list_heads = list.dims[1];
+        x->compact[i] = type_get(m, value_type(x->shape, first + FLEX_COLUMNS)).rank == 1;
     }
     for (uint32_t axis = 0; axis < 2; axis++) {
         x->block[axis] = flex_block(m, in->attrs, x->queries, axis);
@@ -236,22 +240,46 @@ static val list_element(const struct flex *x, struct builder *b, val list, struc
     return emit_cast(b, emit(b, OP_gather, operands, n + 1, &a), DT_I64);
 }
 
+/* Of a compact list, where a row begins, or where the next one does. */
+static val list_offset(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
+                       enum flex_list list, bool end)
+{
+    if (end) at.row = emit2(b, OP_add, at.row, flex_i64(b, 1));
+    return list_element(x, b, operands[list_operand(list) + FLEX_COUNTS], at, VAL_NONE);
+}
+
+static bool is_compact(const struct flex *x, enum flex_list list)
+{
+    return list != FLEX_EVERY && x->compact[list == FLEX_WHOLE];
+}
+
 static val list_length(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
                        enum flex_list list)
 {
     val all = emit_dim_value(b, x->columns);
     if (list == FLEX_EVERY) return all;
-    val count = list_element(x, b, operands[list_operand(list) + FLEX_COUNTS], at, VAL_NONE);
-    return emit2(b, OP_min, count, all);
+    val count = list_offset(x, b, operands, at, list, is_compact(x, list));
+    if (!is_compact(x, list)) return emit2(b, OP_min, count, all);
+    count = emit2(b, OP_sub, count, list_offset(x, b, operands, at, list, false));
+    dim room = emit_type(b, operands[list_operand(list) + FLEX_COLUMNS]).dims[0];
+    return emit2(b, OP_min, count, emit2(b, OP_min, all, emit_dim_value(b, room)));
 }
 
-static val list_entry(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
-                      enum flex_list list, val i)
+static struct flex_entry list_entry(const struct flex *x, struct builder *b, const val *operands,
+                                    struct flex_row at, enum flex_list list, val i)
 {
-    if (list == FLEX_EVERY) return i;
-    val column = list_element(x, b, operands[list_operand(list) + FLEX_COLUMNS], at, i);
+    if (list == FLEX_EVERY) return (struct flex_entry){ i, i };
+    val columns = operands[list_operand(list) + FLEX_COLUMNS], column;
+    if (is_compact(x, list)) {
+        uint32_t along = 0;
+        struct attr a = A_INTS(&along, 1);
+        i = emit2(b, OP_add, i, list_offset(x, b, operands, at, list, false));
+        column = emit_cast(b, emit(b, OP_gather, (val[]){ columns, i }, 2, &a), DT_I64);
+    } else {
+        column = list_element(x, b, columns, at, i);
+    }
     val last = emit_dim_value(b, dim_sub(x->m, x->columns, 1));
-    return emit2(b, OP_max, emit2(b, OP_min, column, last), flex_i64(b, 0));
+    return (struct flex_entry){ emit2(b, OP_max, emit2(b, OP_min, column, last), flex_i64(b, 0)), i };
 }
 
 val flex_counted(struct builder *b, dim n)
@@ -261,10 +289,10 @@ val flex_counted(struct builder *b, dim n)
 }
 
 struct flex_tile flex_tile_at(const struct flex *x, struct builder *b, const val *operands,
-                              struct flex_row at, val column)
+                              struct flex_row at, struct flex_entry entry)
 {
-    struct flex_tile t = { .batch = at.batch, .head = at.head, .row = at.row, .column = column };
-    const val numbers[2] = { at.row, column };
+    struct flex_tile t = { .row = at.row, .column = entry.column, .place = entry.place };
+    const val numbers[2] = { at.row, entry.column };
     for (uint32_t axis = 0; axis < 2; axis++) {
         t.start[axis] = flex_start(x, b, numbers[axis], axis);
         val first = emit2(b, OP_add, t.start[axis], operands[FLEX_ROW + axis]);
@@ -322,21 +350,42 @@ val flex_scores(const struct flex *x, struct builder *b, const val *operands, co
 
 static val also(struct builder *b, val x, val y) { return x == VAL_NONE ? y : emit2(b, OP_and, x, y); }
 
+val flex_in_block(const struct flex *x, struct builder *b, const struct flex_tile *t, uint32_t axis)
+{
+    val first = emit2(b, OP_mul, axis ? t->column : t->row, emit_dim_value(b, x->block[axis]));
+    val skipped = emit2(b, OP_sub, first, t->start[axis]);
+    return emit2(b, OP_sub, flex_counted(b, x->tile[axis]),
+                 emit_broadcast(b, skipped, 1, &x->tile[axis], NULL));
+}
+
+/* Whose keys the ranges of the block let take part. */
+static val in_ranges(const struct flex *x, struct builder *b, val ranges, const struct flex_tile *t)
+{
+    dim rows = x->tile[0];
+    uint32_t dims[3] = { 0, 1, 2 };
+    struct attr a = A_INTS(dims, 3);
+    val place = emit_broadcast(b, t->place, 1, &rows, NULL), row = flex_in_block(x, b, t, 0);
+    val key = flex_spread(b, flex_in_block(x, b, t, 1), rows, x->tile[1], 1), ends[2];
+    for (int64_t k = 0; k < 2; k++) {
+        val which = emit_full(b, DT_I64, (double)k, 1, &rows);
+        val found = emit_cast(b, emit(b, OP_gather, (val[]){ ranges, place, row, which }, 4, &a), DT_I64);
+        ends[k] = flex_spread(b, found, rows, x->tile[1], 0);
+    }
+    return emit2(b, OP_and, emit2(b, OP_ge, key, ends[0]), emit2(b, OP_lt, key, ends[1]));
+}
+
 val flex_allowed(const struct flex *x, struct builder *b, const val *operands, const struct flex_tile *t,
                  val scaled, enum flex_list list, bool rows)
 {
     val out = VAL_NONE;
     const val *own = operands + x->n - x->n_mask;
-    if (x->masked && list != FLEX_WHOLE)
+    if (x->ranges && list != FLEX_WHOLE) out = in_ranges(x, b, operands[x->ranges], t);
+    else if (x->masked && list != FLEX_WHOLE)
         out = flex_call_on_tile(b, x->mask, x->mask_dims, t, scaled, own, x->n_mask);
     for (uint32_t axis = rows ? 0 : 1; axis < 2; axis++) {
         if (!flex_ragged(x, axis)) continue;
         /* the last tile begins in the block before */
-        val number = axis ? t->column : t->row;
-        val first = emit2(b, OP_mul, number, emit_dim_value(b, x->block[axis]));
-        val skipped = emit2(b, OP_sub, first, t->start[axis]);
-        val fresh = emit2(b, OP_ge, flex_counted(b, x->tile[axis]),
-                          emit_broadcast(b, skipped, 1, &x->tile[axis], NULL));
+        val fresh = emit2(b, OP_ge, flex_in_block(x, b, t, axis), emit_full(b, DT_I64, 0, 1, &x->tile[axis]));
         out = also(b, out, flex_spread(b, fresh, x->tile[0], x->tile[1], axis));
     }
     return out;
@@ -390,8 +439,8 @@ static void loop_over(const struct flex_step *s, struct builder *b, val *carry, 
     struct step_body w;
     val *next = ARENA_NEW(&b->arena, val, s->n_carry);
     step_begin(&w, s, &b->arena);
-    val column = list_entry(x, &w.body.b, w.body.operands, flex_row_of(w.extra), list, w.index);
-    s->emit(s, &w.body.b, w.carry, w.body.operands, w.extra, column, list, next);
+    struct flex_entry entry = list_entry(x, &w.body.b, w.body.operands, flex_row_of(w.extra), list, w.index);
+    s->emit(s, &w.body.b, w.carry, w.body.operands, w.extra, entry, list, next);
     const val *with = flex_with(b, x, operands, extra, s->n_extra);
     struct region_in body = flex_body_finish(&w.body, next, s->n_carry, with, x->n + s->n_extra);
     build_counted(s, b, carry, extra, list_length(x, b, operands, flex_row_of(extra), list), body);
@@ -509,11 +558,11 @@ static void next_carries(const struct flex *x, struct builder *b, const val *car
 }
 
 static void tile_step(const struct flex_step *s, struct builder *b, const val *carry, const val *operands,
-                      const val *extra, val column, enum flex_list list, val *next)
+                      const val *extra, struct flex_entry entry, enum flex_list list, val *next)
 {
     const struct flex *x = s->x;
     struct flex_row at = flex_row_of(extra);
-    struct flex_tile t = flex_tile_at(x, b, operands, at, column);
+    struct flex_tile t = flex_tile_at(x, b, operands, at, entry);
     val kv_batch = flex_kv_batch(x, b, at.batch), kv_head = flex_kv_head(x, b, at.head);
     val keys = flex_window(b, operands[FLEX_KEY], kv_batch, kv_head, t.start[1], x->tile[1], x->width);
     val values = flex_window(b, operands[FLEX_VALUE], kv_batch, kv_head, t.start[1], x->tile[1],

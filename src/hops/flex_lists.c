@@ -72,7 +72,8 @@ static uint32_t counted_class(const struct flex *x)
     struct flex_body body;
     flex_body_begin(&body, x, NULL, 0, last, FLEX_AT + 1, params);
     struct builder *b = &body.b;
-    struct flex_tile t = flex_tile_at(x, b, body.operands, flex_row_of(params), params[FLEX_AT]);
+    struct flex_entry entry = { params[FLEX_AT], VAL_NONE };
+    struct flex_tile t = flex_tile_at(x, b, body.operands, flex_row_of(params), entry);
     val nothing = emit_full(b, x->computed, 0, 2, x->tile), area = flex_i64(b, 1);
     val allowed = flex_allowed(x, b, body.operands, &t, nothing, FLEX_PARTIAL, true);
     for (uint32_t axis = 0; axis < 2; axis++) { /* what the last tile has of the block before is not there */

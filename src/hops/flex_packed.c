@@ -52,13 +52,25 @@ static struct region_in packed_body(const struct flex *x, enum flex_body_number 
     return (struct region_in){ fn, with, 2 + n_own, given->dims };
 }
 
+/* Ranges of the queries, once for each head. */
+static val packed_ranges(const struct flex *x, struct builder *b, val ranges, dim rows)
+{
+    struct type t = emit_type(b, ranges);
+    dim zero[3] = { 0 }, there[3] = { t.dims[0], x->queries, t.dims[2] };
+    dim group = dim_floordiv(x->m, x->heads, x->kv_heads);
+    dim repeated[4] = { t.dims[0], group, x->queries, t.dims[2] };
+    dim merged[3] = { t.dims[0], rows, t.dims[2] };
+    uint32_t at[3] = { 0, 2, 3 };
+    return emit_reshape(b, emit_broadcast(b, emit_slice(b, ranges, zero, there), 4, repeated, at), 3, merged);
+}
+
 void flex_packed(struct flex *out, const struct flex *x, struct builder *b, const val *operands,
                  const val **with)
 {
     struct module *m = x->m;
     dim rows = dim_mul(m, dim_floordiv(m, x->heads, x->kv_heads), x->queries);
     dim dims[4] = { x->batches, x->kv_heads, rows, x->width };
-    uint32_t n_blocks = x->n_lists * FLEX_LIST, at = FLEX_FIRST_BLOCK + n_blocks, n = at;
+    uint32_t at = FLEX_FIRST_BLOCK + x->n_blocks, n = at;
     const val *own = operands + x->n - x->n_mask - x->n_score;
     struct region_in bodies[2] = { packed_body(x, FLEX_SCORE, b, operands, own),
                                    packed_body(x, FLEX_MASK, b, operands, own + x->n_score) };
@@ -66,6 +78,7 @@ void flex_packed(struct flex *out, const struct flex *x, struct builder *b, cons
     memcpy(given, operands, at * sizeof *given);
     given[FLEX_QUERY] = emit_reshape(b, operands[FLEX_QUERY], 4, dims);
     given[FLEX_HEAD] = given[FLEX_ROW] = flex_i64(b, 0);
+    if (x->ranges) given[x->ranges] = packed_ranges(x, b, operands[x->ranges], rows);
     for (uint32_t r = 0; r < 2; r++)
         for (uint32_t k = 0; k < bodies[r].n_operands; k++) given[n++] = bodies[r].operands[k];
     uint32_t *block = ARENA_NEW(&b->arena, uint32_t, 2);
@@ -75,7 +88,7 @@ void flex_packed(struct flex *out, const struct flex *x, struct builder *b, cons
     struct attr *attrs = ARENA_NEW(&b->arena, struct attr, FLEX_ATTRS);
     attrs[FLEX_BLOCK] = A_INTS(block, 2);
     *with = given;
-    flex_again(out, x, b, &(struct flex_changed){ given, n, n_blocks, attrs, bodies });
+    flex_again(out, x, b, &(struct flex_changed){ given, n, x->n_blocks, attrs, bodies });
 }
 
 dim flex_parts(const struct flex *x)

@@ -10,8 +10,11 @@ enum { FLEX_QUERY, FLEX_KEY, FLEX_VALUE, FLEX_N_ARRAYS };
 enum { FLEX_SCALE = FLEX_N_ARRAYS, FLEX_BATCH, FLEX_HEAD, FLEX_ROW, FLEX_COLUMN, FLEX_FIRST_BLOCK };
 enum { FLEX_N_FROM = FLEX_FIRST_BLOCK - FLEX_SCALE };
 /* counts [b, h, rows] and columns [b, h, rows, columns] of the blocks in which the mask is asked, then of
- * those in which it is not, because it holds everywhere. */
+ * those in which it is not, because it holds everywhere. A compact list has offsets [b, h, rows + 1] into
+ * columns [n] of all rows. Last, where the first list is compact, ranges [n, q, 2]: the first key within the
+ * block that takes part, and the one behind the last; then no mask is asked. */
 enum { FLEX_COUNTS, FLEX_COLUMNS, FLEX_LIST };
+enum { FLEX_MOST_BLOCKS = 2 * FLEX_LIST + 1 };
 enum flex_body_number { FLEX_SCORE, FLEX_MASK };
 enum { FLEX_BLOCK, FLEX_ATTRS };
 enum { FLEX_OUT, FLEX_LSE, FLEX_MAX, FLEX_RESULTS };
