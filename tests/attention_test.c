@@ -682,11 +682,85 @@ static void block_masks_from_c(void)
     hop_fn_free(g);
 }
 
+/* Attention under compact lists with ranges, less the same under the mask. */
+struct compact {
+    hop_body mask;
+    int64_t room;
+};
+static int differs_by(void *env, const hop_val *in, hop_val *out)
+{
+    const struct compact *w = env;
+    hop_val lists[5], found[3], expected[3];
+    hop_block_mask_spec made = { .mask = w->mask,
+                                 .queries = 7,
+                                 .keys = 6,
+                                 .query_block = 3,
+                                 .key_block = 4,
+                                 .room = w->room,
+                                 .ranges = 1 };
+    hop_flex_attention_spec by_mask = { .query = in[0], .key = in[1], .value = in[1], .mask = w->mask };
+    hop_flex_attention_spec by_lists = { .query = in[0],
+                                         .key = in[1],
+                                         .value = in[1],
+                                         .blocks = lists,
+                                         .n_blocks = 5,
+                                         .query_block = 3,
+                                         .key_block = 4 };
+    int status = hop_block_mask(lists, 5, &made) || hop_flex_attention(found, 3, &by_lists) ||
+                 hop_flex_attention(expected, 3, &by_mask);
+    if (status) return HOP_INVALID;
+    out[0] = hop_reduce_max(hop_abs(hop_sub(found[0], expected[0])), "all");
+    out[1] = hop_reduce_max(hop_abs(expected[0]), "all");
+    return 0;
+}
+/* All but the key of the query's own number: no range. */
+static int all_others(void *env, const hop_val *in, hop_val *out)
+{
+    (void)env;
+    out[0] = hop_ne(in[3], in[4]);
+    return 0;
+}
+
+static void compact_from_c(void)
+{
+    static const struct {
+        struct compact w;
+        const char *message; /* NULL: it runs */
+    } cases[] = { { { near_by, 6 }, NULL },
+                  { { not_later, 9 }, NULL },
+                  { { near_by, 2 }, "more blocks than a compact list has room for (4, 2)" },
+                  { { all_others, 6 }, "no range, in the block of this row and column (0, 0)" } };
+    for (size_t i = 0; i < HOP_COUNT(cases); i++) {
+        struct compact w = cases[i].w;
+        hop_fn *f = NULL;
+        hop_exe *exe = NULL;
+        hop_tensor *in[2] = { NULL, NULL }, *out[2] = { NULL, NULL };
+        bool failed = hop_capture(&f, "q: f64[2, 2, 7, 3], k: f64[2, 2, 6, 3]", 2, differs_by, &w) ||
+                      hop_compile(&exe, f, NULL) || hop_tensor_new(&in[0], "f64[2, 2, 7, 3]") ||
+                      hop_tensor_new(&in[1], "f64[2, 2, 6, 3]");
+        for (int t = 0; t < 2 && !failed; t++)
+            for (int k = 0; k < (t ? 72 : 84); k++) ((double *)hop_data(in[t]))[k] = sin(k * (t + 1.3));
+        CLAIM(!failed, "compact lists %zu: %s", i, hop_message());
+        int status = failed ? 0 : hop_run(exe, in, 2, out, 2);
+        bool as_said = cases[i].message ? status && strstr(hop_message(), cases[i].message) : !status;
+        CLAIM(as_said, "compact lists %zu: %s", i, status ? hop_message() : "it ran");
+        if (!failed && !status)
+            CLAIM(*(const double *)hop_data_const(out[0]) < 1e-12 &&
+                      *(const double *)hop_data_const(out[1]) > 0.1,
+                  "compact lists %zu: they differ by %g", i, *(const double *)hop_data_const(out[0]));
+        free_all(in, 2);
+        free_all(out, 2);
+        hop_exe_free(exe);
+        hop_fn_free(f);
+    }
+}
+
 /* ---- what is refused ---- */
 
 #define BAD(q, k, v, scale, more, score, mask) \
     "hop 1\nfn @main(%q: " q ", %k: " k ", %v: " v ", %c: " scale \
-    ", %n: i32[1, 1, 2], %x: i32[1, 1, 2, 2]) " \
+    ", %n: i32[1, 1, 2], %x: i32[1, 1, 2, 2], %e: i32[1, 1, 3], %y: i32[4], %r: i32[4, 2, 2], " \
+    "%fewer: i32[3, 2, 2], %wider: i32[4, 3, 2]) " \
     "-> () {\n  %zero = full {value = 0, dims = [], dtype = i64}\n" \
     "  %o, %l, %m = flex_attention {block = [2, 2]} (%q, %k, %v) from(%s = %c, %b = %zero, %h = %zero, %i " \
     "= " \
@@ -714,6 +788,14 @@ static void refusals(void)
         { BAD(F4, "f32[1, 2, 9, 3]", "f32[1, 2, 9, 3]", "f32[]", "blocks(%n, %x) ", SAME, ALL),
           "columns of the block mask and blocks of keys" },
         { BAD(F4, F4, F4, "f32[]", "blocks(%n) ", SAME, ALL), "blocks: expected counts and columns" },
+        { BAD(F4, F4, F4, "f32[]", "blocks(%n, %y) ", SAME, ALL), "offsets and blocks of queries + 1" },
+        { BAD(F4, F4, F4, "f32[]", "blocks(%e, %r) ", SAME, ALL), "or [blocks] behind offsets" },
+        { BAD(F4, F4, F4, "f32[]", "blocks(%n, %x, %r) ", SAME, ALL), "ranges: expected a compact list" },
+        { BAD(F4, F4, F4, "f32[]", "blocks(%e, %y, %x) ", SAME, ALL), "ranges: expected i32 or i64" },
+        { BAD(F4, F4, F4, "f32[]", "blocks(%e, %y, %fewer) ", SAME, ALL),
+          "blocks of the ranges and of the columns" },
+        { BAD(F4, F4, F4, "f32[]", "blocks(%e, %y, %wider) ", SAME, ALL),
+          "rows of the ranges and queries of a block" },
         { BAD(F4, F4, F4, "f32[]", "", "    print {format = \"{}\"} (%s)\n" SAME, ALL),
           "score: the body has effects" },
     };
@@ -736,6 +818,7 @@ int main(int argc, char **argv)
         refusals();
         from_c();
         block_masks_from_c();
+        compact_from_c();
         memory_is_linear();
         a_pole();
     }

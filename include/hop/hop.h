@@ -1077,7 +1077,10 @@ typedef struct hop_flex_attention_spec {
     hop_val first_batch, first_head, first_query, first_key;
     /* a block mask: 0, 2 or 4 values. Per block of queries, how many blocks of keys take part [b or 1, h or
      * 1, rows], and which, first those that do [b or 1, h or 1, rows, columns]; then the same for blocks in
-     * which all keys take part, so that the mask is not asked. */
+     * which all keys take part, so that the mask is not asked. Compact lists have offsets [b or 1, h or 1,
+     * rows + 1] into columns [blocks] of all rows. One more value, ranges [blocks, query_block, 2], says for
+     * each block of a compact first list and each query in it which keys of the block take part: the first
+     * one and the one behind the last; then no mask is asked. */
     const hop_val *blocks;
     int n_blocks;
     int query_block, key_block;         /* sizes of a block; both 0: hop's choice */
@@ -1088,8 +1091,8 @@ typedef struct hop_flex_attention_spec {
 int hop_flex_attention_at(hop_place at, hop_val *results, int n_results, const hop_flex_attention_spec *spec);
 
 /* The lists of a block mask, as hop_flex_attention takes them, of a mask function with these five parameters,
- * of which it does not read the score. Results, always four, i64. Most blocks are classed by the bounds of
- * what the mask compares, without asking for each pair of query and key. */
+ * of which it does not read the score. Results, i64: four, five with ranges. Most blocks are classed by the
+ * bounds of what the mask compares, without asking for each pair of query and key. */
 typedef struct hop_block_mask_spec {
     hop_body mask;
     void *env;
@@ -1097,6 +1100,9 @@ typedef struct hop_block_mask_spec {
     int64_t batches, heads;     /* that have lists of their own; 0: one for all */
     int query_block, key_block; /* sizes of a block; both 0: hop's choice */
     const char *mask_name;      /* for texts and messages; NULL: none */
+    /* compact lists, with room for so many blocks each (a run with more of them fails); 0: rows of columns */
+    int64_t room;
+    int ranges; /* and the ranges of keys; a run fails in which a query has no single range in a block */
     void *reserved[3];
 } hop_block_mask_spec;
 #define hop_block_mask(...) hop_block_mask_at(HOP_HERE, __VA_ARGS__)

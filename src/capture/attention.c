@@ -76,10 +76,11 @@ static void record(struct capture *c, void *args, hop_val *results)
 {
     const hop_flex_attention_spec *spec = args;
     struct builder *b = &c->innermost->b;
-    if (spec->n_blocks < 0 || spec->n_blocks > 2 * FLEX_LIST || (spec->n_blocks && !spec->blocks))
-        capture_throw("expected up to %d operands of a block mask, found %d", 2 * FLEX_LIST, spec->n_blocks);
+    if (spec->n_blocks < 0 || spec->n_blocks > FLEX_MOST_BLOCKS || (spec->n_blocks && !spec->blocks))
+        capture_throw("expected up to %d operands of a block mask, found %d", (int)FLEX_MOST_BLOCKS,
+                      spec->n_blocks);
     uint32_t n_blocks = (uint32_t)spec->n_blocks;
-    val operands[FLEX_FIRST_BLOCK + 2 * FLEX_LIST];
+    val operands[FLEX_FIRST_BLOCK + FLEX_MOST_BLOCKS];
     operands[FLEX_QUERY] = bring_array(c, spec->query);
     operands[FLEX_KEY] = bring_array(c, spec->key);
     operands[FLEX_VALUE] = bring_array(c, spec->value);
@@ -156,7 +157,10 @@ static void record_blocks(struct capture *c, void *args, hop_val *results)
                                 .heads = size_of(c, HOP_MAX(spec->heads, 1), 1, "heads"),
                                 .queries = size_of(c, spec->queries, 0, "queries"),
                                 .keys = size_of(c, spec->keys, 0, "keys"),
+                                .room = size_of(c, spec->room, 0, "room"),
+                                .ranges = spec->ranges,
                                 .sized = spec->query_block || spec->key_block };
+    if (in.ranges && !in.room) capture_throw("ranges: expected a room, for compact lists");
     if (in.sized) {
         in.block[0] = (uint32_t)dim_const_value(c->m, size_of(c, spec->query_block, 1, "query_block"));
         in.block[1] = (uint32_t)dim_const_value(c->m, size_of(c, spec->key_block, 1, "key_block"));
@@ -177,7 +181,8 @@ static void record_blocks(struct capture *c, void *args, hop_val *results)
     if (flex_reads(c->m, in.mask.fn, 0))
         capture_throw("the mask function reads the score, which a block mask does not have");
     val lists = flex_emit_lists(b, &in);
-    for (uint32_t k = 0; k < 2 * FLEX_LIST; k++) results[k] = value_handle(c->innermost, lists + k);
+    uint32_t n = 2 * FLEX_LIST + (in.ranges ? 1 : 0);
+    for (uint32_t k = 0; k < n; k++) results[k] = value_handle(c->innermost, lists + k);
 }
 
 struct block_mask_args {
@@ -187,7 +192,8 @@ struct block_mask_args {
 static void do_block_mask(struct capture *c, void *args)
 {
     const struct block_mask_args *a = args;
-    if (c->eager) eager_whole(c, record_blocks, (void *)a->spec, a->results, 2 * FLEX_LIST);
+    int n = 2 * FLEX_LIST + (a->spec->ranges != 0);
+    if (c->eager) eager_whole(c, record_blocks, (void *)a->spec, a->results, n);
     else record_blocks(c, (void *)a->spec, a->results);
 }
 
@@ -195,8 +201,9 @@ int hop_block_mask_at(hop_place at, hop_val *results, int n_results, const hop_b
 {
     struct block_mask_args a = { results, spec };
     int status;
-    if (!spec || !results || n_results != 2 * FLEX_LIST)
-        status = hop_fail_at(at, "block_mask: expected a specification and room for 4 results");
+    if (!spec || !results || n_results != 2 * FLEX_LIST + (spec->ranges != 0))
+        status = hop_fail_at(at,
+                             "block_mask: expected a specification and room for 4 results, 5 with ranges");
     else status = capture_edge(at, "block_mask", do_block_mask, &a);
     for (int i = 0; status && results && i < n_results; i++) results[i] = (hop_val){ 0, 0 };
     return status;

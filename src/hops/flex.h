@@ -23,9 +23,9 @@ struct flex {
     uint32_t n, n_lists;
     enum dtype given, computed; /* of queries; of scores, sums and logarithms */
     dim batches, kv_batches, heads, kv_heads, queries, keys, width, value_width;
-    uint32_t n_blocks;  /* operands of the lists */
-    uint32_t ranges;    /* the operand of ranges; 0: there is none */
-    bool compact[2];    /* the lists */
+    uint32_t n_blocks; /* operands of the lists */
+    uint32_t ranges;   /* the operand of ranges; 0: there is none */
+    bool compact[2];   /* the lists */
     dim list_batches, list_heads;
     dim block[2]; /* as the blocks are counted: the last one may reach beyond the end */
     dim tile[2];  /* as they are computed: the last one begins earlier */

@@ -82,7 +82,8 @@ static void infer_list(struct infer *in, uint32_t first)
                     first - FLEX_FIRST_BLOCK + 1, infer_text(in, in->operands[first + FLEX_COLUMNS]));
     infer_one_of(in, counts.dims[0], q.dims[0], "the batches of the block mask and of query");
     infer_one_of(in, counts.dims[1], q.dims[1], "the heads of the block mask and of query");
-    if (compact) infer_equal(in, counts.dims[2], dim_add(in->m, rows, 1), "offsets and blocks of queries + 1");
+    if (compact)
+        infer_equal(in, counts.dims[2], dim_add(in->m, rows, 1), "offsets and blocks of queries + 1");
     else infer_equal(in, counts.dims[2], rows, "rows of the block mask and blocks of queries");
     infer_equal(in, counts.dims[0], like.dims[0], "the batches of the lists of a block mask");
     infer_equal(in, counts.dims[1], like.dims[1], "the heads of the lists of a block mask");

@@ -154,9 +154,9 @@ static void list_of(struct builder *b, val present, val *counts, val *columns)
     *columns = emit(b, OP_sort, (val[]){ emit_select(b, present, column, behind) }, 1, sorted);
 }
 
-/* Counts and columns of the blocks in which some keys take part, then of those in which all do. */
-static void lists(const struct flex *x, struct builder *b, const val *operands, dim batches, dim heads,
-                  val *out)
+/* The classes of all blocks, none undecided. */
+static val decided_classes(const struct flex *x, struct builder *b, const val *operands, dim batches,
+                           dim heads)
 {
     struct module *m = x->m;
     dim dims[4] = { batches, heads, x->rows, x->columns };
@@ -164,9 +164,21 @@ static void lists(const struct flex *x, struct builder *b, const val *operands, 
     val found = classes(x, b, operands, dims);
     const val *with = flex_with(b, x, operands, &found, 1);
     val decided = flex_map(x, b, length, true, decided_row(x, heads, builder_type(b, found), with));
-    found = emit_reshape(b, decided, 4, dims);
-    list_of(b, emit2(b, OP_eq, found, emit_full_like(b, found, FLEX_SOME)), &out[0], &out[1]);
-    list_of(b, emit2(b, OP_eq, found, emit_full_like(b, found, FLEX_ALL)), &out[2], &out[3]);
+    return emit_reshape(b, decided, 4, dims);
+}
+
+static val of_class(struct builder *b, val classes, enum flex_class which)
+{
+    return emit2(b, OP_eq, classes, emit_full_like(b, classes, which));
+}
+
+/* Counts and columns of the blocks in which some keys take part, then of those in which all do. */
+static void lists(const struct flex *x, struct builder *b, const val *operands, dim batches, dim heads,
+                  val *out)
+{
+    val found = decided_classes(x, b, operands, batches, heads);
+    list_of(b, of_class(b, found, FLEX_SOME), &out[0], &out[1]);
+    list_of(b, of_class(b, found, FLEX_ALL), &out[2], &out[3]);
 }
 
 /* The node with lists of blocks, in b, whose parameters are x's: *with are its operands. */
@@ -184,19 +196,127 @@ void flex_with_lists(struct flex *out, const struct flex *x, struct builder *b, 
     flex_again(out, x, b, &(struct flex_changed){ given, n, 2 * FLEX_LIST, x->attrs, x->bodies });
 }
 
+/* ---- compact lists ---- */
+
+static void check(struct builder *b, val holds, const char *message, const val *values, uint32_t n)
+{
+    struct attr text = A_STRING(module_string(b->m, message, strlen(message)));
+    val operands[3] = { holds };
+    memcpy(operands + 1, values, n * sizeof *values);
+    emit(b, OP_check, operands, 1 + n, &text);
+}
+
+enum { PLACES = 4 }; /* batch, head, row and column of a block */
+
+/* Offsets and columns of what is present, in a room that is checked. places: of all blocks, PLACES values;
+ * returns how many there are. */
+static val compact_list(struct builder *b, val present, dim room, val *offsets, val places[PLACES])
+{
+    struct module *m = b->m;
+    struct type t = emit_type(b, present);
+    uint32_t along = 3;
+    dim rows = t.dims[2], dims[3] = { t.dims[0], t.dims[1], rows };
+    dim flat = dim_mul(m, dim_mul(m, dims[0], dims[1]), rows), last[3] = { 0, 0, dim_sub(m, rows, 1) };
+    val counts = emit_reduce(b, OP_sum, emit_cast(b, present, DT_I64), &along, 1);
+    struct attr first[CUMULATIVE_ATTRS] = { A_INT(0), A_NONE, A_NONE };
+    val ends = emit(b, OP_cumsum, (val[]){ emit_reshape(b, counts, 1, &flat) }, 1, first);
+    ends = emit_reshape(b, ends, 3, dims);
+    struct attr behind = A_INT(2);
+    val parts[2] = { emit2(b, OP_sub, ends, counts), emit_slice(b, ends, last, dims) };
+    *offsets = emit(b, OP_concat, parts, 2, &behind);
+    struct attr sized[2] = { A_DIM(room), A_INT(0) };
+    val found = emit(b, OP_nonzero, &present, 1, sized);
+    for (uint32_t k = 0; k < PLACES; k++) places[k] = found + k;
+    val total = emit_reduce(b, OP_sum, counts, (uint32_t[]){ 0, 1, 2 }, 3), most = emit_dim_value(b, room);
+    check(b, emit2(b, OP_le, total, most), "block_mask: more blocks than a compact list has room for",
+          (val[]){ total, most }, 2);
+    return total;
+}
+
+/* (number, operands…, places…, how many blocks there are) -> the ranges of a block: i64[q, 2]. */
+static struct region_in ranges_body(const struct flex *x, dim room, const val *with)
+{
+    type_id index = flex_index(x), list = type_intern(x->m, DT_I64, 1, &room);
+    type_id last[PLACES + 1] = { list, list, list, list, index };
+    val params[1 + PLACES + 1], at[PLACES];
+    uint32_t along = 1, first_dim = 0;
+    struct flex_body body;
+    flex_body_begin(&body, x, &index, 1, last, PLACES + 1, params);
+    struct builder *b = &body.b;
+    struct attr of_list = A_INTS(&first_dim, 1), of_row = A_INT(1), of_block = A_INT(0);
+    for (uint32_t k = 0; k < PLACES; k++)
+        at[k] = emit(b, OP_gather, (val[]){ params[1 + k], params[0] }, 2, &of_list);
+    struct flex_tile t = flex_tile_at(x, b, body.operands, flex_row_of(at),
+                                      (struct flex_entry){ at[FLEX_AT] });
+    val nothing = emit_full(b, x->computed, 0, 2, x->tile);
+    val allowed = flex_allowed(x, b, body.operands, &t, nothing, FLEX_PARTIAL, true);
+    val count = emit_reduce(b, OP_sum, emit_cast(b, allowed, DT_I64), &along, 1);
+    val from = emit(b, OP_argmax, (val[]){ emit_cast(b, allowed, DT_I32) }, 1, &of_row);
+    val to = emit2(b, OP_add, from, count);
+    val key = flex_spread(b, flex_counted(b, x->tile[1]), x->tile[0], x->tile[1], 1);
+    val inside = emit2(b, OP_and, emit2(b, OP_ge, key, flex_spread(b, from, x->tile[0], x->tile[1], 0)),
+                       emit2(b, OP_lt, key, flex_spread(b, to, x->tile[0], x->tile[1], 0)));
+    val same = emit_reduce(b, OP_all, emit2(b, OP_eq, inside, allowed), (uint32_t[]){ 0, 1 }, 2);
+    val absent = emit2(b, OP_ge, params[0], params[1 + PLACES]);
+    check(b, emit2(b, OP_or, same, absent),
+          "block_mask: the keys of a query are no range, in the block of this row and column",
+          (val[]){ at[FLEX_AT_ROW], at[FLEX_AT] }, 2);
+    /* in keys of the block, for each query of it: the tile may begin before it */
+    val skipped = emit2(b, OP_sub, emit2(b, OP_mul, at[FLEX_AT], emit_dim_value(b, x->block[1])), t.start[1]);
+    val first = emit2(b, OP_mul, at[FLEX_AT_ROW], emit_dim_value(b, x->block[0]));
+    val rows_skipped = emit2(b, OP_sub, first, t.start[0]);
+    val rows = emit2(b, OP_add, flex_counted(b, x->block[0]),
+                     emit_broadcast(b, rows_skipped, 1, &x->block[0], NULL));
+    dim pair[2] = { x->block[0], 1 };
+    val ends[2] = { from, to };
+    for (uint32_t k = 0; k < 2; k++) {
+        val within = emit2(b, OP_sub, ends[k], emit_broadcast(b, skipped, 1, &x->tile[0], NULL));
+        ends[k] = emit_reshape(b, emit(b, OP_take, (val[]){ within, rows }, 2, &of_block), 2, pair);
+    }
+    val out = emit(b, OP_concat, ends, 2, &of_row);
+    return flex_body_finish(&body, &out, 1, with, x->n + PLACES + 1);
+}
+
+/* Offsets and columns of both lists, and ranges of the first one if they are asked for. */
+static void compact_lists(const struct flex *x, struct builder *b, const val *operands, dim room, bool ranges,
+                          val *out)
+{
+    val found = decided_classes(x, b, operands, x->batches, x->heads), last[PLACES + 1], full[PLACES];
+    val total = compact_list(b, of_class(b, found, FLEX_SOME), room, &out[0], last);
+    out[1] = last[FLEX_AT];
+    compact_list(b, of_class(b, found, FLEX_ALL), room, &out[2], full);
+    out[3] = full[FLEX_AT];
+    last[PLACES] = total;
+    const val *with = flex_with(b, x, operands, last, PLACES + 1);
+    if (ranges) out[2 * FLEX_LIST] = flex_map(x, b, room, true, ranges_body(x, room, with));
+}
+
 /* ---- a mask alone ---- */
 
-/* (operands…) -> the four lists, for all batches and heads. */
-static uint32_t lists_function(const struct flex *x)
+/* The lists of no block at all. */
+static void lists_of_nothing(const struct flex *x, struct builder *b, const struct flex_lists_in *in,
+                             val *out)
+{
+    dim dims[4] = { x->batches, x->heads, in->room ? dim_add(x->m, x->rows, 1) : x->rows, x->columns };
+    dim ranges[3] = { in->room, x->block[0], 2 };
+    for (uint32_t k = 0; k < 2 * FLEX_LIST; k++) {
+        if (k % FLEX_LIST == FLEX_COUNTS) out[k] = emit_full(b, DT_I64, 0, 3, dims);
+        else out[k] = in->room ? emit_full(b, DT_I64, 0, 1, &in->room) : emit_full(b, DT_I64, 0, 4, dims);
+    }
+    if (in->ranges) out[2 * FLEX_LIST] = emit_full(b, DT_I64, 0, 3, ranges);
+}
+
+/* (operands…) -> the lists, for all batches and heads. */
+static uint32_t lists_function(const struct flex *x, const struct flex_lists_in *in)
 {
     struct flex_body body;
-    val out[2 * FLEX_LIST];
+    val out[FLEX_MOST_BLOCKS];
     flex_body_begin(&body, x, NULL, 0, NULL, 0, NULL);
-    dim dims[4] = { x->batches, x->heads, x->rows, x->columns };
-    for (uint32_t k = 0; k < 2 * FLEX_LIST && flex_is_nothing(x); k++)
-        out[k] = emit_full(&body.b, DT_I64, 0, k % FLEX_LIST == FLEX_COUNTS ? 3 : 4, dims);
-    if (!flex_is_nothing(x)) lists(x, &body.b, body.operands, x->batches, x->heads, out);
-    return builder_finish(&body.b, out, 2 * FLEX_LIST);
+    struct builder *b = &body.b;
+    if (flex_is_nothing(x)) lists_of_nothing(x, b, in, out);
+    else if (in->room) compact_lists(x, b, body.operands, in->room, in->ranges, out);
+    else lists(x, b, body.operands, x->batches, x->heads, out);
+    return builder_finish(b, out, 2 * FLEX_LIST + in->ranges);
 }
 
 /* A score function that leaves scores as they are. */
@@ -240,7 +360,7 @@ val flex_emit_lists(struct builder *b, const struct flex_lists_in *in)
                                   .attrs = attrs,
                                   .regions = regions,
                                   .n_dims = n_dims });
-    struct region_in call = { lists_function(&x), operands, n, x.symbols };
+    struct region_in call = { lists_function(&x, in), operands, n, x.symbols };
     return builder_node(b, &(struct node_in){ .op = OP_invoke_subgraph,
                                               .groups = (const uint32_t[1]){ 0 },
                                               .regions = &call,

@@ -24,7 +24,9 @@ bool flex_reads(const struct module *m, uint32_t fn, uint32_t p);
 /* The lists of a mask, in b: counts and columns of blocks with some keys, then of those with all, i64. */
 struct flex_lists_in {
     dim batches, heads, queries, keys;
-    bool sized; /* a block has these sizes; else hop's choice */
+    dim room;    /* of compact lists: for so many blocks each; 0: lists are not compact */
+    bool ranges; /* of compact lists: these, too */
+    bool sized;  /* a block has these sizes; else hop's choice */
     uint32_t block[2];
     val from[FLEX_N_FROM];
     struct region_in mask; /* does not read the score; its operands are values of b */
