@@ -15,8 +15,8 @@ from . import _arguments, _calls, _core, _dtypes, _shapes, tree
 from ._arguments import place, twins
 from ._errors import InvalidError
 from ._ops import (
-    arange, asarray, astype, broadcast_to, expand_dims, logical_and, logical_or, permute_dims, reshape, sort,
-    squeeze, sum as _sum, where,
+    arange, argsort, asarray, astype, broadcast_to, concat, cumulative_sum, expand_dims, logical_and,
+    logical_not, logical_or, permute_dims, reshape, sort, squeeze, sum as _sum, take, where,
 )  # fmt: skip
 from ._region import region
 from ._trace import body_of, run_or_record
@@ -146,6 +146,15 @@ def _dense(counts, columns):
     return _sum(astype(hit, _dtypes.int32), axis=-2) > 0
 
 
+def _dense_of_compact(offsets, columns, n):
+    """The same of compact lists, with n columns."""
+    place = arange(columns.shape[0], dtype=offsets.dtype)
+    of_row = logical_and(expand_dims(offsets[:, :, :-1], axis=-1) <= place,
+                         place < expand_dims(offsets[:, :, 1:], axis=-1))  # fmt: skip
+    of_column = expand_dims(columns, axis=-1) == arange(n, dtype=columns.dtype)
+    return astype(of_row, _dtypes.float32) @ astype(of_column, _dtypes.float32) > 0
+
+
 def _first_true(x):
     """The index of the first element that is true, if there is one."""
     for b, heads in enumerate(x.tolist()):
@@ -202,19 +211,79 @@ class BlockMask:
             seq_lengths = (rows * block[0], columns * block[1])
         return cls(lists, seq_lengths, block, noop_mask if mask_mod is None else mask_mod)
 
-    kv_num_blocks = property(lambda self: self._lists[0], doc="How many blocks each row has.")
-    kv_indices = property(lambda self: self._lists[1], doc="Their columns, those first.")
-    full_kv_num_blocks = property(lambda self: self._lists[2] if len(self._lists) > 2 else None,
+    @classmethod
+    def from_kv_offsets(
+        cls, kv_offsets, kv_indices, full_kv_offsets=None, full_kv_indices=None, kv_ranges=None, *,
+        seq_lengths, BLOCK_SIZE=_BLOCK, mask_mod=None,
+    ):  # fmt: skip
+        """The block mask of compact lists: the columns of all rows of blocks one behind the other [blocks],
+        and where in them each row begins and ends [b, h, rows + 1]; the same for blocks in which the mask is
+        not asked. kv_ranges [blocks, queries of a block, 2]: for each block and each query in it the first
+        key that takes part and the one behind the last, from the beginning of the block; then mask_mod is
+        never asked, and only validate reads it.
+
+        >>> offsets, columns = hop.asarray([[[0, 1, 3]]]), hop.asarray([0, 0, 1])
+        >>> hop.BlockMask.from_kv_offsets(offsets, columns, seq_lengths=(4, 4), BLOCK_SIZE=2).to_dense()[0, 0]
+        Array([[1, 0],
+               [1, 1]], dtype=int32)
+        """
+        what = "from_kv_offsets"
+        block = _sizes(f"{what}: BLOCK_SIZE", BLOCK_SIZE)
+        lengths = _sizes(f"{what}: seq_lengths", seq_lengths)
+        rows = _blocks(lengths[0], block[0])
+        if (full_kv_offsets is None) != (full_kv_indices is None):
+            raise InvalidError(
+                f"{place()}{what}: full_kv_offsets and full_kv_indices: expected both or neither"
+            )
+        lists = [asarray(kv_offsets), asarray(kv_indices)]
+        if full_kv_offsets is not None:
+            lists += [asarray(full_kv_offsets), asarray(full_kv_indices)]
+        for x, rank in zip(lists, (3, 1, 3, 1)):
+            if x.ndim != rank or x.dtype.kind not in "iu" or (rank == 3 and x.shape[2] != rows + 1):
+                axes = f"[batches, heads, {rows + 1}]" if rank == 3 else "[blocks]"
+                raise _arguments.wrong(what, f"integers {axes}", x)
+        if kv_ranges is not None:
+            ranges, shape = asarray(kv_ranges), (lists[1].shape[0], block[0], 2)
+            if ranges.shape != shape or ranges.dtype.kind not in "iu":
+                raise _arguments.wrong(f"{what}: kv_ranges", f"integers {list(shape)}", ranges)
+            lists.append(ranges)
+        elif mask_mod is None:
+            mask_mod = noop_mask
+        return cls([astype(x, _dtypes.int32) for x in lists], lengths, block, mask_mod)
+
+    _compact = property(lambda self: self._lists[1].ndim == 1)
+
+    def _list(self, first):
+        return self._lists[first : first + 2] if len(self._lists) > first + 1 else (None, None)
+
+    def _counts(self, first):
+        found = self._list(first)[0]
+        return found[:, :, 1:] - found[:, :, :-1] if self._compact and found is not None else found
+
+    kv_num_blocks = property(lambda self: self._counts(0), doc="How many blocks each row has.")
+    kv_indices = property(lambda self: self._lists[1],
+                          doc="Their columns, those first; of compact lists those of all rows.")  # fmt: skip
+    full_kv_num_blocks = property(lambda self: self._counts(2),
                                   doc="How many blocks of each row need no mask.")  # fmt: skip
-    full_kv_indices = property(lambda self: self._lists[3] if len(self._lists) > 2 else None,
-                               doc="Their columns, those first.")  # fmt: skip
+    full_kv_indices = property(lambda self: self._list(2)[1], doc="Their columns, as kv_indices.")
+    kv_offsets = property(lambda self: self._lists[0] if self._compact else None,
+                          doc="Of compact lists, where in kv_indices each row begins and ends.")  # fmt: skip
+    full_kv_offsets = property(lambda self: self._list(2)[0] if self._compact else None,
+                               doc="The same for full_kv_indices.")  # fmt: skip
+    kv_ranges = property(lambda self: self._lists[-1] if len(self._lists) % 2 else None,
+                         doc="First key and the one behind the last, of each query of each block.")  # fmt: skip
     shape = property(lambda self: (*self._lists[0].shape[:2], *self.seq_lengths),
                      doc="(batches, heads, queries, keys)")  # fmt: skip
+    _rows = property(lambda self: self._lists[0].shape[2] - self._compact)
 
     def _classes(self):
         """(partial, full): bool arrays [b, h, rows, columns]."""
-        partial = _dense(*self._lists[:2])
-        return partial, _dense(*self._lists[2:]) if len(self._lists) > 2 else logical_and(partial, False)
+        if self._compact:
+            n = _blocks(self.seq_lengths[1], self.BLOCK_SIZE[1])
+            found = [_dense_of_compact(*x, n) for x in (self._list(0), self._list(2)) if x[0] is not None]
+        else:
+            found = [_dense(*x) for x in (self._list(0), self._list(2)) if x[0] is not None]
+        return found[0], found[1] if len(found) > 1 else logical_and(found[0], False)
 
     def to_dense(self):
         """1 for each block that takes part, 0 for the others: [batches, heads, rows, columns]."""
@@ -239,15 +308,23 @@ class BlockMask:
         index = tuple(
             slice(i, i + 1 or None) if isinstance(i, int) and not isinstance(i, bool) else i for i in index
         )
-        lists = []
-        for x in self._lists:
-            for axis, i in enumerate(index):
+        lists = list(self._lists)
+        if self._compact and len(index) == 3:
+            index = (*index[:2], self._slice_of_offsets(index[2]))
+        for k, x in enumerate(lists):
+            for axis, i in enumerate(index if x.ndim > 3 or k in (0, 2) and x.ndim == 3 else ()):
                 x = x[(slice(None),) * axis + (i,)]
-            lists.append(x)
-        rows = lists[0].shape[2]
-        whole = rows == self._lists[0].shape[2]
-        length = self.seq_lengths[0] if whole else rows * self.BLOCK_SIZE[0]
+            lists[k] = x
+        rows = lists[0].shape[2] - self._compact
+        length = self.seq_lengths[0] if rows == self._rows else rows * self.BLOCK_SIZE[0]
         return BlockMask(lists, (length, self.seq_lengths[1]), self.BLOCK_SIZE, None, sliced=True)
+
+    def _slice_of_offsets(self, rows):
+        """The offsets of some rows: one more than these, in their order."""
+        start, stop, step = rows.indices(self._rows) if isinstance(rows, slice) else (0, 0, 0)
+        if step != 1:
+            raise _arguments.wrong("rows of a compact block mask", "a number or a slice without a step", rows)
+        return slice(start, builtins.max(start, stop) + 1)
 
     def adjust(self, q_len, kv_len):
         """The block mask of the first q_len queries and kv_len keys.
@@ -258,10 +335,25 @@ class BlockMask:
                [1, 1, 0]], dtype=int32)
         """
         rows, columns = _blocks(q_len, self.BLOCK_SIZE[0]), _blocks(kv_len, self.BLOCK_SIZE[1])
+        if self._compact:
+            lists = self._cropped(rows, columns)
+            return BlockMask(lists, (q_len, kv_len), self.BLOCK_SIZE, self.mask_mod, self._sliced)
         partial, full = (x[:, :, :rows, :columns] for x in self._classes())
         return BlockMask(
             [*_listed(partial), *_listed(full)], (q_len, kv_len), self.BLOCK_SIZE, self.mask_mod, self._sliced
         )
+
+    def _cropped(self, rows, columns):
+        """Compact lists of the first rows and columns: what stays comes first, in the same room."""
+        lists = []
+        for offsets, places in (x for x in (self._list(0), self._list(2)) if x[0] is not None):
+            stays = places < columns
+            before = cumulative_sum(astype(stays, _dtypes.int32), include_initial=True)
+            order = argsort(astype(logical_not(stays), _dtypes.int32))
+            if self.kv_ranges is not None and not lists:
+                ranges = [take(self.kv_ranges, order, axis=0)]
+            lists += [take(before, offsets[:, :, : rows + 1]), take(places, order)]
+        return lists if self.kv_ranges is None else lists + ranges
 
     def validate(self):
         """Compares the lists with the mask function: an error names the first block that is listed nowhere
@@ -275,7 +367,7 @@ class BlockMask:
         hop.InvalidError: ... block (row 0, column 1) is not listed, but query 0 and key 2 take part ...
         """
         if self.mask_mod is None:
-            raise InvalidError(f"{place()}validate: it is a part of another block mask: set its mask_mod")
+            raise InvalidError(f"{place()}validate: it has no mask_mod to compare with: set it")
         if any(x._traced for x in self._lists):
             raise InvalidError(f"{place()}validate: the lists of this block mask are not known here")
         batches, heads = self._lists[0].shape[:2]
@@ -292,6 +384,38 @@ class BlockMask:
                 raise InvalidError(
                     f"{place()}block mask: batch {b}, head {h}: block (row {row}, column {column}) {what} "
                     f"query {i} and key {j} {end}"
+                )
+
+        self._validate_ranges()
+
+    def _validate_ranges(self):
+        if self.kv_ranges is None:
+            return
+        rows, columns = self.BLOCK_SIZE
+        at = [
+            (b, h, row, k)
+            for b, heads in enumerate(self.kv_offsets.tolist())
+            for h, offsets in enumerate(heads)
+            for row in range(self._rows)
+            for k in range(offsets[row], offsets[row + 1])
+        ]
+
+        def bad_of(b, h, row, k):
+            i = row * rows + arange(rows)
+            j = self.kv_indices[k] * columns + arange(columns)
+            inside = logical_and(self.kv_ranges[k][:, :1] <= arange(columns),
+                                 arange(columns) < self.kv_ranges[k][:, 1:])  # fmt: skip
+            holds = vmap(lambda i: vmap(lambda j: asarray(self.mask_mod(b, h, i, j)))(j))(i)
+            there = logical_and((i < self.seq_lengths[0])[:, None], (j < self.seq_lengths[1])[None, :])
+            return logical_and(there, holds != inside)
+
+        for b, h, row, k in at:
+            bad = bad_of(b, h, row, k)
+            for _, _, i, j in _first_true(bad[None, None]):
+                column = int(self.kv_indices[k])
+                raise InvalidError(
+                    f"{place()}block mask: batch {b}, head {h}: block (row {row}, column {column}) has a range "
+                    f"that differs from the mask at query {row * rows + i} and key {column * columns + j}"
                 )
 
     def _element(self, b, h, row, column, holds):
@@ -338,24 +462,34 @@ tree.register(
 )
 
 
-def _block_lists(mask, batches, heads, block, lengths):
+def _block_lists(mask, batches, heads, block, lengths, room, ranges):
     sizes = (batches, heads, *lengths)
-    lists = run_or_record(lambda: _core.block_mask(mask, sizes, *block), [], "create_block_mask")
+    lists = run_or_record(lambda: _core.block_mask(mask, sizes, *block, room, ranges), [], "create_block_mask")
+    lists = tuple(astype(x, _dtypes.int32) for x in lists)
+    if room:
+        return lists
     n = builtins.max(_blocks(lengths[1], block[1]), 1)
-    some, columns, whole, whole_columns = (astype(x, _dtypes.int32) for x in lists)
+    some, columns, whole, whole_columns = lists
     return some, columns % n, whole, whole_columns % n
 
 
-def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, BLOCK_SIZE=_BLOCK):
+def create_block_mask(
+    mask_mod, B, H, Q_LEN, KV_LEN, BLOCK_SIZE=_BLOCK, *, compact=False, ranges=False, room=None
+):
     """The block mask of a mask function (batch, head, query, key) -> bool. Most blocks are classed by the
     bounds of what it compares, in compiled code; it is asked for each pair only in the others. B, H: how
     many batches and heads differ, None: the mask is the same for all. Inside of a program one
-    that depends on no argument is made once and kept.
+    that depends on no argument is made once and kept. compact: lists as large as there are blocks, as
+    BlockMask.from_kv_offsets has them; inside of a program with `room` for so many blocks in each of both
+    lists. ranges: compact, and the mask becomes for each query of a block the range of keys that take part,
+    so that it is not asked again; an error where they are no range.
 
     >>> hop.create_block_mask(lambda b, h, q, k: q >= k, None, None, 6, 6, 2).to_dense()[0, 0]
     Array([[1, 0, 0],
            [1, 1, 0],
            [1, 1, 1]], dtype=int32)
+    >>> hop.create_block_mask(lambda b, h, q, k: q >= k, None, None, 4, 4, 2, ranges=True).kv_ranges.tolist()
+    [[[0, 1], [0, 2]], [[0, 1], [0, 2]]]
     """
     mask_mod = _arguments.function("create_block_mask: mask_mod", mask_mod)
     batches, heads = (
@@ -377,14 +511,27 @@ def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, BLOCK_SIZE=_BLOCK):
         return [out]
 
     mask = body_of(mask, mask_mod)
-    record = functools.partial(_block_lists, mask, batches, heads, block, lengths)
-    if _core.tracing():
-        lists = region("once", otherwise="body")(lambda: tuple(record()))()
-    else:
-        how, functions = _functions_of(mask_mod)
-        what = ("create_block_mask", how, batches, heads, block, lengths)
-        lists = _calls.loop(what, functions or (_nothing,), (), record)
-    return BlockMask(lists, lengths, block, mask_mod)
+    ranges = _arguments.flag("create_block_mask: ranges", ranges)
+    compact = _arguments.flag("create_block_mask: compact", compact) or ranges
+    if room is not None:
+        room = _arguments.integer("create_block_mask: room", room, 1, expected="a number of blocks")
+    elif compact and _core.tracing():
+        raise InvalidError(
+            f"{place()}create_block_mask: expected `room`, the most blocks of a compact list, inside of a program"
+        )
+    how, functions = _functions_of(mask_mod)
+
+    def made(room, ranges):
+        record = functools.partial(_block_lists, mask, batches, heads, block, lengths, room, ranges)
+        if _core.tracing():
+            return region("once", otherwise="body")(lambda: tuple(record()))()
+        what = ("create_block_mask", how, batches, heads, block, lengths, room, ranges)
+        return _calls.loop(what, functions or (_nothing,), (), record)
+
+    if compact and room is None:  # as much as there are, of which the mask is asked first
+        counts = made(0, False)[::2]
+        room = builtins.max(1, *[int(_sum(x)) for x in counts])
+    return BlockMask(made(room if compact else 0, ranges), lengths, block, mask_mod)
 
 
 # ---- attention ----
@@ -405,7 +552,7 @@ def _checked_arrays(what, arrays, gqa):
 
 
 def _checked_block_mask(mask, q, k):
-    if mask.mask_mod is None:
+    if mask.mask_mod is None and mask.kv_ranges is None:
         raise InvalidError(
             f"{place()}flex_attention: block_mask is a part of another one: its mask_mod must be set, with "
             "positions that count from the part's beginning"
@@ -414,7 +561,7 @@ def _checked_block_mask(mask, q, k):
         length, given = x.shape[2], mask.seq_lengths[axis]
         fits = _shapes.equal(length, given)
         if mask._sliced and not axis:
-            fits = _shapes.equal(_blocks(length, mask.BLOCK_SIZE[0]), mask._lists[0].shape[2])
+            fits = _shapes.equal(_blocks(length, mask.BLOCK_SIZE[0]), mask._rows)
         if not fits:
             smaller = "smaller" if not isinstance(length, _core.Size) and given < length else "larger"
             raise InvalidError(
@@ -517,9 +664,10 @@ def flex_attention(
             raise _arguments.wrong("flex_attention: block_mask", "a BlockMask", block_mask)
         _checked_block_mask(block_mask, q, k)
         checks = "masks" in os.environ.get("HOP_DEBUG", "").split(",")
-        if checks and not any(x._traced for x in block_mask._lists):
+        if checks and block_mask.mask_mod is not None and not any(x._traced for x in block_mask._lists):
             block_mask.validate()
-        mask_mod, lists, block = block_mask.mask_mod, block_mask._lists, block_mask.BLOCK_SIZE
+        lists, block = block_mask._lists, block_mask.BLOCK_SIZE
+        mask_mod = block_mask.mask_mod if block_mask.kv_ranges is None else None
     scale = _scale_of("flex_attention", scale, q)
     first_query = _scalar("flex_attention: first_query", first_query, "iu", "an integer")
     score_how, score_functions = _functions_of(score_mod)

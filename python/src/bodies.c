@@ -339,27 +339,29 @@ static PyObject *flex_attention(PyObject *self, PyObject *args)
     return r;
 }
 
-/* block_mask(mask, (batches, heads, queries, keys), query_block, key_block): mask(score, batch, head, query,
- * key) */
+/* block_mask(mask, (batches, heads, queries, keys), query_block, key_block, room, ranges): mask(score, batch,
+ * head, query, key) */
 static PyObject *block_mask(PyObject *self, PyObject *args)
 {
-    enum { INDICES = 5, RESULTS = 4 };
+    enum { INDICES = 5, LISTS = 4 };
     struct attention t = { .mask = { .n_in = INDICES, .n_out = 1 } };
     hop_block_mask_spec s = { .env = &t, .mask = run_mask };
     struct operation o;
-    long long batches, heads, queries, keys;
+    long long batches, heads, queries, keys, room;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O(LLLL)ii", &t.mask.fun, &batches, &heads, &queries, &keys, &s.query_block,
-                          &s.key_block))
+    if (!PyArg_ParseTuple(args, "O(LLLL)iiLp", &t.mask.fun, &batches, &heads, &queries, &keys, &s.query_block,
+                          &s.key_block, &room, &s.ranges))
         return NULL;
+    int n = s.ranges ? LISTS + 1 : LISTS;
     if (operation_begin(&o)) return NULL;
-    if (!operation_ready(&o, RESULTS)) return NULL;
+    if (!operation_ready(&o, n)) return NULL;
     s.batches = batches;
     s.heads = heads;
     s.queries = queries;
     s.keys = keys;
+    s.room = room;
     s.mask_name = body_name(t.mask.fun);
-    return operation_end(&o, hop_block_mask_at(o.at, o.results, RESULTS, &s));
+    return operation_end(&o, hop_block_mask_at(o.at, o.results, n, &s));
 }
 
 /* What a switch takes of each branch. */
@@ -466,7 +468,7 @@ static PyMethodDef functions[] = {
     { "flex_attention", flex_attention, METH_VARARGS,
       "flex_attention(score, mask, (query, key, value, scale, first), blocks, query_block, key_block)" },
     { "block_mask", block_mask, METH_VARARGS,
-      "block_mask(mask, (batches, heads, queries, keys), query_block, key_block)" },
+      "block_mask(mask, (batches, heads, queries, keys), query_block, key_block, room, ranges)" },
     { "switch", switch_branches, METH_VARARGS, "switch(index, bodies, in)" },
     { "invoke", invoke, METH_VARARGS, "invoke(body, in, recompute, policy=None, keeps=None)" },
     { NULL, NULL, 0, NULL },
