@@ -12,8 +12,8 @@
  * communicator is what hop's folds over the array of all lanes are (docs/numbers.md): in the order of the
  * ranks, ((identity · x0) · x1) · …; of a scalar, ranks r go to sixteen lanes r mod 16, which begin with the
  * identity, and lanes 8…15 are folded onto 0…7, then 4…7 onto 0…3, 2 and 3 onto 0 and 1, 1 onto 0. f16 and
- * bf16 are computed in f32 and rounded to nearest even once, when all ranks are in; a mean is that sum,
- * rounded, divided by the number of ranks. Integers wrap around. NaN wins in max and min; of equals (0 and
+ * bf16 are computed in f32 and rounded to nearest even once, at the end; a mean is the sum divided by the
+ * number of ranks, before that rounding. Integers wrap around. NaN wins in max and min; of equals (0 and
  * -0) the later operand. */
 #ifndef HOP_DIST_H
 #define HOP_DIST_H
@@ -52,8 +52,9 @@ void rank_leave(struct rank *before);
 /* Runs body(rank, ctx) on n ranks, each a thread with its rank entered, rank 0 the calling one; it ends when
  * all have. A body that returns a status (with hop_message() of its thread) or throws fails the job. The
  * result is HOP_OK, or the status of the lowest rank that failed by itself, with "rank 2: " and its message;
- * where there is but one rank, the message alone. A watch of the calling thread is that of every rank, and is
- * asked (confirm) on rank 0 alone. Ranks that end while others wait for them are an error of the job. */
+ * where there is but one rank, the message alone. A watch of the calling thread is that of every rank, or of
+ * rank 0 alone where it has to be confirmed there. Ranks that end while others wait for them are an error of
+ * the job. */
 hop_status dist_run_threads(int32_t n, hop_status (*body)(struct rank *r, void *ctx), void *ctx);
 
 /* This process as a rank of an MPI job, the same one at every call: loads libhop_mpi.so, and initialises MPI
