@@ -15,7 +15,7 @@ from . import _arguments, _calls, _core, _dtypes, _shapes, tree
 from ._arguments import place, twins
 from ._errors import InvalidError
 from ._ops import (
-    arange, argsort, asarray, astype, broadcast_to, concat, cumulative_sum, expand_dims, logical_and,
+    arange, argsort, asarray, astype, broadcast_to, cumulative_sum, expand_dims, logical_and,
     logical_not, logical_or, permute_dims, reshape, sort, squeeze, sum as _sum, take, where,
 )  # fmt: skip
 from ._region import region
@@ -271,7 +271,7 @@ class BlockMask:
     full_kv_offsets = property(lambda self: self._list(2)[0] if self._compact else None,
                                doc="The same for full_kv_indices.")  # fmt: skip
     kv_ranges = property(lambda self: self._lists[-1] if len(self._lists) % 2 else None,
-                         doc="First key and the one behind the last, of each query of each block.")  # fmt: skip
+                         doc="First key and the one behind the last, by query and block.")  # fmt: skip
     shape = property(lambda self: (*self._lists[0].shape[:2], *self.seq_lengths),
                      doc="(batches, heads, queries, keys)")  # fmt: skip
     _rows = property(lambda self: self._lists[0].shape[2] - self._compact)
@@ -414,8 +414,8 @@ class BlockMask:
             for _, _, i, j in _first_true(bad[None, None]):
                 column = int(self.kv_indices[k])
                 raise InvalidError(
-                    f"{place()}block mask: batch {b}, head {h}: block (row {row}, column {column}) has a range "
-                    f"that differs from the mask at query {row * rows + i} and key {column * columns + j}"
+                    f"{place()}block mask: batch {b}, head {h}: block (row {row}, column {column}) has a "
+                    f"range that differs from the mask at query {row * rows + i} and key {column * columns + j}"
                 )
 
     def _element(self, b, h, row, column, holds):
@@ -464,7 +464,8 @@ tree.register(
 
 def _block_lists(mask, batches, heads, block, lengths, room, ranges):
     sizes = (batches, heads, *lengths)
-    lists = run_or_record(lambda: _core.block_mask(mask, sizes, *block, room, ranges), [], "create_block_mask")
+    build = functools.partial(_core.block_mask, mask, sizes, *block, room, ranges)
+    lists = run_or_record(build, [], "create_block_mask")
     lists = tuple(astype(x, _dtypes.int32) for x in lists)
     if room:
         return lists
@@ -517,7 +518,7 @@ def create_block_mask(
         room = _arguments.integer("create_block_mask: room", room, 1, expected="a number of blocks")
     elif compact and _core.tracing():
         raise InvalidError(
-            f"{place()}create_block_mask: expected `room`, the most blocks of a compact list, inside of a program"
+            f"{place()}create_block_mask: expected `room`, the most blocks of a compact list, in a program"
         )
     how, functions = _functions_of(mask_mod)
 

@@ -291,6 +291,75 @@ class Masks(Case):
         self.assertAlmostEqual(whole.sparsity(), 25)
         self.assertIn("██", repr(whole))
 
+    def test_compact(self):
+        q, k, v = data((2, 2, 23, 4), (2, 2, 21, 4), (2, 2, 21, 4))
+        first = hop.asarray([3, 0])
+        masks = (
+            (causal, None, None),
+            (lambda b, h, i, j: (i >= j) & (i - j <= 5), None, None),
+            (lambda b, h, i, j: j + h >= i + first[b], 2, 2),
+        )
+        for mask, batches, heads in masks:
+            sizes = batches, heads, 23, 21, 4
+            rows = hop.create_block_mask(mask, *sizes)
+            expected = plain(q, k, v, mask_mod=mask)
+            for ranges in (False, True):
+                made = hop.create_block_mask(mask, *sizes, compact=True, ranges=ranges)
+                made.validate()
+                again = hop.BlockMask.from_kv_offsets(
+                    *made._lists[:4], kv_ranges=made.kv_ranges, seq_lengths=(23, 21), BLOCK_SIZE=4,
+                    mask_mod=None if ranges else mask,
+                )  # fmt: skip
+                for x in (made, again):
+                    self.equal(x.kv_num_blocks, rows.kv_num_blocks.tolist())
+                    self.equal(x.full_kv_num_blocks, rows.full_kv_num_blocks.tolist())
+                    self.equal(x.to_dense(), rows.to_dense().tolist())
+                    self.close(hop.flex_attention(q, k, v, block_mask=x), expected, 1e-9)
+                self.equal(made[:1, :, 1:3].to_dense(), rows[:1, :, 1:3].to_dense().tolist())
+                self.equal(made[:, :, -1].to_dense(), rows[:, :, -1].to_dense().tolist())
+                small = made.adjust(14, 9)
+                self.equal(small.to_dense(), rows.adjust(14, 9).to_dense().tolist())
+                found = hop.flex_attention(q[:, :, :14], k[:, :, :9], v[:, :, :9], block_mask=small)
+                self.close(found, plain(q[:, :, :14], k[:, :, :9], v[:, :, :9], mask_mod=mask), 1e-9)
+                loss = lambda q, m: hop.sum(hop.sin(hop.flex_attention(q, k, v, block_mask=m)))  # noqa: E731
+                grads = [hop.jit(hop.grad(loss))(q, m) for m in (made, rows)]
+                self.close(*grads, 1e-12)
+
+    def test_ranges_of_parts(self):
+        q, k, v = data((1, 1, 8, 2), (1, 1, 8, 2), (1, 1, 8, 2))
+        part = hop.create_block_mask(causal, None, None, 8, 8, 4, ranges=True)[:, :, 1]
+        expected = plain(q, k, v, mask_mod=causal)[:, :, 4:]
+        self.close(hop.flex_attention(q[:, :, 4:], k, v, block_mask=part), expected, 1e-9)
+
+    def test_compact_in_programs(self):
+        q, k, v = data((1, 1, 8, 2), (1, 1, 8, 2), (1, 1, 8, 2))
+
+        def attend(n, room):
+            below = lambda b, h, i, j: j < n  # noqa: E731
+            made = hop.create_block_mask(below, None, None, 8, 8, 2, ranges=True, room=room)
+            return hop.flex_attention(q, k, v, block_mask=made)
+
+        for n in (3, 5):
+            found = hop.jit(lambda n: attend(n, 8))(hop.asarray(n))
+            self.close(found, plain(q, k, v, mask_mod=lambda b, h, i, j: j < n), 1e-9)
+        with self.assertRaisesRegex(hop.CheckError, "more blocks than a compact list has room for"):
+            hop.jit(lambda n: attend(n, 3))(hop.asarray(3))
+        with self.assertRaisesRegex(hop.InvalidError, "expected `room`"):
+            hop.jit(lambda n: attend(n, None))(hop.asarray(3))
+
+    def test_ranges_are_validated(self):
+        made = hop.create_block_mask(causal, None, None, 4, 4, 2, ranges=True)
+        lists = [*made._lists[:4], made.kv_ranges.at[1, 0].set(hop.asarray([0, 2]))]
+        wrong = hop.BlockMask(lists, (4, 4), (2, 2), causal)
+        with self.assertRaisesRegex(hop.InvalidError, "differs from the mask at query 2 and key 3"):
+            wrong.validate()
+        with self.assertRaisesRegex(hop.CheckError, "the keys of a query are no range"):
+            hop.create_block_mask(lambda b, h, i, j: i != j, None, None, 8, 8, 4, ranges=True)
+        with self.assertRaisesRegex(hop.InvalidError, "a slice without a step"):
+            made[:, :, ::2]
+        with self.assertRaisesRegex(hop.InvalidError, "expected integers"):
+            hop.BlockMask.from_kv_offsets(made.kv_offsets, made.kv_indices, seq_lengths=(8, 4), BLOCK_SIZE=2)
+
     def test_combined(self):
         q, k, v = data((1, 1, 6, 2), (1, 1, 6, 2), (1, 1, 6, 2))
         near = lambda b, h, i, j: i - j < 2  # noqa: E731

@@ -8,7 +8,7 @@
  * cancelled, else HOP_UNAVAILABLE, and a message that names the rank. When such a call has returned, no rank
  * reads or writes the caller's buffers any more, so that whoever ends may free them.
  *
- * Numbers are the same bits on every transport. A reduction of values x0, x1, … of the ranks of a
+ * Numbers are the same bits on every transport, but for the sign and payload of NaN. A reduction of values x0, x1, … of the ranks of a
  * communicator is what hop's folds over the array of all lanes are (docs/numbers.md): in the order of the
  * ranks, ((identity · x0) · x1) · …; of a scalar, ranks r go to sixteen lanes r mod 16, which begin with the
  * identity, and lanes 8…15 are folded onto 0…7, then 4…7 onto 0…3, 2 and 3 onto 0 and 1, 1 onto 0. f16 and
