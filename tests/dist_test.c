@@ -140,8 +140,8 @@ static hop_status reduce_body(struct rank *r, void *ctx)
     call.size = k->size;
     hop_status status = dist_do(c, &call);
     bool good = status || same(k->dtype, call.out, k->want, k->size);
-    RANK_CLAIM(good, "all_reduce %s of %s[%lld], rank %d of %d", fold_names[k->op],
-               dtype_info[k->dtype].name, (long long)k->size, r->number, r->size);
+    RANK_CLAIM(good, "all_reduce %s of %s[%lld], rank %d of %d", fold_names[k->op], dtype_info[k->dtype].name,
+               (long long)k->size, r->number, r->size);
     /* the same cut into parts of different sizes: the last rank has what is left */
     int64_t sizes[MOST_RANKS], before = 0, left = k->size;
     for (int32_t i = 0; i < r->size; i++) {
@@ -154,8 +154,7 @@ static hop_status reduce_body(struct rank *r, void *ctx)
     call.out = out;
     call.sizes = sizes;
     if (!status && !k->scalar) status = dist_do(c, &call);
-    good = status || k->scalar ||
-           same(k->dtype, out, k->want + (size_t)before * width, sizes[r->number]);
+    good = status || k->scalar || same(k->dtype, out, k->want + (size_t)before * width, sizes[r->number]);
     RANK_CLAIM(good, "reduce_scatter %s of %s[%lld], rank %d of %d", fold_names[k->op],
                dtype_info[k->dtype].name, (long long)k->size, r->number, r->size);
     free(out);
@@ -341,8 +340,7 @@ static hop_status at_once_body(struct rank *r, void *ctx)
     }
     for (int32_t k = 0; !status && k < AT_ONCE; k++) {
         int32_t n = requests[k].comm->size, size = k % 5 ? AT_ONCE_SIZE : 3;
-        for (int32_t i = 0; i < size; i++)
-            wrong += data[k * AT_ONCE_SIZE + i] != n * k * i + n * (n - 1) / 2;
+        for (int32_t i = 0; i < size; i++) wrong += data[k * AT_ONCE_SIZE + i] != n * k * i + n * (n - 1) / 2;
     }
     RANK_CLAIM(!wrong, "%d exchanges at once: %lld sums are wrong", AT_ONCE, (long long)wrong);
     free(data);
@@ -387,8 +385,9 @@ static void test_failures(void)
         for (int32_t how = 0; how < 3; how++) {
             struct failure f = { .rank = who, .throws = how == 1, .ends = how == 2 };
             char want[64];
-            hop_status status = dist_run_threads(4, failing_body, &f),
-                       wanted = how == 2 ? HOP_UNAVAILABLE : how ? HOP_CHECK : HOP_IO;
+            hop_status status = dist_run_threads(4, failing_body, &f), wanted = how == 2 ? HOP_UNAVAILABLE
+                                                                                : how    ? HOP_CHECK
+                                                                                         : HOP_IO;
             snprintf(want, sizeof want, "rank %d: its own error", who);
             if (how == 2) snprintf(want, sizeof want, "rank %d has ended", who);
             CLAIM(status == wanted && strstr(hop_message(), want), "%s, found %s", want, hop_message());

@@ -415,7 +415,8 @@ class BlockMask:
                 column = int(self.kv_indices[k])
                 raise InvalidError(
                     f"{place()}block mask: batch {b}, head {h}: block (row {row}, column {column}) has a "
-                    f"range that differs from the mask at query {row * rows + i} and key {column * columns + j}"
+                    "range that differs from the mask at "
+                    f"query {row * rows + i} and key {column * columns + j}"
                 )
 
     def _element(self, b, h, row, column, holds):

@@ -74,12 +74,9 @@ static hop_status fail(struct rank *r, hop_status status, const char *format, ..
 /* ---- waiting ---- */
 
 static const char *const kind_names[] = {
-    [DIST_BARRIER] = "barrier",
-    [DIST_ALL_REDUCE] = "all_reduce",
-    [DIST_ALL_GATHER] = "all_gather",
-    [DIST_REDUCE_SCATTER] = "reduce_scatter",
-    [DIST_ALL_TO_ALL] = "all_to_all",
-    [DIST_PERMUTE] = "rank_permute",
+    [DIST_BARRIER] = "barrier",          [DIST_ALL_REDUCE] = "all_reduce",
+    [DIST_ALL_GATHER] = "all_gather",    [DIST_REDUCE_SCATTER] = "reduce_scatter",
+    [DIST_ALL_TO_ALL] = "all_to_all",    [DIST_PERMUTE] = "rank_permute",
     [DIST_BROADCAST] = "rank_broadcast",
 };
 

@@ -8,13 +8,13 @@
  * cancelled, else HOP_UNAVAILABLE, and a message that names the rank. When such a call has returned, no rank
  * reads or writes the caller's buffers any more, so that whoever ends may free them.
  *
- * Numbers are the same bits on every transport, but for the sign and payload of NaN. A reduction of values x0, x1, … of the ranks of a
- * communicator is what hop's folds over the array of all lanes are (docs/numbers.md): in the order of the
- * ranks, ((identity · x0) · x1) · …; of a scalar, ranks r go to sixteen lanes r mod 16, which begin with the
- * identity, and lanes 8…15 are folded onto 0…7, then 4…7 onto 0…3, 2 and 3 onto 0 and 1, 1 onto 0. f16 and
- * bf16 are computed in f32 and rounded to nearest even once, at the end; a mean is the sum divided by the
- * number of ranks, before that rounding. Integers wrap around. NaN wins in max and min; of equals (0 and
- * -0) the later operand. */
+ * Numbers are the same bits on every transport, but for the sign and payload of NaN. A reduction of values
+ * x0, x1, … of the ranks of a communicator is what hop's folds over the array of all lanes are
+ * (docs/numbers.md): in the order of the ranks, ((identity · x0) · x1) · …; of a scalar, ranks r go to
+ * sixteen lanes r mod 16, which begin with the identity, and lanes 8…15 are folded onto 0…7, then 4…7 onto
+ * 0…3, 2 and 3 onto 0 and 1, 1 onto 0. f16 and bf16 are computed in f32 and rounded to nearest even once, at
+ * the end; a mean is the sum divided by the number of ranks, before that rounding. Integers wrap around. NaN
+ * wins in max and min; of equals (0 and -0) the later operand. */
 #ifndef HOP_DIST_H
 #define HOP_DIST_H
 

@@ -136,8 +136,9 @@ static void remove_job(struct job *job)
 static bool has_memory(void)
 {
     void *volatile some = malloc(TO_BEGIN);
+    bool found = some != NULL;
     free(some);
-    return some;
+    return found;
 }
 
 static void *worker(void *arg)
