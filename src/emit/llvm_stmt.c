@@ -93,9 +93,7 @@ static struct carried carried_by(struct emitter *e, const struct lp_block *body,
     find_set(e, body, e->w || private_scalars, private_scalars, &set);
     find_set(e, other, e->w || private_scalars, private_scalars, &set);
     if (set.n) qsort(set.slots, set.n, sizeof *set.slots, by_number);
-    struct carried c = { set.n, set.slots, EMIT_NEW(e, struct held, set.n + 1) };
-    for (uint32_t k = 0; k < c.n; k++) slot_ready(e, c.slots[k]);
-    return c;
+    return (struct carried){ set.n, set.slots, EMIT_NEW(e, struct held, set.n + 1) };
 }
 
 static struct held value_copy(struct emitter *e, const struct held *v)
@@ -106,10 +104,14 @@ static struct held value_copy(struct emitter *e, const struct held *v)
     return r;
 }
 
+/* A scalar that a vector loop had as its own is nothing behind it: where control joins it is a scalar again. */
 static struct held *slots_save(struct emitter *e, const struct carried *c)
 {
     struct held *r = EMIT_NEW(e, struct held, c->n + 1);
-    for (uint32_t k = 0; k < c->n; k++) r[k] = value_copy(e, known_slot(e, c->slots[k]));
+    for (uint32_t k = 0; k < c->n; k++) {
+        slot_ready(e, c->slots[k]);
+        r[k] = value_copy(e, known_slot(e, c->slots[k]));
+    }
     return r;
 }
 
