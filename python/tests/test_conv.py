@@ -149,6 +149,9 @@ class Refused(Case):
         self.says("expected 3 axes, as x has, found 4", x, hop.ones((2, 3, 3, 3)))
         self.says("at least one spatial", hop.ones((3, 5)), hop.ones((3, 5)))
         self.says("does not fit into x", x, hop.ones((2, 3, 9)))
+        self.says("with its padding: 1 more elements", x, w, padding=[(-2, -1)])
+        self.says("with its padding: 2 more elements", x, w, dilation=3)
+        self.says("channels of x .* in 2 groups", x, w, groups=2)
         self.says("groups must divide", hop.ones((1, 4, 5)), hop.ones((3, 2, 3)), groups=2)
         self.says("letter for each of 3 axes", x, w, layout="NCHW")
         self.says("the letter C once", x, w, layout="NHW")
@@ -164,6 +167,16 @@ class Refused(Case):
         self.says("groups", x, w, groups=0)
         with self.assertRaisesRegex(ValueError, "padding"):
             hop.conv_transpose(x, hop.ones((3, 2, 3)), padding="SAME")
+        with self.assertRaisesRegex(ValueError, "results along spatial dim 0: expected a size of at least 0"):
+            hop.conv_transpose(x, hop.ones((3, 2, 3)), padding=9)
+        with self.assertRaisesRegex(ValueError, "2 groups must divide"):
+            hop.conv_transpose(x, hop.ones((3, 2, 3)), groups=2)
+
+    def test_nothing(self):
+        w = hop.ones((2, 3, 3))
+        self.assertEqual(hop.conv(hop.ones((0, 3, 5)), w).shape, (0, 2, 3))
+        of_no_channels = hop.conv(hop.ones((1, 0, 5)), hop.ones((2, 0, 3)))
+        self.assertEqual(of_no_channels.tolist(), [[[0.0] * 3] * 2])
 
 
 if __name__ == "__main__":
