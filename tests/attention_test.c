@@ -645,6 +645,15 @@ static int makes_lists(void *env, const hop_val *in, hop_val *out)
     };
     return hop_block_mask(out, 4, &spec);
 }
+static int makes_lists_by_sizes(void *env, const hop_val *in, hop_val *out)
+{
+    hop_block_mask_spec spec = { .mask = *(const hop_body *)env,
+                                 .query_size = hop_dim_add(hop_dim_of(in[0], 0), hop_dim_const(1)),
+                                 .key_size = hop_dim_of(in[0], 0),
+                                 .query_block = 2,
+                                 .key_block = 2 };
+    return hop_block_mask(out, 4, &spec);
+}
 
 /* The classes of 4 rows and 3 columns of blocks as `near_by` says them: _ none, s some, f
  * full; the last row has one query. */
@@ -652,13 +661,18 @@ static void block_masks_from_c(void)
 {
     static const char *const expected[] = { "s__", "fs_", "sfs", "_sf" };
     hop_body mask = near_by;
-    hop_fn *f = NULL;
-    hop_exe *exe = NULL;
-    hop_tensor *out[4] = { NULL, NULL, NULL, NULL };
-    bool failed = hop_capture(&f, "", 4, makes_lists, &mask) || hop_compile(&exe, f, NULL);
-    for (int eager = 0; eager < 2 && !failed; eager++) {
-        if (eager) failed = hop_eager("", makes_lists, &mask, NULL, 0, out, 4);
-        else failed = hop_run(exe, NULL, 0, out, 4);
+    hop_fn *f = NULL, *by_sizes = NULL;
+    hop_exe *exe = NULL, *sized = NULL;
+    hop_tensor *out[4] = { NULL, NULL, NULL, NULL }, *six = NULL;
+    bool failed = hop_capture(&f, "", 4, makes_lists, &mask) || hop_compile(&exe, f, NULL) ||
+                  hop_capture(&by_sizes, "x: f32[T]", 4, makes_lists_by_sizes, &mask) ||
+                  hop_compile(&sized, by_sizes, NULL) || hop_tensor_new(&six, "f32[6]");
+    CLAIM(!failed, "a block mask: %s", hop_message());
+    for (int way = 0; way < 4 && !failed; way++) {
+        if (way == 0) failed = hop_run(exe, NULL, 0, out, 4);
+        else if (way == 1) failed = hop_eager("", makes_lists, &mask, NULL, 0, out, 4);
+        else if (way == 2) failed = hop_run(sized, &six, 1, out, 4);
+        else failed = hop_eager(NULL, makes_lists_by_sizes, &mask, &six, 1, out, 4);
         CLAIM(!failed, "a block mask: %s", hop_message());
         for (int r = 0; r < 4 && !failed; r++) {
             char found[4] = "___";
@@ -677,7 +691,10 @@ static void block_masks_from_c(void)
     int status = hop_capture(&g, "", 4, makes_lists, &mask);
     CLAIM(status == HOP_INVALID && strstr(hop_message(), "reads the score"), "a mask of scores: %s",
           status ? hop_message() : "it was taken");
+    hop_tensor_free(six);
+    hop_exe_free(sized);
     hop_exe_free(exe);
+    hop_fn_free(by_sizes);
     hop_fn_free(f);
     hop_fn_free(g);
 }

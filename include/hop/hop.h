@@ -1103,6 +1103,7 @@ typedef struct hop_block_mask_spec {
     /* compact lists, with room for so many blocks each (a run with more of them fails); 0: rows of columns */
     int64_t room;
     int ranges; /* and the ranges of keys; a run fails in which a query has no single range in a block */
+    hop_dim query_size, key_size; /* instead of queries and keys, where these are no numbers */
     void *reserved[3];
 } hop_block_mask_spec;
 #define hop_block_mask(...) hop_block_mask_at(HOP_HERE, __VA_ARGS__)

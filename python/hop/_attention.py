@@ -470,7 +470,7 @@ def _block_lists(mask, batches, heads, block, lengths, room, ranges):
     lists = tuple(astype(x, _dtypes.int32) for x in lists)
     if room:
         return lists
-    n = builtins.max(_blocks(lengths[1], block[1]), 1)
+    n = _shapes.largest(_blocks(lengths[1], block[1]), 1)
     some, columns, whole, whole_columns = lists
     return some, columns % n, whole, whole_columns % n
 
@@ -501,7 +501,7 @@ def create_block_mask(
         for name, n in (("B", B), ("H", H))
     )
     lengths = tuple(
-        _arguments.integer(f"create_block_mask: {name}", n, 0, expected="a length")
+        _arguments.extent(f"create_block_mask: {name}", n, expected="a length")
         for name, n in (("Q_LEN", Q_LEN), ("KV_LEN", KV_LEN))
     )
     block = _sizes("create_block_mask: BLOCK_SIZE", BLOCK_SIZE)
@@ -525,6 +525,8 @@ def create_block_mask(
 
     def made(room, ranges):
         record = functools.partial(_block_lists, mask, batches, heads, block, lengths, room, ranges)
+        if _shapes.is_symbolic(*lengths):  # other lists at every length
+            return record()
         if _core.tracing():
             return region("once", otherwise="body")(lambda: tuple(record()))()
         what = ("create_block_mask", how, batches, heads, block, lengths, room, ranges)
@@ -553,6 +555,13 @@ def _checked_arrays(what, arrays, gqa):
     return q, astype(k, q.dtype), astype(v, q.dtype)
 
 
+def _checked_length(name, length, given):
+    """Where only a run knows it, the program checks that a block mask is as long as the call."""
+    found, made = (asarray(n._value if _shapes.is_symbolic(n) else n) for n in (length, given))
+    said = f"flex_attention: positions of {name}, and those that block_mask was made for"
+    _core.call(_core.codes["check"], (found == made, found, made), said)
+
+
 def _checked_block_mask(mask, q, k):
     if mask.mask_mod is None and mask.kv_ranges is None:
         raise InvalidError(
@@ -561,11 +570,13 @@ def _checked_block_mask(mask, q, k):
         )
     for axis, (name, x) in enumerate((("query", q), ("key", k))):
         length, given = x.shape[2], mask.seq_lengths[axis]
-        fits = _shapes.equal(length, given)
+        fits = _shapes.holds(length, "==", given)
         if mask._sliced and not axis:
-            fits = _shapes.equal(_blocks(length, mask.BLOCK_SIZE[0]), mask._rows)
-        if not fits:
-            smaller = "smaller" if not isinstance(length, _core.Size) and given < length else "larger"
+            fits = _shapes.holds(_blocks(length, mask.BLOCK_SIZE[0]), "==", mask._rows)
+        if fits is None:
+            _checked_length(name, length, given)
+        if fits is False:
+            smaller = "smaller" if _shapes.holds(given, "<", length) else "larger"
             raise InvalidError(
                 f"{place()}flex_attention: block_mask is {smaller} than the call: it was made for {given} "
                 f"positions of {name}, which has {length}; block_mask.adjust({q.shape[2]}, {k.shape[2]}) or "

@@ -1,21 +1,27 @@
 """hop.flex_attention and hop.attention beside PyTorch and JAX; one JSON object a line.
 
-    python attention.py [CASE…] [--rounds N] [--compile] [--no-torch] [--no-jax] [--list]
+    python attention.py [CASE…] [--rounds N] [--compile] [--processor] [--limits] [--no-torch] [--no-jax]
+                        [--list]
 
 flex: causal, with ALiBi, 8 heads of size 64, 2,048 positions; plain: 4 × 8 heads of size 64, 512 positions;
 window: 8 heads, 4,096 positions, 256 keys each; each forward and as a gradient. decode: one query of 8 heads
 over 16,384 keys of 8 heads, decode_gqa: of 2; forward alone. The calls of all libraries alternate; a line has
 the medians in ms, and ratio_best: the quickest of the others against hop. PyTorch's flex_attention is
 measured with --compile alone, because it compiles for a minute; where it refuses, the line has its words.
+--processor counts the time of all processors and takes the least of the rounds, for machines that others use
+as well. --limits measures how fast the machine multiplies and adds in registers; limit_ms is how long the
+products of the pairs that take part last at that speed, whatever the rest costs.
 """
 
 import argparse
 import functools
 import json
+import os
 import statistics
 import time
 
 import numpy as np
+import products
 
 import hop
 
@@ -167,17 +173,36 @@ def refusals(calls):
     return out
 
 
-def measured(calls, rounds):
-    """Medians in ms, of calls that alternate."""
+def pairs(case):
+    """How many pairs of query and key take part, of all heads."""
+    batch, heads, length = CASES[case]
+    each = length * length
+    if case == "flex":
+        each = length * (length + 1) // 2
+    if case == "window":
+        each = WINDOW * length - WINDOW * (WINDOW - 1) // 2
+    if case.startswith("decode"):
+        each = length
+    return batch * heads * each
+
+
+def limit(case, gradient, gflops, size=64):
+    """ms: forward two products of 2 · size operations for each pair, a gradient five more."""
+    products = 7 if gradient else 2
+    return products * 2 * size * pairs(case) / gflops / 1e6
+
+
+def measured(calls, rounds, clock, chosen):
+    """What is chosen of the times in ms, of calls that alternate."""
     times = {name: [] for name in calls}
     for call in calls.values():
         call()
     for _ in range(rounds):
         for name, call in calls.items():
-            start = time.perf_counter()
+            start = clock()
             call()
-            times[name].append((time.perf_counter() - start) * 1e3)
-    return {name: statistics.median(t) for name, t in times.items()}
+            times[name].append((clock() - start) * 1e3)
+    return {name: chosen(t) for name, t in times.items()}
 
 
 def main():
@@ -185,6 +210,8 @@ def main():
     parser.add_argument("cases", nargs="*", metavar="CASE")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--compile", action="store_true", help="PyTorch's flex_attention, too")
+    parser.add_argument("--processor", action="store_true", help="the least time of all processors")
+    parser.add_argument("--limits", action="store_true", help="what the products take at the machine's peak")
     parser.add_argument("--no-torch", action="store_true")
     parser.add_argument("--no-jax", action="store_true")
     parser.add_argument("--list", action="store_true")
@@ -192,6 +219,9 @@ def main():
     if o.list:
         print("\n".join(CASES))
         return
+    clock, chosen = (time.process_time, min) if o.processor else (time.perf_counter, statistics.median)
+    cores = 1 if o.processor else len(os.sched_getaffinity(0))
+    gflops = products.peak(cores, 3_000_000) if o.limits else None
     for case in o.cases or CASES:
         arrays = data(case)
         libraries = {"hop": of_hop(case, arrays)}
@@ -214,11 +244,13 @@ def main():
                 continue
             calls = {name: both[which] for name, both in libraries.items() if both[which]}
             refused = refusals(calls)
-            times = measured(calls, o.rounds)
+            times = measured(calls, o.rounds, clock, chosen)
             others = [t for name, t in times.items() if name not in ("hop", "sdpa_causal_only")]
             line = {"case": case, "what": what, **{f"{n}_ms": round(t, 2) for n, t in times.items()}}
             if others:
                 line["ratio_best"] = round(min(others) / times["hop"], 2)
+            if gflops:
+                line["limit_ms"] = round(limit(case, which, gflops), 2)
             line.update({f"{name}_says": text for name, text in refused.items()})
             print(json.dumps(line), flush=True)
 

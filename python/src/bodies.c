@@ -347,18 +347,22 @@ static PyObject *block_mask(PyObject *self, PyObject *args)
     struct attention t = { .mask = { .n_in = INDICES, .n_out = 1 } };
     hop_block_mask_spec s = { .env = &t, .mask = run_mask };
     struct operation o;
-    long long batches, heads, queries, keys, room;
+    long long batches, heads, room;
+    PyObject *queries, *keys;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O(LLLL)iiLp", &t.mask.fun, &batches, &heads, &queries, &keys, &s.query_block,
+    if (!PyArg_ParseTuple(args, "O(LLOO)iiLp", &t.mask.fun, &batches, &heads, &queries, &keys, &s.query_block,
                           &s.key_block, &room, &s.ranges))
         return NULL;
+    int sizes = size_read(queries, &s.query_size) > 0 ? size_read(keys, &s.key_size) : 0;
+    if (sizes <= 0) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "expected the lengths of queries and keys");
+        return NULL;
+    }
     int n = s.ranges ? LISTS + 1 : LISTS;
     if (operation_begin(&o)) return NULL;
     if (!operation_ready(&o, n)) return NULL;
     s.batches = batches;
     s.heads = heads;
-    s.queries = queries;
-    s.keys = keys;
     s.room = room;
     s.mask_name = body_name(t.mask.fun);
     return operation_end(&o, hop_block_mask_at(o.at, o.results, n, &s));

@@ -153,6 +153,43 @@ class Values(Case):
             q, k, v = data((1, 1, n, 2), (1, 1, n + 1, 2), (1, 1, n + 1, 2))
             self.close(f(q, k, v), plain(q, k, v, mask_mod=causal), 1e-9)
 
+    def test_symbolic_block_masks(self):
+        def attend(q, k, v):
+            made = hop.create_block_mask(causal, None, None, q.shape[2], k.shape[2], 4)
+            return hop.flex_attention(q, k, v, block_mask=made)
+
+        def gradients(attend):
+            return hop.grad(lambda *x: hop.sum(attend(*x) ** 2), (0, 1, 2))
+
+        f, g = hop.jit(attend), hop.jit(gradients(attend))
+        dims = {"q": "1, 1, L in 1.., 2", "k": "1, 1, S in 1.., 2", "v": "1, 1, S, 2"}
+        declared = hop.jit(attend, dims=dims)
+        programs = []
+        for n in (3, 7, 130, 4, 33, 64):
+            q, k, v = data((1, 1, n, 2), (1, 1, n + 2, 2), (1, 1, n + 2, 2))
+            expected = plain(q, k, v, mask_mod=causal)
+            self.close(f(q, k, v), expected, 1e-9)
+            self.close(declared(q, k, v), expected, 1e-9)
+            by_matrix = gradients(lambda *x: plain(*x, mask_mod=causal))(q, k, v)
+            for found, wanted in zip(g(q, k, v), by_matrix):
+                self.close(found, wanted, 1e-9)
+            programs.append((len(f.guards()), len(g.guards()), len(declared.guards())))
+        self.assertEqual(programs[1:], programs[1:2] * 5)  # the second length makes the program of all others
+
+    def test_block_masks_of_other_lengths(self):
+        made = hop.create_block_mask(causal, None, None, 8, 8, 4)
+        attend = lambda x: hop.flex_attention(x, x, x, block_mask=made)
+        declared = hop.jit(attend, dims={"x": "1, 1, T in 1.., 2"})
+        for n, given in ((7, "larger"), (4, "larger"), (9, "smaller")):
+            (x,) = data((1, 1, n, 2))
+            with self.assertRaisesRegex(hop.InvalidError, f"block_mask is {given} than the call"):
+                hop.jit(attend)(x)
+            differ = rf"positions of query, and those that block_mask was made for \({n}, 8\)"
+            with self.assertRaisesRegex(hop.Error, differ if n == 7 else "sizes do not fit"):
+                declared(x)
+        (x,) = data((1, 1, 8, 2))
+        self.close(declared(x), plain(x, x, x, mask_mod=causal), 1e-9)
+
     def test_low_precision(self):
         for dtype in (hop.float16, hop.bfloat16):
             q, k, v = data((1, 2, 9, 8), (1, 2, 9, 8), (1, 2, 9, 8), dtype=dtype)

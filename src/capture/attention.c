@@ -149,14 +149,22 @@ static dim size_of(struct capture *c, int64_t n, int64_t least, const char *what
     return dim_const(c->m, n);
 }
 
+/* A length: a size of the capture where one is set. */
+static dim length_of(struct capture *c, hop_dim size, int64_t n, const char *what)
+{
+    if (!size.scope) return size_of(c, n, 0, what);
+    dim d = resolve_dim(c->innermost, size);
+    return dim_is_const(c->m, d) ? size_of(c, dim_const_value(c->m, d), 0, what) : d;
+}
+
 static void record_blocks(struct capture *c, void *args, hop_val *results)
 {
     const hop_block_mask_spec *spec = args;
     struct builder *b = &c->innermost->b;
     struct flex_lists_in in = { .batches = size_of(c, HOP_MAX(spec->batches, 1), 1, "batches"),
                                 .heads = size_of(c, HOP_MAX(spec->heads, 1), 1, "heads"),
-                                .queries = size_of(c, spec->queries, 0, "queries"),
-                                .keys = size_of(c, spec->keys, 0, "keys"),
+                                .queries = length_of(c, spec->query_size, spec->queries, "queries"),
+                                .keys = length_of(c, spec->key_size, spec->keys, "keys"),
                                 .room = size_of(c, spec->room, 0, "room"),
                                 .ranges = spec->ranges,
                                 .sized = spec->query_block || spec->key_block };

@@ -104,7 +104,7 @@ static struct held value_copy(struct emitter *e, const struct held *v)
     return r;
 }
 
-/* A scalar that a vector loop had as its own is nothing behind it: where control joins it is a scalar again. */
+/* A scalar that a vector loop had as its own is nothing behind it: where control joins it is one again. */
 static struct held *slots_save(struct emitter *e, const struct carried *c)
 {
     struct held *r = EMIT_NEW(e, struct held, c->n + 1);

@@ -48,13 +48,67 @@ static lpv fold_pair(struct lp *p, enum lp_fold fold, lpv a, lpv b)
     return lp_bin(p, lp_fold_op(fold), a, b);
 }
 
+/* ---- keys ---- */
+
+/* Where the best of small integers stands is found by a plain fold of keys, value * places + place, in which
+ * of equals the first is the best: one fold and one register for both. */
+enum {
+    KEY_BITS = 32,
+    FEW_PLACES = 4 /* pairs of value and place take fewer instructions */
+};
+
+static dim position_extent(struct lower *L, const struct item *item)
+{
+    dim extents[MAX_RANK];
+    row_of(L, item)->reduced(L->S->m, L->f, node_of(L, item), extents);
+    return extents[0];
+}
+static enum dtype operand_dtype(struct lower *L, const struct item *item)
+{
+    return (enum dtype)type_of(L, node_operands(L->f, node_of(L, item))[0]).dtype;
+}
+
+/* The places that a key tells apart, a power of two; 0: no position, or found as a pair. */
+static int64_t key_places(struct lower *L, const struct item *item)
+{
+    if (!row_of(L, item)->position) return 0;
+    enum dtype t = operand_dtype(L, item);
+    if (dtype_is_float(t) || t == DT_BOOL || dtype_info[t].size > 2) return 0;
+    int64_t value_bits = 8 * (int64_t)dtype_info[t].size + (dtype_least(t) == 0);
+    int64_t most = (int64_t)1 << (KEY_BITS - value_bits), places = 1;
+    int64_t extent = lp_range(L->S->p, lower_dim(L, position_extent(L, item))).hi;
+    if (extent <= FEW_PLACES || extent > most) return 0;
+    while (places < extent) places *= 2;
+    return places;
+}
+static bool seeks_most(struct lower *L, const struct item *item) { return row_of(L, item)->fold == FOLD_MAX; }
+static lpv key_of(struct lower *L, const struct item *item, lpv value, lpv place)
+{
+    struct lp *p = L->S->p;
+    int64_t places = key_places(L, item);
+    lpv high = lp_bin(p, LP_MUL, lp_cast(p, DT_I32, value), lp_int(p, DT_I32, places));
+    lpv low = lp_cast(p, DT_I32, place);
+    if (seeks_most(L, item)) low = lp_bin(p, LP_SUB, lp_int(p, DT_I32, places - 1), low);
+    return lp_bin(p, LP_ADD, high, low);
+}
+static lpv key_place(struct lower *L, const struct item *item, lpv key)
+{
+    struct lp *p = L->S->p;
+    lpv last = lp_int(p, DT_I32, key_places(L, item) - 1);
+    lpv low = lp_bin(p, LP_AND, key, last);
+    return seeks_most(L, item) ? lp_bin(p, LP_SUB, last, low) : low;
+}
+
 /* What an item that folds accumulates in, and an element of it; the result is rounded when it is complete. */
-static bool is_position(struct lower *L, const struct item *item) { return row_of(L, item)->position; }
+static bool is_position(struct lower *L, const struct item *item)
+{
+    return row_of(L, item)->position && !key_places(L, item);
+}
 static enum dtype item_dtype(struct lower *L, const struct item *item)
 {
-    const struct node *n = node_of(L, item);
-    if (!is_position(L, item)) return node_accumulator(L->S->m, L->f, n);
-    enum dtype t = (enum dtype)type_of(L, node_operands(L->f, n)[0]).dtype;
+    if (key_places(L, item)) return DT_I32;
+    if (!is_position(L, item)) return node_accumulator(L->S->m, L->f, node_of(L, item));
+    enum dtype t = operand_dtype(L, item);
     return dtype_is_narrow(t) ? DT_F32 : t;
 }
 static enum lp_fold item_fold(struct lower *L, const struct item *item)
@@ -63,15 +117,20 @@ static enum lp_fold item_fold(struct lower *L, const struct item *item)
 }
 static lpv item_identity(struct lower *L, const struct item *item)
 {
-    return identity_of(L->S->p, item_fold(L, item), item_dtype(L, item));
+    struct lp *p = L->S->p;
+    if (!key_places(L, item)) return identity_of(p, item_fold(L, item), item_dtype(L, item));
+    lpv value = identity_of(p, item_fold(L, item), operand_dtype(L, item));
+    return key_of(L, item, value, lp_index(p, 0)); /* no key is worse, and of nothing the place is 0 */
 }
 static lpv item_elem(struct lower *L, const struct item *item, const lpv *idx, const lpv *folded)
 {
     lpv x = row_of(L, item)->reduce_elem(L, L->f, node_of(L, item), idx, folded);
+    if (key_places(L, item)) return key_of(L, item, x, folded[0]);
     return lp_cast(L->S->p, item_dtype(L, item), x);
 }
 static lpv item_rounded(struct lower *L, const struct item *item, lpv v)
 {
+    if (key_places(L, item)) v = key_place(L, item, v);
     return lp_cast(L->S->p, (enum dtype)type_of(L, item->v).dtype, v);
 }
 
@@ -86,9 +145,8 @@ struct best {
 /* Positions in 32 bits fill as many lanes as elements do. */
 static enum dtype position_dtype(struct lower *L, const struct item *item)
 {
-    dim extents[MAX_RANK];
-    row_of(L, item)->reduced(L->S->m, L->f, node_of(L, item), extents);
-    return lp_range(L->S->p, lower_dim(L, extents[0])).hi <= INT32_MAX ? DT_I32 : DT_I64;
+    lpv extent = lower_dim(L, position_extent(L, item));
+    return lp_range(L->S->p, extent).hi <= INT32_MAX ? DT_I32 : DT_I64;
 }
 static struct best best_of_nothing(struct lower *L, const struct item *item)
 {
@@ -144,12 +202,11 @@ static uint32_t position_local(struct lower *L, const struct item *item, enum lp
 static lpv position_column(struct lower *L, const struct item *item, const lpv *idx)
 {
     struct lp *p = L->S->p;
-    dim extents[MAX_RANK];
     uint32_t value = lp_local(p, item_dtype(L, item), LOCAL_SCALAR, "best");
     uint32_t at = position_local(L, item, LOCAL_SCALAR);
-    row_of(L, item)->reduced(L->S->m, L->f, node_of(L, item), extents);
+    lpv extent = lower_dim(L, position_extent(L, item));
     set_best(p, value, at, best_of_nothing(L, item));
-    lpv i = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[0]), lp_index(p, 1), FOR_SERIAL);
+    lpv i = lp_for_begin(p, lp_index(p, 0), extent, lp_index(p, 1), FOR_SERIAL);
     set_best(p, value, at, with_element(L, item, read_best(p, value, at), idx, &i));
     lp_for_end(p);
     return lp_cast(p, DT_I64, lp_read(p, at));
@@ -167,7 +224,7 @@ lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
     if (is_position(L, item)) return position_column(L, item, idx);
     uint32_t n_folded = row_of(L, item)->reduced(L->S->m, L->f, node_of(L, item), extents);
     if (!n_folded) {
-        lpv only = fold_pair(p, fold, identity_of(p, fold, t), item_elem(L, item, idx, folded));
+        lpv only = fold_pair(p, fold, item_identity(L, item), item_elem(L, item, idx, folded));
         return item_rounded(L, item, only);
     }
     dim innermost = extents[n_folded - 1];
@@ -175,8 +232,8 @@ lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
     bool two = !p->regime.strict && last >= 8 && last % 2 == 0;
     uint32_t acc = lp_local(p, t, LOCAL_SCALAR, "acc");
     uint32_t odd = two ? lp_local(p, t, LOCAL_SCALAR, "odd") : HOP_NONE;
-    lp_set(p, acc, identity_of(p, fold, t));
-    if (two) lp_set(p, odd, identity_of(p, fold, t));
+    lp_set(p, acc, item_identity(L, item));
+    if (two) lp_set(p, odd, item_identity(L, item));
     for (uint32_t i = 0; i < n_folded; i++)
         folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]),
                                  lp_index(p, two && i + 1 == n_folded ? 2 : 1), FOR_SERIAL);
@@ -204,7 +261,7 @@ lpv fold_lanes(struct lower *L, const struct item *item, const lpv *idx)
     lpv folded[MAX_RANK];
     uint32_t n_folded = row_of(L, item)->reduced(L->S->m, L->f, node_of(L, item), extents);
     uint32_t lanes = lp_local(p, t, LOCAL_LANES, "lanes");
-    lp_set(p, lanes, identity_of(p, fold, t));
+    lp_set(p, lanes, item_identity(L, item));
     for (uint32_t i = 0; i < n_folded; i++)
         folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1),
                                  i + 1 == n_folded ? FOR_VECTOR : FOR_SERIAL);
@@ -219,11 +276,11 @@ void fold_row_begin(struct lower *L, struct item *item)
 {
     struct lp *p = L->S->p;
     item->local = lp_local(p, item_dtype(L, item), LOCAL_LANES, "lanes");
+    if (row_of(L, item)->position) p->locals.data[item->local].strict = false; /* the same in any order */
     if (!is_position(L, item)) {
         lp_set(p, item->local, item_identity(L, item));
         return;
     }
-    p->locals.data[item->local].strict = false; /* the same in any order */
     item->at.local = position_local(L, item, LOCAL_LANES);
     set_best(p, item->local, item->at.local, best_of_nothing(L, item));
 }
