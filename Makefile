@@ -29,7 +29,7 @@ endif
 
 # Coverage-guided fuzzing: everything but LLVM's part compiled by clang, with its sanitizers and the counters that libFuzzer reads. FUZZ_LEVEL=-O0 is a
 # third of the work to compile: for make test, whose fuzzers run for seconds.
-CLANG := $(firstword $(foreach v,-22 -21 -20 -19 -18 -17 -16 -15 -14,$(shell command -v clang$(v) 2>/dev/null)) $(shell command -v clang 2>/dev/null))
+CLANGS = clang-22 clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 clang
 FUZZ_LEVEL ?= -O1
 ifdef FUZZ
 CFLAGS = $(FUZZ_LEVEL) -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize=function -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -142,12 +142,14 @@ $(BUILD)/%_fuzzer: tests/fuzz/%_fuzzer.c tests/fuzz/fuzz.h tests/attempt.h $(CHE
 	$(call say,FUZZ,$<)$(COMPILE) -Itests/fuzz -include tests/isolated.h -fsanitize=fuzzer $< $(CHECK) -o $@ $(LINK_HOP)
 fuzz-programs: $(FUZZERS)
 
-# Into $(BUILD)/fuzz; nothing where clang or its libFuzzer is missing (tests/coverage_test.sh says so).
+FUZZ_PROBE = int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && n > 9; }
+# By the newest clang that has a libFuzzer, into $(BUILD)/fuzz; nothing where clang or its libFuzzer is missing (tests/coverage_test.sh says so).
 fuzzers:
-ifneq ($(CLANG),)
-	@if echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && n > 9; }' | $(CLANG) -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null; then \
-	    $(MAKE) --no-print-directory -j$(JOBS) FUZZ=1 BUILD=$(BUILD)/fuzz CC='$(FUZZ_WRAPPER) $(CLANG)' fuzz-programs; fi
-endif
+	@for clang in $(CLANGS); do \
+	    if echo '$(FUZZ_PROBE)' | $$clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null; then \
+	        exec $(MAKE) --no-print-directory -j$(JOBS) FUZZ=1 BUILD=$(BUILD)/fuzz CC="$(FUZZ_WRAPPER) $$clang" fuzz-programs; \
+	    fi; \
+	done
 
 demo: all
 	HOP=$(BUILD)/hop BUILD=$(BUILD) examples/demo.sh
