@@ -32,19 +32,19 @@ static void associative_infer(struct infer *in)
 /* ---- eval ---- */
 
 /* An array [outer, length, inner] of elements, along its dim `along`. */
-struct layout {
+struct rows_of {
     size_t outer, length, inner; /* inner: bytes */
 };
-static struct layout layout_of(const struct tensor *t, uint32_t along)
+static struct rows_of layout_of(const struct tensor *t, uint32_t along)
 {
-    struct layout l = { 1, (size_t)t->dims[along], dtype_info[t->dtype].size };
+    struct rows_of l = { 1, (size_t)t->dims[along], dtype_info[t->dtype].size };
     for (uint32_t d = 0; d < along; d++) l.outer *= (size_t)t->dims[d];
     for (uint32_t d = along + 1; d < t->rank; d++) l.inner *= (size_t)t->dims[d];
     return l;
 }
 static struct tensor *row_along(const struct tensor *whole, uint32_t along, size_t at)
 {
-    struct layout l = layout_of(whole, along);
+    struct rows_of l = layout_of(whole, along);
     int64_t dims[MAX_RANK];
     for (uint32_t d = 0, n = 0; d < whole->rank; d++)
         if (d != along) dims[n++] = whole->dims[d];
@@ -57,7 +57,7 @@ static struct tensor *row_along(const struct tensor *whole, uint32_t along, size
 }
 static void put_row_along(struct tensor *whole, uint32_t along, size_t at, const struct tensor *row)
 {
-    struct layout l = layout_of(whole, along);
+    struct rows_of l = layout_of(whole, along);
     char *to = whole->data;
     const char *from = row->data;
     for (size_t o = 0; o < l.outer && l.inner; o++)

@@ -113,7 +113,8 @@ struct type {
     uint8_t dtype, rank;
     axis_set varying; /* the axes along which the value may be another one in each lane (ir/axes.h) */
     uint32_t kind;    /* of an object: string id, never 0; of everything else 0 */
-    const dim *dims;
+    const dim *dims;  /* of a distributed array those of the whole */
+    uint16_t layout;  /* number + 1 among the module's, of a distributed array (ir/mesh.h); 0: none */
 };
 enum { MAX_RANK = 32 }; /* so that a set of dims fits into a word */
 /* The set of all dims: bit d is dim d. */
@@ -148,6 +149,29 @@ void type_print(const struct module *m, const struct symbol *symbols, type_id t,
 /* In the module's scratch, for messages. */
 const char *type_text(const struct module *m, const struct symbol *symbols, type_id t);
 
+/* ---- meshes and layouts (mesh.h) ---- */
+
+enum { MESH_AXES = 8 }; /* of a mesh, at most */
+struct mesh {
+    uint32_t name, n_axes;
+    uint32_t axes[MESH_AXES]; /* string ids */
+    int64_t sizes[MESH_AXES];
+};
+/* What ranks have of an array along one axis of a mesh. */
+enum placement_kind {
+    PLACE_REPLICATE, /* all of it */
+    PLACE_SHARD,     /* parts of dim `dim` */
+    PLACE_PARTIAL,   /* contributions, of which `op` (enum reduction) makes the array */
+    PLACE_EACH       /* one each, of the dims of the type: what only the rank itself can use */
+};
+struct placement {
+    uint8_t kind, dim, op; /* what a kind does not have is 0 */
+};
+struct layout {
+    uint32_t mesh;
+    struct placement at[MESH_AXES];
+};
+
 /* ---- functions ---- */
 
 typedef uint32_t val; /* index of a value in its function (or in the builder making it) */
@@ -164,6 +188,7 @@ struct symbol {
     uint8_t origin;
     uint32_t index;
     int64_t lo, hi; /* inclusive; hi INT64_MAX: unbounded */
+    uint32_t axis;  /* string id of the axis of a mesh along which it is the rank's coordinate, 0: none */
 };
 
 struct value {
@@ -256,6 +281,9 @@ struct fn {
     /* Made, or made of what was made, by reverse mode, which relied on what varies. Not part of its
      * structure, as the label. */
     bool transposed;
+    /* Arrays in it are distributed, or may be: it is run and transformed as what each rank does
+     * (transform/localize.h). */
+    bool global;
     uint64_t hash; /* structural; equal functions have equal hashes */
 };
 
@@ -350,7 +378,9 @@ struct module {
     struct map constant_map;
     vec(struct operator_decl *) operators; /* from outside, as far as they are declared */
     struct map operator_map;               /* by name */
-    vec(uint32_t) axes;                    /* names (string ids) of the axes that types and nodes mention */
+    vec(struct mesh) meshes;
+    vec(struct layout) layouts;
+    vec(uint32_t) axes; /* names (string ids) of the axes that types and nodes mention */
     vec(const char *) files;
     vec(struct program_test *) tests;
     struct map memo; /* memoised transforms, owned by the engines (memo_get, memo_put) */
@@ -449,7 +479,7 @@ struct builder {
     uint32_t *news;           /* as in struct fn, once a parameter was called `mut` */
     effect_set effects;       /* of the nodes so far */
     axis_set axes, exchanged; /* the same, as in struct fn */
-    bool transposed;
+    bool transposed, global;
     bool written; /* what is built was written by somebody, not made by a transform: what cannot be meant is
                      refused */
     uint32_t n_last_results; /* how many results the last builder_node gave */
@@ -468,6 +498,9 @@ void builder_begin(struct builder *b, struct module *m, const struct fn *like);
 void builder_abandon(struct builder *b);
 /* An outer symbol; before any node. */
 uint32_t builder_symbol(struct builder *b, uint32_t name, int64_t lo, int64_t hi);
+/* The rank's coordinate along an axis (string id) of a mesh of that many ranks; the one there is, or a new
+ * one. */
+uint32_t builder_coordinate(struct builder *b, uint32_t axis, int64_t size);
 val builder_param(struct builder *b, type_id type, uint32_t name); /* before any node */
 /* Checks, infers; returns the first result (VAL_NONE if none), the others follow it. A composite operator
  * becomes the nodes of its expansion. */

@@ -24,7 +24,8 @@ enum group_kind {
        loop) */
     GROUP_START,
     /* two region parameters each, without dim `dim_attr`: first all left ones, then all right ones */
-    GROUP_PAIR
+    GROUP_PAIR,
+    GROUP_PART /* region parameters of the local type that `part_attr` says (ir/mesh.h) */
 };
 struct sig_group {
     const char *word; /* "carry", "over"; "" for plain operands in bare parentheses */
@@ -292,7 +293,8 @@ enum control {
     CONTROL_CALL,   /* its one body, once, on the body's own operands; the results are the body's */
     CONTROL_CHOICE, /* one body, by operand 0, clamped; the results are that body's */
     CONTROL_REGION, /* as CONTROL_CALL, but only what nobody reads goes across its edge */
-    CONTROL_TOTALS  /* its one body on pairs of running totals of its operands */
+    CONTROL_TOTALS, /* its one body on pairs of running totals of its operands */
+    CONTROL_PARTS   /* its one body on each rank's parts of its operands */
 };
 
 /* What an operator does along the axis that an attribute of it names (ir/axes.h). */
@@ -324,10 +326,11 @@ enum once {
     ONCE_OR_ERROR     /* the same, but where it is not made of constants that is an error */
 };
 
-struct range;    /* transform/ranges.h */
-struct range_in; /* transform/ranges.h */
-struct fold;     /* transform/fold.h */
-struct loop_row; /* ir/loop.h */
+struct localizing; /* transform/localize.h */
+struct range;      /* transform/ranges.h */
+struct range_in;   /* transform/ranges.h */
+struct fold;       /* transform/fold.h */
+struct loop_row;   /* ir/loop.h */
 struct op_row {
     const char *name, *meaning;
     struct signature sig;
@@ -346,6 +349,8 @@ struct op_row {
     /* number + 1 of the attribute that names an axis which the body binds: what is gone over varies along it
      * inside. Such a node is replaced as it is built, as a composite is, by what `bind` emits. 0: none */
     uint8_t bind_attr;
+    uint8_t mesh_attr; /* number + 1 of the attribute with the name of a mesh, 0: none */
+    uint8_t part_attr; /* number + 1 of the attribute with the placements of what GROUP_PART feeds, 0: none */
     uint8_t flags;
     uint8_t moves; /* enum moves */
     void (*infer)(struct infer *in);
@@ -359,6 +364,9 @@ struct op_row {
     /* a composite row: it has infer and this, every other rule is that of its expansion */
     void (*expand)(struct expand *e);
     void (*bind)(struct builder *b, const struct infer *in, const val *operands, val *results);
+    /* a row over distributed arrays, which has infer and this, and no other rule: emits what each rank does
+     */
+    void (*localize)(struct localizing *l);
     /* A higher-order row that is compiled as other operators: emits these in place of the node once nobody
      * transforms it any more; it has no `lower` then. */
     void (*stands_for)(struct copier *c, const struct node *n, val *results);

@@ -345,7 +345,7 @@ struct array lower_array(struct lower *L, val v)
 
 /* ---- writing elements ---- */
 
-static void put_element(struct lower *L, const struct placement *x, const lpv *idx)
+static void put_element(struct lower *L, const struct written_part *x, const lpv *idx)
 {
     struct lp *p = L->S->p;
     uint32_t rank = type_get(L->S->m, x->whole).rank;
@@ -358,7 +358,7 @@ static void put_element(struct lower *L, const struct placement *x, const lpv *i
              lower_elem(L, x->v, idx));
 }
 
-static void place_all(struct lower *L, const struct placement *x, bool parallel)
+static void place_all(struct lower *L, const struct written_part *x, bool parallel)
 {
     struct lp *p = L->S->p;
     type_id t = value_type(L->f, x->v);
@@ -378,7 +378,7 @@ static void place_all(struct lower *L, const struct placement *x, bool parallel)
     for (uint32_t i = 0; i < type.rank + cut; i++) lp_for_end(p);
 }
 
-void lower_place(struct lower *L, const struct placement *x)
+void lower_place(struct lower *L, const struct written_part *x)
 {
     struct lp *p = L->S->p;
     struct module *m = L->S->m;
@@ -411,7 +411,7 @@ void lower_fill(struct lower *L, val v, struct array to)
         lp_for_end(p);
         return;
     }
-    lower_place(L, &(struct placement){ .v = v, .to = to, .whole = t });
+    lower_place(L, &(struct written_part){ .v = v, .to = to, .whole = t });
 }
 
 struct lp_operand lower_operand(struct lower *L, val v)

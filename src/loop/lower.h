@@ -226,14 +226,14 @@ void lower_copy(struct lower *L, type_id t, struct array from, struct array to, 
 void lower_fill(struct lower *L, val v, struct array to);
 /* Writes a value into a part of an array of type `whole` that lies at `to`, by threads where it is worth it:
  * its element i goes to start + step · i (NULL: 0, 1). */
-struct placement {
+struct written_part {
     val v;
     struct array to;
     type_id whole;
     const lpv *start;
     const int64_t *step;
 };
-void lower_place(struct lower *L, const struct placement *x);
+void lower_place(struct lower *L, const struct written_part *x);
 lpv lower_offset(struct lower *L, struct array a, lpv row,
                  type_id row_type); /* a.at + row * elements of row_type */
 

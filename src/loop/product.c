@@ -267,10 +267,10 @@ static bool stands_at(const struct stored *s, struct dim_group g, uint32_t at)
     return true;
 }
 
-enum layout { LAYOUT_NONE, LAYOUT_PLAIN, LAYOUT_TRANSPOSED };
+enum orientation { LAYOUT_NONE, LAYOUT_PLAIN, LAYOUT_TRANSPOSED };
 
 /* PLAIN: batch, rows, columns; TRANSPOSED: batch, columns, rows. */
-static enum layout layout_of(const struct stored *s, const struct matrix_dims *m)
+static enum orientation layout_of(const struct stored *s, const struct matrix_dims *m)
 {
     uint32_t matrix = m->batch.n; /* where it begins */
     if (!stands_at(s, m->batch, 0)) return LAYOUT_NONE;
@@ -280,7 +280,7 @@ static enum layout layout_of(const struct stored *s, const struct matrix_dims *m
     return LAYOUT_NONE;
 }
 
-static enum layout operand_layout(struct lower *L, const struct node *n, uint32_t k, const struct dot_dims *d,
+static enum orientation operand_layout(struct lower *L, const struct node *n, uint32_t k, const struct dot_dims *d,
                                   struct stored *s)
 {
     struct matrix_dims m = operand_dims(d, k);
@@ -324,7 +324,7 @@ bool product_wants_panels(struct lower *L, const struct node *n)
     double elements = size_of(L, o[1], d.rhs_free, d.n_rhs_free) *
                       size_of(L, o[0], d.contract_lhs, d.n_contract);
     enum dtype t = (enum dtype)type_get(L->S->m, value_type(L->f, o[1])).dtype;
-    enum layout layout = operand_layout(L, n, 1, &d, &s);
+    enum orientation layout = operand_layout(L, n, 1, &d, &s);
     double most = size_of(L, o[0], d.lhs_free, d.n_lhs_free) < MANY_ROWS ? READ_IN_PLACE : READ_OFTEN;
     return layout == LAYOUT_TRANSPOSED || elements * dtype_info[t].size > most;
 }
@@ -345,7 +345,7 @@ static struct array operand_matrix(struct lower *L, const struct node *n, uint32
     struct lp *p = L->S->p;
     struct stored s;
     val v = node_operands(L->f, n)[k];
-    enum layout layout = operand_layout(L, n, k, d, &s);
+    enum orientation layout = operand_layout(L, n, k, d, &s);
     const struct slot *slot = &L->slots[s.v];
     *transposed = false;
     if (layout != LAYOUT_NONE && (slot->kind == SLOT_ARRAY || slot->kind == SLOT_OUTER)) {
@@ -468,7 +468,7 @@ struct lp_call product_call(struct lower *L, const struct node *n)
 struct right_operand {
     val v;
     double columns, depth;
-    enum layout layout;
+    enum orientation layout;
     struct stored stored;
     bool transposed; /* that array, as the right operand */
 };

@@ -408,7 +408,7 @@ static void part_dynamic_update(struct lower *L, const struct fn *f, const struc
     lpv start[MAX_RANK];
     for (uint32_t i = 0; i < outer.rank; i++)
         start[i] = window_start(L, operand(f, n, 2 + i), outer.dims[i], window.dims[i]);
-    lower_place(L, &(struct placement){ .v = operand(f, n, 1), .to = whole, .whole = t, .start = start });
+    lower_place(L, &(struct written_part){ .v = operand(f, n, 1), .to = whole, .whole = t, .start = start });
 }
 
 static const struct op_lower lower_dynamic_update = { .kind = LOWER_POINTWISE,

@@ -642,7 +642,7 @@ static void part_slice_update(struct lower *L, const struct fn *f, const struct 
         start[i] = lower_dim(L, a[SLICE_START].list[i]);
         step[i] = slice_step(a, i);
     }
-    struct placement x = { .v = operand(f, n, 1), .to = whole, .whole = t, .start = start, .step = step };
+    struct written_part x = { .v = operand(f, n, 1), .to = whole, .whole = t, .start = start, .step = step };
     lower_place(L, &x);
 }
 
