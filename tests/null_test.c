@@ -29,8 +29,8 @@ static struct {
     hop_fn *f;
     hop_exe *exe;
     hop_file *file;
-    hop_tensor *tensors[4];
-    int body_outs; /* how many outputs the bodies of this call set */
+    hop_tensor *tensors[5]; /* the last one is distributed */
+    int body_outs;          /* how many outputs the bodies of this call set */
 } now;
 /* Outputs of a call: filled with these before it. */
 static hop_val out_values[LIST];
@@ -78,6 +78,8 @@ static const char *texts(void)
                                          "x",
                                          "2*T + 1",
                                          "1:2, :",
+                                         "i = 2",
+                                         "sum",
                                          "::-1",
                                          "::0",
                                          "...",
@@ -314,8 +316,8 @@ static const int64_t *number_list(void)
 }
 static hop_tensor *tensor(void)
 {
-    return CHOOSE(
-        (hop_tensor *const[]){ NULL, now.tensors[0], now.tensors[1], now.tensors[2], now.tensors[3] });
+    return CHOOSE((hop_tensor *const[]){ NULL, now.tensors[0], now.tensors[1], now.tensors[2], now.tensors[3],
+                                         now.tensors[4] });
 }
 static hop_tensor *const *tensor_list(void)
 {
@@ -547,6 +549,13 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_object_new, (TENSOR_OUT, TEXT, ENV, NULL, NULL)) \
     CALL(CHARS, hop_object_kind, (TENSOR)) \
     CALL(POINTER, hop_object_pointer, (TENSOR, TEXT)) \
+    CALL(STATUS, hop_distribute, (TENSOR_OUT, TENSOR, TEXT, TEXT)) \
+    CALL(STATUS, hop_collect, (TENSOR_OUT, TENSOR)) \
+    CALL(STATUS, hop_tensor_from_parts, (TENSOR_OUT, TEXT, TEXT, TEXT, TENSORS, COUNT)) \
+    CALL(INTEGER, hop_tensor_parts, (TENSOR)) \
+    CALL(POINTER, hop_tensor_part, (TENSOR, COUNT, NULL)) \
+    CALL(CHARS, hop_tensor_mesh, (TENSOR)) \
+    CALL(CHARS, hop_tensor_placements, (TENSOR)) \
     CALL(INTEGER, hop_tensor_rank, (TENSOR)) \
     CALL(INTEGER, hop_tensor_dim, (TENSOR, INT)) \
     CALL(INTEGER, hop_tensor_stride, (TENSOR, INT)) \
@@ -930,7 +939,8 @@ static void begin_round(uint64_t seed)
                 !hop_compile(&now.exe, now.f, &(hop_compile_options){ .portable = 1 }) &&
                 !hop_tensor_new(&now.tensors[0], "f32[3]") && !hop_tensor_new(&now.tensors[1], "i64[2, 2]") &&
                 !hop_tensor_new(&now.tensors[2], "bool[0, 3]") &&
-                !hop_tensor_strided(&now.tensors[3], "f32[3]", memory + 64, strides, NULL, NULL);
+                !hop_tensor_strided(&now.tensors[3], "f32[3]", memory + 64, strides, NULL, NULL) &&
+                !hop_distribute(&now.tensors[4], now.tensors[1], "i = 2", "0");
     if (!good) wrong("the round cannot begin");
 }
 
@@ -946,7 +956,7 @@ static void end_round(void)
         hop_operator_unregister(operator_names[i]);
     hop_cache_directory("off");
     hop_cache_clear();
-    for (int i = 0; i < 4; i++) hop_tensor_free(now.tensors[i]), now.tensors[i] = NULL;
+    for (int i = 0; i < 5; i++) hop_tensor_free(now.tensors[i]), now.tensors[i] = NULL;
     hop_exe_free(now.exe), now.exe = NULL;
     hop_fn_free(now.f), now.f = NULL;
 }

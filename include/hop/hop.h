@@ -105,6 +105,33 @@ const char *hop_object_kind(const hop_tensor *t); /* NULL: it is an array */
 /* The pointer of an object of this kind; NULL, and hop_message() says why, for everything else. */
 void *hop_object_pointer(const hop_tensor *t, const char *kind);
 
+/* ---- distributed arrays ----
+ *
+ * An array that lies on a mesh of ranks, of which each has a part. A mesh is a text of axes and their sizes,
+ * "data = 2, model = 4"; ranks are numbered row by row, the last axis runs fastest. Placements are a text
+ * with a word for each axis of the mesh: the number of an axis of the array, which is cut into parts along
+ * it (the first ranks have ceil(N / n) of N elements, the last ones what is left), "_" where each rank has
+ * all of it, "sum", "max", "min", "prod" or "mean" where the array is that reduction of what the ranks have.
+ * Such tensors are arguments and results of programs whose types say so; all else refuses them. Ranks are
+ * threads of this process, which has all parts, or processes under MPI, each of which has its own.
+ * docs/python/distributed.md. */
+
+/* An array on a mesh. Where it is to be reduced the first rank has it, the others what changes nothing. */
+hop_status hop_distribute(hop_tensor **out, const hop_tensor *t, const char *mesh, const char *placements);
+/* The whole of a distributed array; of an array that is none a reference to it. */
+hop_status hop_collect(hop_tensor **out, hop_tensor *t);
+/* A distributed array of parts, those of the ranks that this process has; type: of the whole array, "f32[8]".
+ * Keeps a reference to each part. */
+hop_status hop_tensor_from_parts(hop_tensor **out, const char *type, const char *mesh, const char *placements,
+                                 hop_tensor *const *parts, int n_parts);
+/* How many parts this process has; 0: it is no distributed array. */
+int hop_tensor_parts(const hop_tensor *t);
+/* One of them, which belongs to t; rank, unless NULL, is set to whose it is. NULL: there is no such part. */
+hop_tensor *hop_tensor_part(const hop_tensor *t, int k, int *rank);
+/* "data = 2, model = 4", "0 _"; NULL: it is no distributed array. */
+const char *hop_tensor_mesh(const hop_tensor *t);
+const char *hop_tensor_placements(const hop_tensor *t);
+
 /* ---- looking for leaks ----
  *
  * Handles that were freed and are used again are errors with a message in builds without NDEBUG, for a while.

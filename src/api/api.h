@@ -103,7 +103,8 @@ void check_place(const void *out, const char *what);
 /* All throw. The handle is NULL or a live one; a freed one is found in debug builds. */
 struct hop_fn *check_fn(const hop_fn *f, const char *what);
 struct hop_exe *check_exe(const hop_exe *e);
-struct tensor *check_tensor(const hop_tensor *t, const char *what, int i);
+struct tensor *check_tensor(const hop_tensor *t, const char *what, int i); /* which is not distributed */
+struct tensor *check_any_tensor(const hop_tensor *t, const char *what, int i);
 struct tensor *check_array(const hop_tensor *t, const char *what, int i); /* the same, and no object */
 /* A new handle. Takes nothing over; `shared` gets one more reference. */
 hop_fn *fn_new(struct shared_module *shared, uint32_t fn);

@@ -1,6 +1,7 @@
 /* Handles: sharing modules between functions, checking and freeing handles, the edge at which errors become
  * statuses. */
 #include "api/api.h"
+#include "dist/parts.h"
 
 hop_status api_edge(void (*body)(void *args), void *args)
 {
@@ -207,12 +208,22 @@ struct hop_exe *check_exe(const hop_exe *e)
     return (struct hop_exe *)e;
 }
 
-struct tensor *check_tensor(const hop_tensor *t, const char *what, int i)
+struct tensor *check_any_tensor(const hop_tensor *t, const char *what, int i)
 {
     if (!t) hop_throw(HOP_INVALID, "%s %d: expected a tensor, found NULL", what, i);
     if (__atomic_load_n(&tensor_of(t)->refs, __ATOMIC_RELAXED) <= 0)
         hop_throw(HOP_INVALID, "%s %d: expected a tensor, found one that was freed", what, i);
     return tensor_of(t);
+}
+
+struct tensor *check_tensor(const hop_tensor *t, const char *what, int i)
+{
+    struct tensor *given = check_any_tensor(t, what, i);
+    if (given->parts)
+        hop_throw(HOP_INVALID,
+                  "%s %d: expected an array, found a distributed one (%s on the mesh %s): collect it first",
+                  what, i, given->parts->spread.placements, given->parts->spread.mesh);
+    return given;
 }
 
 struct tensor *check_array(const hop_tensor *t, const char *what, int i)

@@ -247,10 +247,18 @@ hop_val hop_constant_at(hop_place at, const char *type, const void *data)
     return capture_emit1(at, "constant", rule_constant, &args, NULL, 0);
 }
 
+static void check_whole(const struct tensor *t)
+{
+    if (t->parts)
+        capture_throw("a distributed array cannot be a constant: programs take it as an argument, or collect "
+                      "it first");
+}
+
 static void rule_from_tensor(struct emission *e)
 {
     const char *kind = ((const struct tensor *)e->args)->kind;
     if (kind) capture_throw("object \"%s\" cannot be a constant: programs take it as an argument", kind);
+    check_whole(e->args);
     struct tensor *t = tensor_contiguous((struct tensor *)e->args);
     hop_cleanup_push(tensor_free, t);
     e->out[0] = constant_value(e->b, (enum dtype)t->dtype, t->rank, t->dims, t->data);
@@ -260,6 +268,7 @@ static void rule_from_tensor(struct emission *e)
 static void eager_from_tensor(struct capture *c, void *args)
 {
     hop_val *out = ((void **)args)[1];
+    check_whole(((void **)args)[0]);
     *out = eager_value(c->innermost, tensor_contiguous(((void **)args)[0]));
 }
 hop_val hop_from_tensor_at(hop_place at, hop_tensor *t)

@@ -78,6 +78,7 @@ static void dense_strides(struct dlpack_array *a)
 
 static struct dlpack_array array_of(const struct tensor *t)
 {
+    if (t->parts) hop_throw(HOP_INVALID, "a distributed array cannot be lent out: collect it first");
     struct dlpack_array a = { .dtype = (enum dtype)t->dtype,
                               .rank = t->rank,
                               .count = t->count,

@@ -1,6 +1,7 @@
 /* Loading and saving by name: "weights.safetensors:w" comes in, the ending of the path chooses the format, a
  * tensor goes out. Every format is a list of named entries; an .npy file has one without a name. */
 #include "io/io.h"
+#include "dist/parts.h"
 
 static const struct io_format *const formats[] = { &npy_format, &npz_format, &safetensors_format };
 enum { NAMES_SHOWN = 8 };
@@ -173,7 +174,10 @@ void io_save(const char *path, const char *const *names, struct tensor *const *t
     struct dense dense = { 0 };
     hop_cleanup_push(dense_free, &dense);
     dense.list = ARENA_NEW(&dense.arena, struct tensor *, n);
-    for (; dense.n < n; dense.n++) dense.list[dense.n] = tensor_contiguous(tensors[dense.n]);
+    for (; dense.n < n; dense.n++) {
+        struct tensor *t = tensors[dense.n];
+        dense.list[dense.n] = t->parts ? parts_whole(t) : tensor_contiguous(t);
+    }
     format->write(path, names, dense.list, n);
     hop_cleanup_pop(&dense);
     dense_free(&dense);

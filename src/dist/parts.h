@@ -1,0 +1,59 @@
+/* Distributed arrays as tensors: a mesh, a placement for each of its axes, and the parts of the ranks that
+ * this process has. They belong to no module; what a program says of such an array is its type (ir/mesh.h).
+ *
+ * Along an axis of n ranks, Shard gives rank r the elements [min(N, r·C), min(N, (r + 1)·C)) of a dim of N,
+ * where C = ceil(N / n); mesh axes that cut one dim are applied from left to right. */
+#ifndef HOP_PARTS_H
+#define HOP_PARTS_H
+
+#include "dist/dist.h"
+#include "ir/tensor.h"
+
+/* PARTS_EACH: each rank has a value of its own, of the same type. */
+enum parts_kind { PARTS_REPLICATE, PARTS_SHARD, PARTS_PARTIAL, PARTS_EACH };
+struct parts_place {
+    uint8_t kind, dim, op; /* of PARTS_SHARD; enum reduction, of PARTS_PARTIAL */
+};
+
+/* Where an array lies. */
+struct spread {
+    uint32_t n_axes;
+    int64_t sizes[DIST_AXES];
+    struct parts_place at[DIST_AXES];
+    int32_t ranks;          /* of the mesh */
+    const char *mesh;       /* "data = 2, model = 4" */
+    const char *placements; /* "0 _": a dim, "_" for all of it, "sum", "max", "min", "prod", "mean", "each" */
+};
+
+struct parts {
+    struct spread spread;
+    int32_t first, n;     /* the ranks whose parts are here: first … first + n - 1 */
+    struct tensor **part; /* n, row-major; ranks that have the same elements may share a tensor */
+};
+
+/* From texts: a mesh with or without blanks and parentheses around, placements with blanks or commas between;
+ * all axes of an array of this rank. Texts of the result lie in the arena. Throws. */
+void spread_parse(struct arena *arena, const char *mesh, const char *placements, uint32_t rank,
+                  struct spread *out);
+/* Replicated everywhere? */
+bool spread_is_plain(const struct spread *s);
+
+int64_t part_begin(int64_t n, int64_t parts, int64_t r);
+int64_t part_length(int64_t n, int64_t parts, int64_t r);
+/* The part of a rank: where it begins in an array of these dims, and its sizes. */
+void parts_box(const struct spread *s, int32_t rank, uint32_t n_dims, const int64_t *dims, int64_t *begins,
+               int64_t *sizes);
+
+/* A distributed tensor of these parts, one reference to each of which is taken, also when it throws. Their
+ * sizes must be right. dims: of the whole array. */
+struct tensor *parts_new(enum dtype dtype, uint32_t rank, const int64_t *dims, const struct spread *s,
+                         int32_t first, int32_t n, struct tensor **part);
+/* The parts of a plain array for the ranks first … first + n - 1. Where they are to be reduced, the first
+ * rank has the array, the others the identity; of a mean each has the array. */
+struct tensor *parts_of(struct tensor *whole, const struct spread *s, int32_t first, int32_t n);
+/* The array whose parts are all here; throws. */
+struct tensor *parts_whole(const struct tensor *t);
+/* "f32[8, 16] on (data = 2) as (0)" */
+const char *parts_text(struct arena *arena, const struct tensor *t);
+
+#endif
