@@ -284,6 +284,30 @@ static void test_conversions(void)
             }
 }
 
+/* NaN and an infinity stay in the rows that have them: what panels are filled up with meets neither. */
+static void test_special(enum dtype t)
+{
+    enum { M = 21, N = 39, K = 37, NAN_ROW = 7, INF_ROW = 20 };
+    char *a = some_elements(t, M * K, 1), *b = some_elements(t, N * K, 2), *c = some_elements(t, M * N, 3);
+    struct hop_rt rt = { .parallel = at_once };
+    int64_t size = dtype_info[t].size;
+    for (int64_t i = 0; i < N * K; i++) element_set_real(t, b + i * size, 1 + (double)(i % 5));
+    element_set_real(t, a + (NAN_ROW * K + 1) * size, NAN);
+    element_set_real(t, a + (INF_ROW * K + K - 1) * size, -INFINITY);
+    for (int tb = 0; tb < 2; tb++) {
+        int64_t wrong = 0;
+        gemm(&rt, HOP_RT_DTYPES(t, t, t), 0, tb, M, N, K, a, K, b, tb ? K : N, c, N, 0);
+        for (int64_t i = 0; i < M * N; i++) {
+            double x = element_real(t, c + i * size);
+            bool right = i / N == NAN_ROW ? isnan(x) : i / N == INF_ROW ? x == -INFINITY : isfinite(x);
+            wrong += !right;
+        }
+        CLAIM(!wrong, "%s with NaN and an infinity, %d: %lld are wrong", dtype_info[t].name, tb,
+              (long long)wrong);
+    }
+    free(a), free(b), free(c);
+}
+
 /* ---- batches ---- */
 
 /* A batch is its matrices one by one, bit for bit, however the pieces are run; nothing between them changes.
@@ -501,14 +525,18 @@ int main(int argc, char **argv)
     test_loading();
     test_products();
     test_conversions();
+    test_special(DT_BF16);
+    test_special(DT_F32);
     test_batches();
     test_panels();
     if (argc > 1) return tests_end();
     test_threads();
     test_pieces();
     test_few_rows();
-    for (int level = 1; level >= 0; level--) { /* which any machine with a higher one has, too */
+    for (int level = 3; level >= 0; level--) { /* which any machine with a higher one has, too */
         product_kernels_limit(level);
+        test_conversions();
+        if (level > 1) continue;
         test_products();
         test_pieces();
         test_few_rows();

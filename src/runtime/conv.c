@@ -298,7 +298,7 @@ static int32_t multiply_part(struct hop_rt *rt, const struct conv_part *given)
     }
     if (!p->lines || !p->out) return 0;
     if (!p->depth) return clear(p), 0;
-    j.kernel = product_kernel(p->y_dtype, p->x_dtype, p->w_dtype);
+    j.kernel = product_kernel(p->y_dtype, DT_F32, DT_F32); /* what is narrower is widened as it is gathered */
     choose_order(p);
     choose_leaving(&j);
     j.whole_rows = rounded_up(p->out, j.kernel->rows);

@@ -28,8 +28,8 @@ enum {
 /* Work that another thread is worth its waking, in multiplications. */
 static const double WORTH_A_THREAD = 2.5e5;
 
-/* What becomes of a block's sums: they are in the dtype of C; they are rounded to it; whole numbers are added
- * to it, stretch by stretch. */
+/* What becomes of a block's sums: they are in the dtype of C; they are brought to it when they are complete;
+ * whole numbers are added to it, stretch by stretch. */
 enum leaving { LEAVE_IN_PLACE, LEAVE_ROUNDED, LEAVE_ADDED };
 
 struct job {
@@ -232,8 +232,7 @@ static bool streams_cols(const struct job *j)
 {
     const struct product_kernel *k = j->kernel;
     double bytes = (double)j->cols.n * (double)j->depth * k->size;
-    return !j->cols.panels && k->group == 1 && j->leaving == LEAVE_IN_PLACE && j->rows.n <= STREAMED_ROWS &&
-           bytes > STREAMED_SIDE;
+    return !j->cols.panels && j->rows.n <= STREAMED_ROWS && bytes > STREAMED_SIDE;
 }
 
 /* How large blocks of C are: such that there are enough for many threads, if each is worth one. */
@@ -470,7 +469,7 @@ static bool multiply_line(struct hop_rt *rt, const struct job *j, int32_t *statu
 /* ---- which side is the columns' ---- */
 
 /* In units of a multiplication that is one of a vector's. */
-enum { COST_PACK = 16, COST_STORE = 48 };
+enum { COST_PACK = 16, COST_STORE = 16 };
 
 static double cost(const struct job *j)
 {

@@ -99,9 +99,9 @@ enum {
 #define ROWS PLAIN_ROWS
 #include "runtime/product_tile.h"
 
-/* WIDE: AVX-512; BYTES: and dot products of bytes. */
-enum level { PLAIN, AVX2, WIDE, BYTES };
-static _Atomic int known = -1, most = BYTES;
+/* WIDE: AVX-512; BYTES: and dot products of bytes; HALVES: and of bf16. */
+enum level { PLAIN, AVX2, WIDE, BYTES, HALVES };
+static _Atomic int known = -1, most = HALVES;
 
 static int processor_level(void)
 {
@@ -110,7 +110,8 @@ static int processor_level(void)
     bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     bool is_wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-    if (is_wide && __builtin_cpu_supports("avx512vnni")) return BYTES;
+    if (is_wide && __builtin_cpu_supports("avx512vnni"))
+        return __builtin_cpu_supports("avx512bf16") ? HALVES : BYTES;
     return has_avx2 ? is_wide ? WIDE : AVX2 : PLAIN;
 #else
     return PLAIN;
@@ -130,7 +131,9 @@ const struct product_kernel *product_kernel(enum dtype c, enum dtype a, enum dty
     bool single = c != DT_F64;
 #if defined(__x86_64__)
     bool bytes = dtype_is_integer(c) && dtype_info[a].size == 1 && dtype_info[b].size == 1;
-    if (level() == BYTES && bytes) return &product_bytes_kernel;
+    bool halves = a == DT_BF16 && b == DT_BF16 && (c == DT_BF16 || c == DT_F32);
+    if (level() >= BYTES && bytes) return &product_bytes_kernel;
+    if (level() == HALVES && halves) return &product_halves_kernel;
     if (level() >= WIDE) return single ? &wide_f32_kernel : &wide_f64_kernel;
     if (level() == AVX2) return single ? &avx2_f32_kernel : &avx2_f64_kernel;
 #endif
@@ -142,7 +145,7 @@ const struct product_kernel *product_kernel(enum dtype c, enum dtype a, enum dty
 const char *product_kernels_for(void)
 {
     static const char *const names[] = {
-        [PLAIN] = "", [AVX2] = "AVX2", [WIDE] = "AVX-512", [BYTES] = "AVX-512"
+        [PLAIN] = "", [AVX2] = "AVX2", [WIDE] = "AVX-512", [BYTES] = "AVX-512", [HALVES] = "AVX-512"
     };
     return names[level()];
 }

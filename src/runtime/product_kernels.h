@@ -43,12 +43,12 @@ struct product_kernel {
     void (*column)(const struct tile *w, int64_t lo, int64_t hi);
 };
 
-/* For C, A and B of these dtypes: of f64 all are, else what multiplies in f32, or bytes where the processor
- * has instructions for them. */
+/* For C, A and B of these dtypes: of f64 all are, else what multiplies in f32, or bytes and bf16 where the
+ * processor has instructions for them. */
 const struct product_kernel *product_kernel(enum dtype c, enum dtype a, enum dtype b);
-extern const struct product_kernel product_bytes_kernel; /* of x86 */
+extern const struct product_kernel product_bytes_kernel, product_halves_kernel; /* of x86 */
 /* For tests: kernels of so high a level at most (0: of any processor, 1: AVX2, 2: AVX-512, 3: dot products of
- * bytes). */
+ * bytes, 4: and of bf16). */
 void product_kernels_limit(int level);
 /* What the kernels are made for: "AVX-512", "AVX2", or "" where it is nothing in particular, and a BLAS knows
  * the processor better. */

@@ -18,18 +18,19 @@
 
 /* Sixteen at a time, which compilers make vectors of. */
 enum { AT_ONCE = 16 };
-#define ROW(name, T, U, value) \
-    static inline void name##_some(T *restrict to, const U *restrict from, int n) \
+#define ROW(name, T, U, value) ROW_FOR(, name, T, U, value)
+#define ROW_FOR(target, name, T, U, value) \
+    target static inline void name##_some(T *restrict to, const U *restrict from, int n) \
     { \
         for (int j = 0; j < n; j++) to[j] = (value); \
     } \
-    static void name(void *restrict to, const void *restrict from, int64_t n) \
+    target static void name(void *restrict to, const void *restrict from, int64_t n) \
     { \
         int64_t i = 0; \
         for (; i + AT_ONCE <= n; i += AT_ONCE) name##_some((T *)to + i, (const U *)from + i, AT_ONCE); \
         name##_some((T *)to + i, (const U *)from + i, (int)(n - i)); \
     }
-ROW(widen_f32, float, float, from[j])
+ROW(copy_f32, float, float, from[j])
 ROW(widen_f16, float, uint16_t, f16_to_f32(from[j]))
 ROW(widen_bf16, float, uint16_t, bf16_to_f32(from[j]))
 ROW(widen_i8, float, int8_t, (float)from[j])
@@ -47,11 +48,12 @@ ROW(round_bf16, uint16_t, float, bf16_of_f32(from[j]))
 ADDS(f32, float)
 ADDS(i32, int32_t)
 #undef ADDS
-#undef ROW
 
 #if defined(__x86_64__)
-/* f16 by instructions, which every processor with AVX2 has. */
-#define HAS_F16 __builtin_cpu_supports("avx2")
+/* f16 by instructions, which every processor with AVX2 has; bf16 in wider vectors. */
+#define HAS_AVX2 __builtin_cpu_supports("avx2")
+ROW_FOR(__attribute__((target("avx2"))), widen_bf16_fast, float, uint16_t, bf16_to_f32(from[j]))
+ROW_FOR(__attribute__((target("avx2"))), round_bf16_fast, uint16_t, float, bf16_of_f32(from[j]))
 __attribute__((target("avx2,f16c"))) static void widen_f16_fast(void *restrict to, const void *restrict from,
                                                                 int64_t n)
 {
@@ -73,17 +75,21 @@ __attribute__((target("avx2,f16c"))) static void round_f16_fast(void *restrict t
     for (; i < n; i++) ((uint16_t *)to)[i] = f16_of_f32(((const float *)from)[i]);
 }
 #else
-#define HAS_F16 false
+#define HAS_AVX2 false
 #define widen_f16_fast widen_f16
 #define round_f16_fast round_f16
+#define widen_bf16_fast widen_bf16
+#define round_bf16_fast round_bf16
 #endif
+#undef ROW
+#undef ROW_FOR
 
 row_function row_widens(enum dtype from)
 {
     switch (from) {
-    case DT_F32: return widen_f32;
-    case DT_F16: return HAS_F16 ? widen_f16_fast : widen_f16;
-    case DT_BF16: return widen_bf16;
+    case DT_F32: return copy_f32;
+    case DT_F16: return HAS_AVX2 ? widen_f16_fast : widen_f16;
+    case DT_BF16: return HAS_AVX2 ? widen_bf16_fast : widen_bf16;
     case DT_I8: return widen_i8;
     default: return widen_u8; /* and bool */
     }
@@ -91,8 +97,9 @@ row_function row_widens(enum dtype from)
 
 row_function row_rounds(enum dtype to)
 {
-    if (to == DT_BF16) return round_bf16;
-    return HAS_F16 ? round_f16_fast : round_f16;
+    if (to == DT_F32) return copy_f32;
+    if (to == DT_BF16) return HAS_AVX2 ? round_bf16_fast : round_bf16;
+    return HAS_AVX2 ? round_f16_fast : round_f16;
 }
 
 row_function row_adds(enum dtype to, bool from_i32)
@@ -148,7 +155,7 @@ void panel_make(const struct product_kernel *k, const struct side *s, int64_t li
     int64_t n = HOP_MIN(s->width, s->n - line), size = dtype_info[s->dtype].size;
     const char *lines = s->data + (line * s->along + from * s->step) * size;
     bool is_signed = s->dtype == DT_I8;
-    if (s->dtype == k->dtype || k->dtype == DT_I8) {
+    if (s->dtype == k->dtype || k->group > 1) {
         k->pack(to, lines, n, s->along, depth, s->step, s->width, is_signed);
         return;
     }

@@ -40,8 +40,8 @@ void panels_ready(const struct product_kernel *k, const struct side *s, int64_t 
 /* The calling thread's memory for panels, kept for its next product; NULL: there is none. */
 char *panels_room(size_t size);
 
-/* Rows of n elements: to f32 and exact, or from f32 or i32 to a result: f16 and bf16 are rounded to, whole
- * numbers are added. */
+/* Rows of n elements: to f32 and exact, or from f32 or i32 to a result: f32 as it is, f16 and bf16 rounded,
+ * whole numbers added. */
 typedef void (*row_function)(void *restrict to, const void *restrict from, int64_t n);
 row_function row_widens(enum dtype from);
 row_function row_rounds(enum dtype to);

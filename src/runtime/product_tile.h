@@ -117,6 +117,40 @@ TARGET static __attribute__((noinline)) void NAME(part_tile)(const struct tile *
     NAME(any_tile)(w, true, to, to_row, add);
 }
 
+/* Four lines, four elements of each at a time; of f64 two and two. `add`: to what is there. */
+#define SQUARE (16 / (int)sizeof(T))
+typedef T NAME(square) __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
+TARGET static inline __attribute__((always_inline)) void NAME(turn_square)(T *to, int64_t width,
+                                                                           const T *from, int64_t along,
+                                                                           bool add)
+{
+    NAME(square) x[4];
+    UNROLLED
+    for (int i = 0; i < SQUARE; i++) x[i] = *(const NAME(square) *)(from + i * along);
+    TURN_SQUARE(x);
+    UNROLLED
+    for (int i = 0; i < SQUARE; i++) {
+        NAME(square) *at = (NAME(square) *)(to + i * width);
+        if (add) x[i] += *at;
+        *at = x[i];
+    }
+}
+
+/* The sums of a tile go to C element by element, or in squares where it lies turned. */
+TARGET static void NAME(leave)(const struct tile *w, const T *sums)
+{
+    int rows = w->c_row == 1 ? w->rows / SQUARE * SQUARE : 0, cols = w->cols / SQUARE * SQUARE;
+    for (int j = 0; j < cols; j += SQUARE)
+        for (int i = 0; i < rows; i += SQUARE)
+            NAME(turn_square)((T *)w->c + j * w->c_col + i, w->c_col, sums + i * 2 * LANES + j, 2 * LANES,
+                              w->add);
+    for (int i = 0; i < w->rows; i++)
+        for (int j = i < rows ? cols : 0; j < w->cols; j++) {
+            T *c = (T *)w->c + i * w->c_row + j * w->c_col;
+            *c = w->add ? *c + sums[i * 2 * LANES + j] : sums[i * 2 * LANES + j];
+        }
+}
+
 TARGET static void NAME(tile)(const struct tile *w)
 {
     T room[ROWS * 2 * LANES];
@@ -128,26 +162,7 @@ TARGET static void NAME(tile)(const struct tile *w)
         NAME(tile_of)(w, ROWS, 2, false, 1, ROWS, 2 * LANES, to, to_row, add);
     else if (w->b_whole || w->cols % LANES == 0) NAME(whole_tile)(w, to, to_row, add);
     else NAME(part_tile)(w, to, to_row, add);
-    if (straight) return;
-    for (int i = 0; i < w->rows; i++)
-        for (int j = 0; j < w->cols; j++) {
-            T *c = (T *)w->c + i * w->c_row + j * w->c_col;
-            *c = w->add ? *c + room[i * 2 * LANES + j] : room[i * 2 * LANES + j];
-        }
-}
-
-/* Four lines, four elements of each at a time; of f64 two and two. */
-#define SQUARE (16 / (int)sizeof(T))
-typedef T NAME(square) __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
-TARGET static inline __attribute__((always_inline)) void NAME(turn_square)(T *to, int64_t width,
-                                                                           const T *from, int64_t along)
-{
-    NAME(square) x[4];
-    UNROLLED
-    for (int i = 0; i < SQUARE; i++) x[i] = *(const NAME(square) *)(from + i * along);
-    TURN_SQUARE(x);
-    UNROLLED
-    for (int i = 0; i < SQUARE; i++) *(NAME(square) *)(to + i * width) = x[i];
+    if (!straight) NAME(leave)(w, room);
 }
 
 /* Lines whose elements lie beside each other. */
@@ -157,7 +172,7 @@ TARGET static void NAME(turn)(T *to, const T *from, int64_t n, int64_t along, in
     for (; j + SQUARE <= n; j += SQUARE) {
         const T *lines = from + j * along;
         for (int64_t t = 0; t < squares; t += SQUARE)
-            NAME(turn_square)(to + t * width + j, width, lines + t, along);
+            NAME(turn_square)(to + t * width + j, width, lines + t, along, false);
         for (int64_t t = squares; t < depth; t++)
             for (int i = 0; i < SQUARE; i++) to[t * width + j + i] = lines[i * along + t];
     }
