@@ -91,126 +91,58 @@ static struct drawn draw(uint64_t seed)
     return d;
 }
 
-/* One channel out for each of nine groups, of f32, large enough for the runtime: what the kernels that keep
- * rows of sums in registers tell apart. Rows of results are longer than those of taps, or the other way
- * round; either may be more than is known at a time (64 taps, 1,024 taps over lanes); elements lie beside
- * each other, every other one, or further apart. */
-static const struct drawn by_group[] = {
-    { .n = 1,
-      .channels = 1,
-      .size = { 600 },
-      .taps = { 7 },
-      .stride = { 1 },
-      .w_dilation = { 1 },
-      .low = { 3 } },
-    { .n = 1, .channels = 3, .size = { 300 }, .taps = { 64 }, .stride = { 1 }, .w_dilation = { 1 } },
-    { .n = 1,
-      .channels = 1,
-      .size = { 300 },
-      .taps = { 65 },
-      .stride = { 2 },
-      .w_dilation = { 1 },
-      .low = { 9 } },
-    { .n = 1,
-      .channels = 1,
-      .size = { 500 },
-      .taps = { 131 },
-      .stride = { 1 },
-      .w_dilation = { 2 },
-      .low = { 40 } },
-    { .n = 1,
-      .channels = 2,
-      .size = { 1030 },
-      .taps = { 1024 },
-      .stride = { 1 },
-      .w_dilation = { 1 },
-      .low = { 2 } },
-    { .n = 1,
-      .channels = 1,
-      .size = { 1100 },
-      .taps = { 1099 },
-      .stride = { 1 },
-      .w_dilation = { 1 },
-      .high = { 5 } },
-    { .n = 1,
-      .channels = 1,
-      .size = { 2300 },
-      .taps = { 1150 },
-      .stride = { 2 },
-      .w_dilation = { 2 },
-      .low = { 7 } },
-    { .n = 1,
-      .channels = 1,
-      .size = { 3400 },
-      .taps = { 1130 },
-      .stride = { 1 },
-      .w_dilation = { 3 },
-      .low = { 1 } },
-    { .n = 2,
-      .channels = 1,
-      .size = { 12, 150 },
-      .taps = { 3, 3 },
-      .stride = { 1, 1 },
-      .w_dilation = { 1, 1 },
-      .low = { 1, 1 },
-      .high = { 1, 1 } },
-    { .n = 2,
-      .channels = 1,
-      .size = { 30, 71 },
-      .taps = { 3, 5 },
-      .stride = { 2, 2 },
-      .w_dilation = { 1, 2 },
-      .low = { 1, 4 },
-      .high = { 1, 3 } },
-    { .n = 2,
-      .channels = 1,
-      .size = { 30, 71 },
-      .taps = { 5, 5 },
-      .stride = { 3, 3 },
-      .w_dilation = { 2, 1 },
-      .low = { 4, -1 },
-      .high = { 4, 2 } },
-    { .n = 2,
-      .channels = 1,
-      .size = { 9, 160 },
-      .taps = { 3, 70 },
-      .stride = { 1, 1 },
-      .w_dilation = { 1, 1 },
-      .low = { 2, 30 } },
-    { .n = 2,
-      .channels = 1,
-      .size = { 28, 28 },
-      .taps = { 28, 28 },
-      .stride = { 1, 1 },
-      .w_dilation = { 1, 1 },
-      .low = { 1, 3 },
-      .high = { 1, 3 } },
-    { .n = 3,
-      .channels = 1,
-      .size = { 4, 6, 40 },
-      .taps = { 2, 3, 3 },
-      .stride = { 1, 2, 1 },
-      .w_dilation = { 2, 1, 1 },
-      .low = { 1, 1, 1 },
-      .high = { 0, 1, 1 } },
-    { .n = 3,
-      .channels = 2,
-      .size = { 3, 6, 90 },
-      .taps = { 2, 5, 88 },
-      .stride = { 1, 1, 1 },
-      .w_dilation = { 1, 1, 1 },
-      .low = { 0, 1, 2 } },
+/* Few channels out for each of nine groups, of f32, large enough for the
+ * runtime: what the kernels that keep rows of sums in registers tell apart. Rows of results are longer than
+ * those of taps, or the other way round; either may be more than is known at a time (64 taps, 1,024 taps over
+ * lanes); elements lie beside each other, every other one, or further apart. */
+static const struct {
+    uint32_t n;
+    int64_t channels, out;
+    int64_t size[MOST_SPACE], taps[MOST_SPACE], stride[MOST_SPACE], x_dilation[MOST_SPACE],
+        w_dilation[MOST_SPACE], low[MOST_SPACE], high[MOST_SPACE];
+} by_group[] = {
+    { 1, 1, 1, { 600 }, { 7 }, { 1 }, { 1 }, { 1 }, { 3 }, { 0 } },
+    { 1, 3, 1, { 300 }, { 64 }, { 1 }, { 1 }, { 1 }, { 0 }, { 0 } },
+    { 1, 1, 1, { 300 }, { 65 }, { 2 }, { 1 }, { 1 }, { 9 }, { 0 } },
+    { 1, 1, 1, { 500 }, { 131 }, { 1 }, { 1 }, { 2 }, { 40 }, { 0 } },
+    { 1, 2, 1, { 1030 }, { 1024 }, { 1 }, { 1 }, { 1 }, { 2 }, { 0 } },
+    { 1, 1, 1, { 1100 }, { 1099 }, { 1 }, { 1 }, { 1 }, { 0 }, { 5 } },
+    { 1, 1, 1, { 2300 }, { 1150 }, { 2 }, { 1 }, { 2 }, { 7 }, { 0 } },
+    { 1, 1, 1, { 3400 }, { 1130 }, { 1 }, { 1 }, { 3 }, { 1 }, { 0 } },
+    { 2, 1, 1, { 12, 150 }, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+    { 2, 1, 1, { 30, 71 }, { 3, 5 }, { 2, 2 }, { 1, 1 }, { 1, 2 }, { 1, 4 }, { 1, 3 } },
+    { 2, 1, 1, { 30, 71 }, { 5, 5 }, { 3, 3 }, { 1, 1 }, { 2, 1 }, { 4, -1 }, { 4, 2 } },
+    { 2, 1, 1, { 9, 160 }, { 3, 70 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 2, 30 }, { 0, 0 } },
+    { 2, 1, 1, { 28, 28 }, { 28, 28 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 3 }, { 1, 3 } },
+    { 3, 1, 1, { 4, 6, 40 }, { 2, 3, 3 }, { 1, 2, 1 }, { 1, 1, 1 }, { 2, 1, 1 }, { 1, 1, 1 }, { 0, 1, 1 } },
+    { 3, 2, 1, { 3, 6, 90 }, { 2, 5, 88 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0, 1, 2 }, { 0, 0, 0 } },
+    { 2, 1, 1, { 23, 81 }, { 5, 3 }, { 1, 1 }, { 1, 1 }, { 1, 2 }, { 2, 1 }, { 2, 1 } },
+    { 2, 2, 1, { 10, 33 }, { 7, 7 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 3, 3 }, { 6, 3 } },
+    { 2, 2, 3, { 9, 70 }, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+    { 2, 1, 4, { 21, 61 }, { 5, 3 }, { 2, 2 }, { 1, 1 }, { 1, 3 }, { 2, 0 }, { 0, 0 } },
+    { 2, 3, 2, { 11, 37 }, { 4, 4 }, { 1, 1 }, { 2, 2 }, { 1, 1 }, { 2, 1 }, { 1, 2 } },
+    { 2, 1, 1, { 19, 47 }, { 4, 4 }, { 1, 1 }, { 3, 3 }, { 1, 1 }, { 0, 0 }, { 2, 5 } },
+    { 1, 2, 3, { 300 }, { 9 }, { 1 }, { 2 }, { 1 }, { 4 }, { 0 } },
+    { 3, 2, 5, { 3, 7, 40 }, { 2, 3, 3 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 } },
+    { 3, 2, 3, { 3, 7, 40 }, { 2, 3, 3 }, { 1, 1, 1 }, { 1, 1, 1 }, { 2, 1, 1 }, { 1, 2, 1 }, { 1, 0, 1 } },
 };
 
 static struct drawn case_by_group(uint32_t k)
 {
-    struct drawn d = by_group[k];
-    d.batch = 2;
-    d.groups = 9;
-    d.out = 1;
-    d.dtype = DT_F32;
+    struct drawn d = { .n = by_group[k].n,
+                       .batch = 2,
+                       .groups = 9,
+                       .out = by_group[k].out,
+                       .channels = by_group[k].channels,
+                       .dtype = DT_F32 };
     for (uint32_t i = 0; i < d.n; i++) {
-        d.x_dilation[i] = 1;
+        d.size[i] = by_group[k].size[i];
+        d.taps[i] = by_group[k].taps[i];
+        d.stride[i] = by_group[k].stride[i];
+        d.x_dilation[i] = by_group[k].x_dilation[i];
+        d.w_dilation[i] = by_group[k].w_dilation[i];
+        d.low[i] = by_group[k].low[i];
+        d.high[i] = by_group[k].high[i];
         count_results(&d, i);
     }
     for (uint32_t i = 0; i < d.n + CONV_SPATIAL; i++) d.x[i] = d.w[i] = d.y[i] = i;

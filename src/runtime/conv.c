@@ -340,11 +340,10 @@ static struct conv_space phase_of(const struct hop_rt_space *s, int64_t r, struc
     return to;
 }
 
-/* One channel out for each group of f32 is no product. */
+/* Few channels out for each group are no product. */
 static int32_t multiply_groups(struct hop_rt *rt, const struct conv_part *p)
 {
-    bool single = p->x_dtype == DT_F32 && p->w_dtype == DT_F32 && p->y_dtype == DT_F32;
-    if (p->out == 1 && p->n && single) return conv_planes(rt, p);
+    if (conv_has_planes(p)) return conv_planes(rt, p);
     int32_t status = 0;
     for (int64_t g = 0; g < p->groups && !status; g++) {
         struct conv_part one = *p;

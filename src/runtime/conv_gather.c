@@ -59,21 +59,6 @@ static int64_t depths_left(const struct conv_part *p, const struct depth *c)
     return p->n ? p->space[p->n - 1].taps - c->tap[p->n - 1] : 1;
 }
 
-/* Of the elements at first, first + step, …, count of them, which are below size? lo to hi. */
-static inline void within(int64_t first, int64_t step, int64_t size, int64_t count, int64_t *lo, int64_t *hi)
-{
-    int64_t last = size - 1 - first;
-    if (step == 1) {
-        *lo = first < 0 ? -first : 0;
-        *hi = last + 1;
-    } else {
-        *lo = first < 0 ? (step - 1 - first) / step : 0;
-        *hi = last < 0 ? 0 : last / step + 1;
-    }
-    *lo = HOP_MIN(*lo, count);
-    *hi = HOP_MAX(HOP_MIN(*hi, count), *lo);
-}
-
 /* Does x have the element in all spatial dims but the last `but`? Adds where it lies to *at. */
 static bool meets(const struct conv_part *p, const struct spot *line, const struct depth *c, uint32_t but,
                   int64_t *at)
@@ -119,7 +104,7 @@ COPY_RUN(uint64_t)
             int64_t length = HOP_MIN(n - j, s->results - at.at[p->n - 1]); \
             int64_t first = at.at[p->n - 1] * s->stride + s->first; \
             for (int64_t m = 0; m < s->taps; m++) \
-                within(first + m * s->tap_stride, s->stride, s->x_size, length, &lo[m], &hi[m]); \
+                conv_within(first + m * s->tap_stride, s->stride, s->x_size, length, &lo[m], &hi[m]); \
             struct depth c = depth_of(p, from); \
             for (int64_t k = 0; k < depth; next_depths(p, &c)) { \
                 int64_t m = c.tap[p->n - 1], end = HOP_MIN(s->taps, m + depth - k); \
@@ -155,7 +140,7 @@ GATHER_LINES(uint64_t)
                 if (!p->channels_inside && p->n) { \
                     int64_t first = at.at[p->n - 1] * s->stride + c.tap[p->n - 1] * s->tap_stride + \
                                     s->first; \
-                    within(first, s->tap_stride, s->x_size, length, &lo, &hi); \
+                    conv_within(first, s->tap_stride, s->x_size, length, &lo, &hi); \
                     x += first * s->x_step; \
                     step = s->tap_stride * s->x_step; \
                 } \
@@ -209,7 +194,7 @@ static void find_masks(const struct conv_part *p, const struct spot *line, int64
         int64_t at = 0, lo, hi;
         bool some = meets(p, line, &c, 1, &at);
         for (int64_t m = 0; m < s->taps; m++) {
-            within(first + m * s->tap_stride, s->stride, s->x_size, length, &lo, &hi);
+            conv_within(first + m * s->tap_stride, s->stride, s->x_size, length, &lo, &hi);
             uint64_t bits = ((uint64_t)1 << hi) - ((uint64_t)1 << lo);
             masks[count++] = some ? (uint32_t)bits : 0;
         }

@@ -29,6 +29,22 @@ struct conv_part {
     bool by_depth; /* elements of x that lie beside each other are depths of one line, not lines */
 };
 
+/* Of the elements at first, first + step, …, count of them, which are below size? lo to hi. */
+static inline void conv_within(int64_t first, int64_t step, int64_t size, int64_t count, int64_t *lo,
+                               int64_t *hi)
+{
+    int64_t last = size - 1 - first;
+    if (step == 1) {
+        *lo = first < 0 ? -first : 0;
+        *hi = last + 1;
+    } else {
+        *lo = first < 0 ? (step - 1 - first) / step : 0;
+        *hi = last < 0 ? 0 : last / step + 1;
+    }
+    *lo = HOP_MIN(*lo, count);
+    *hi = HOP_MAX(HOP_MIN(*hi, count), *lo);
+}
+
 /* n lines and `depth` depths into a panel, whose lines lie beside each other; those that are missing and
  * elements that x does not have are zeros. */
 void conv_gather(const struct product_kernel *k, const struct conv_part *p, int64_t line, int64_t n,
@@ -41,7 +57,9 @@ void conv_places(const struct conv_part *p, int64_t line, int64_t n, int64_t *pl
 /* Do depths lie evenly in w? Then a step is *step. */
 bool conv_rows_even(const struct conv_part *p, int64_t *step);
 
-/* All groups of a convolution of f32, row by row (conv_planes.c). */
+/* All groups of a convolution of f32 whose groups give few channels out, row by row (conv_planes.c), and
+ * whether it is one that is done so. */
+bool conv_has_planes(const struct conv_part *part);
 int32_t conv_planes(struct hop_rt *rt, const struct conv_part *part);
 
 #endif

@@ -1,9 +1,10 @@
-/* Convolutions whose groups give one channel out, as depthwise ones do: results row by row, of f32. Where
- * rows of results are the longer ones they are computed side by side, and the sum goes over channels and taps
- * one after the other; where rows of taps are, as in the derivative by w, each result is a sum over lanes,
- * which are added up in a fixed order at the end. Either way a result is made by one thread, in an order that
- * the shape alone gives. With AVX-512 sums stay in registers for all taps along the last two dims, and which
- * elements exist is found once for all rows, as masks. */
+/* Convolutions whose groups give one channel out, as depthwise ones do, or a few: results row by row, of f32.
+ * Where rows of results are the longer ones they are computed side by side, and the sum goes over channels
+ * and taps one after the other; where rows of taps are, as in the derivative by w, each result is a sum over
+ * lanes, which are added up in a fixed order at the end. Either way a result is made by one thread, in an
+ * order that the shape alone gives. With AVX-512 the sums of four rows of results, or of up to four channels
+ * out, stay in registers for all channels and taps along the last two dims, and which elements exist is found
+ * once for all rows, as masks. */
 #include "base/base.h"
 #include "runtime/conv_gather.h"
 #include "runtime/pool.h"
@@ -17,6 +18,7 @@ enum {
     LANES = 16,
     VECTORS = 4, /* sums in registers */
     CHUNK = VECTORS * LANES,
+    ROWS = 4,   /* of results, or channels out, at once */
     MASKED = 64 /* taps, or vectors of them, whose masks are known at a time */
 };
 static const double WORTH_A_THREAD = 2.5e5;
@@ -46,7 +48,17 @@ static void add_products(float *sums, const struct run *r)
 struct planes {
     struct conv_part part;
     bool along_taps, wide;
+    int64_t outs;            /* channels out made at once */
+    int64_t stripe, stripes; /* rows of results in a piece of work, and such pieces of a plane */
     void (*add)(float *sums, const struct run *r);
+};
+
+/* A piece of work: rows of results of some channels out of one batch and group, where x, w and y begin. */
+struct plane {
+    const float *x, *w;
+    float *y;
+    int64_t row, row_end;
+    int outs;
 };
 
 /* The next index of the first n dims; false: that was all. */
@@ -57,14 +69,6 @@ static bool next_outer(const struct conv_part *p, uint32_t n, bool taps, int64_t
         at[i] = 0;
     }
     return false;
-}
-
-/* Elements `first`, first + step, … of x that exist, of n. */
-static void bound_run(struct run *r, int64_t first, int64_t step, int64_t size, int64_t n)
-{
-    int64_t last = size - 1 - first;
-    r->lo = HOP_MIN(first < 0 ? (step - 1 - first) / step : 0, n);
-    r->hi = HOP_MAX(HOP_MIN(last < 0 ? 0 : last / step + 1, n), r->lo);
 }
 
 /* Adds all terms of results out[…], from result `from` of the last dim on: n of them side by side, or one. */
@@ -92,7 +96,7 @@ static void add_terms(const struct planes *s, const float *x, const float *w, co
                                  .w = w + w_at,
                                  .x_step = last->tap_stride * last->x_step,
                                  .w_step = last->w_step };
-                bound_run(&r, first, last->tap_stride, last->x_size, last->taps);
+                conv_within(first, last->tap_stride, last->x_size, last->taps, &r.lo, &r.hi);
                 s->add(sums, &r);
                 continue;
             }
@@ -101,7 +105,7 @@ static void add_terms(const struct planes *s, const float *x, const float *w, co
                 struct run r = { .x = x + x_at + at * last->x_step,
                                  .w = w + w_at + m * last->w_step,
                                  .x_step = last->stride * last->x_step };
-                bound_run(&r, at, last->stride, last->x_size, n);
+                conv_within(at, last->stride, last->x_size, n, &r.lo, &r.hi);
                 s->add(sums, &r);
             }
         } while (next_outer(p, p->n - 1, true, tap));
@@ -131,23 +135,27 @@ static void make_plane(const struct planes *s, const float *x, const float *w, f
 #if defined(__x86_64__)
 /* ---- planes in registers ---- */
 
-/* The terms that one channel and one tap of the far dims, all but the last two, give to a row of results. */
+/* What the channels and one tap of the far dims, all but the last two, give to rows of results: of rows of
+ * one channel out, which read other elements of x, or of several channels out, which read other taps. */
 struct stretch {
     const float *x, *w;
+    int64_t channels, x_channel, w_channel;
     int64_t rows, x_row, w_row; /* taps along the last dim but one, those that meet elements */
     int64_t taps, x_tap, w_tap; /* along the last */
     int64_t x_result;           /* from one result to the next */
-    int n;                      /* vectors of results, or results that are sums over lanes */
+    int64_t x_next, w_next;     /* from one row of results to the next */
+    int results;                /* rows of results */
+    int n;                      /* vectors in each, or results that are sums over lanes */
     uint32_t masks[MASKED][VECTORS];
 };
 
-/* Which of LANES elements at `first`, first + step, … exist and are below n; every step-th bit is one. */
-static uint32_t lanes_of(int64_t first, int64_t step, int64_t size, int64_t n, int64_t x_step)
+/* Which of LANES elements at `first`, first + step, … exist and are below n; every x_step-th bit is one. */
+WIDE static uint32_t lanes_of(int64_t first, int64_t step, int64_t size, int64_t n, int64_t x_step)
 {
-    uint32_t mask = 0;
-    for (int64_t i = 0, at = first; i < HOP_MIN(n, LANES); i++, at += step)
-        mask |= (uint32_t)(at >= 0 && at < size) << i * x_step;
-    return mask;
+    int64_t lo, hi;
+    conv_within(first, step, size, HOP_MAX(HOP_MIN(n, LANES), 0), &lo, &hi);
+    uint32_t mask = (1u << hi) - (1u << lo);
+    return x_step == 1 ? mask : _pdep_u32(mask, 0x55555555);
 }
 
 WIDE static inline __attribute__((always_inline)) __m512 load_lanes(const float *from, int64_t step,
@@ -159,64 +167,152 @@ WIDE static inline __attribute__((always_inline)) __m512 load_lanes(const float 
     return _mm512_permutex2var_ps(a, even, _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), from + LANES));
 }
 
-/* sums[i] += x[i] w, a tap after the other; masks: of taps and vectors. */
-WIDE static inline __attribute__((always_inline)) void add_results(const struct stretch *k, int n,
-                                                                   int64_t step, float *sums)
+/* `rows` rows of n vectors, both numbers where this is used: all sums stay in registers. */
+#define EACH_SUM(r, v) \
+    UNROLLED \
+    for (int r = 0; r < rows; r++) UNROLLED for (int v = 0; v < n; v++)
+
+/* sums[r][i] += x[r][i] w[r], a tap after the other; one_x: all rows read the same of x. */
+WIDE static inline __attribute__((always_inline)) void add_results(const struct stretch *k, int rows, int n,
+                                                                   int64_t step, bool one_x, float *sums)
 {
-    __m512 s[VECTORS];
-    for (int v = 0; v < n; v++) s[v] = _mm512_loadu_ps(sums + v * LANES);
-    for (int64_t r = 0; r < k->rows; r++)
+    __m512 s[ROWS][VECTORS];
+    EACH_SUM(r, v) s[r][v] = _mm512_loadu_ps(sums + r * CHUNK + v * LANES);
+    for (int64_t c = 0; c < k->channels; c++)
+        for (int64_t t = 0; t < k->rows; t++)
+            for (int64_t m = 0; m < k->taps; m++) {
+                const float *x = k->x + c * k->x_channel + t * k->x_row + m * k->x_tap;
+                const float *w = k->w + c * k->w_channel + t * k->w_row + m * k->w_tap;
+                UNROLLED
+                for (int v = 0; v < n; v++) {
+                    uint32_t mask = k->masks[m][v];
+                    __m512 first = load_lanes(x + v * LANES * step, step, mask);
+                    UNROLLED
+                    for (int r = 0; r < rows; r++) {
+                        __m512 here = first, tap = _mm512_set1_ps(w[one_x ? r * k->w_next : 0]);
+                        if (r && !one_x) here = load_lanes(x + r * k->x_next + v * LANES * step, step, mask);
+                        s[r][v] = _mm512_fmadd_ps(here, tap, s[r][v]);
+                    }
+                }
+            }
+    EACH_SUM(r, v) _mm512_storeu_ps(sums + r * CHUNK + v * LANES, s[r][v]);
+}
+
+/* The same for rows that are as far apart as taps: what a row of x gives to all rows of results, of which
+ * each element is read once. `tall` taps, a number, too. */
+WIDE static inline __attribute__((always_inline)) void add_tall(const struct stretch *k, int n, int tall,
+                                                                float *sums)
+{
+    enum { rows = ROWS, TALLEST = 7 };
+    __m512 s[ROWS][VECTORS], w[TALLEST];
+    EACH_SUM(r, v) s[r][v] = _mm512_loadu_ps(sums + r * CHUNK + v * LANES);
+    for (int64_t c = 0; c < k->channels; c++)
         for (int64_t m = 0; m < k->taps; m++) {
-            const float *x = k->x + r * k->x_row + m * k->x_tap;
-            __m512 w = _mm512_set1_ps(k->w[r * k->w_row + m * k->w_tap]);
-            for (int v = 0; v < n; v++)
-                s[v] = _mm512_fmadd_ps(load_lanes(x + v * LANES * step, step, k->masks[m][v]), w, s[v]);
+            const float *x = k->x + c * k->x_channel + m * k->x_tap;
+            UNROLLED
+            for (int t = 0; t < tall; t++)
+                w[t] = _mm512_set1_ps(k->w[c * k->w_channel + t * k->w_row + m * k->w_tap]);
+            UNROLLED
+            for (int v = 0; v < n; v++) {
+                __mmask16 mask = (__mmask16)k->masks[m][v];
+                UNROLLED
+                for (int i = 0; i < ROWS + tall - 1; i++) {
+                    __m512 here = _mm512_maskz_loadu_ps(mask, x + i * k->x_row + v * LANES);
+                    UNROLLED
+                    for (int r = 0; r < ROWS; r++)
+                        if (i >= r && i < r + tall) s[r][v] = _mm512_fmadd_ps(here, w[i - r], s[r][v]);
+                }
+            }
         }
-    for (int v = 0; v < n; v++) _mm512_storeu_ps(sums + v * LANES, s[v]);
+    EACH_SUM(r, v) _mm512_storeu_ps(sums + r * CHUNK + v * LANES, s[r][v]);
 }
 
-/* sums of lanes[v] += x w for results v, side by side; masks: of vectors of taps and results. */
-WIDE static inline __attribute__((always_inline)) void add_lanes(const struct stretch *k, int n, int64_t step,
-                                                                 float *sums)
+/* sums of lanes[r][v] += x[r] w for results v of row r, side by side; masks: of vectors of taps and results.
+ */
+WIDE static inline __attribute__((always_inline)) void add_lanes(const struct stretch *k, int rows, int n,
+                                                                 int64_t step, float *sums)
 {
-    __m512 s[VECTORS];
-    for (int v = 0; v < n; v++) s[v] = _mm512_loadu_ps(sums + v * LANES);
-    for (int64_t r = 0; r < k->rows; r++)
-        for (int64_t m = 0; m < k->taps; m += LANES) {
-            const float *x = k->x + r * k->x_row + m * step;
-            __mmask16 some = (__mmask16)((1u << HOP_MIN(k->taps - m, LANES)) - 1);
-            __m512 w = _mm512_maskz_loadu_ps(some, k->w + r * k->w_row + m);
-            for (int v = 0; v < n; v++)
-                s[v] = _mm512_fmadd_ps(load_lanes(x + v * k->x_result, step, k->masks[m / LANES][v]), w,
-                                       s[v]);
-        }
-    for (int v = 0; v < n; v++) _mm512_storeu_ps(sums + v * LANES, s[v]);
+    __m512 s[ROWS][VECTORS];
+    EACH_SUM(r, v) s[r][v] = _mm512_loadu_ps(sums + r * CHUNK + v * LANES);
+    for (int64_t c = 0; c < k->channels; c++)
+        for (int64_t t = 0; t < k->rows; t++)
+            for (int64_t m = 0; m < k->taps; m += LANES) {
+                const float *x = k->x + c * k->x_channel + t * k->x_row + m * step;
+                const float *w = k->w + c * k->w_channel + t * k->w_row + m;
+                __mmask16 some = (__mmask16)((1u << HOP_MIN(k->taps - m, LANES)) - 1);
+                __m512 taps = _mm512_maskz_loadu_ps(some, w);
+                EACH_SUM(r, v)
+                {
+                    const float *from = x + r * k->x_next + v * k->x_result;
+                    s[r][v] = _mm512_fmadd_ps(load_lanes(from, step, k->masks[m / LANES][v]), taps, s[r][v]);
+                }
+            }
+    EACH_SUM(r, v) _mm512_storeu_ps(sums + r * CHUNK + v * LANES, s[r][v]);
 }
+#undef EACH_SUM
 
-/* Each with as many registers as there are sums, and elements beside each other or every other one. */
-#define BY_COUNT(name) \
-    WIDE static void name##_wide(const struct stretch *k, int64_t step, float *sums) \
+/* Each with as many registers as there are sums. */
+#define BY_ROWS(name, n, ...) \
+    switch (k->results) { \
+    case 1: name(k, 1, n, __VA_ARGS__); break; \
+    case 2: name(k, 2, n, __VA_ARGS__); break; \
+    case 3: name(k, 3, n, __VA_ARGS__); break; \
+    default: name(k, 4, n, __VA_ARGS__); break; \
+    } \
+    break
+#define BY_COUNT(called, name, ...) \
+    WIDE static void called(const struct stretch *k, float *sums) \
     { \
-        switch (k->n * 2 - (step == 1)) { \
-        case 1: name(k, 1, 1, sums); break; \
-        case 2: name(k, 1, 2, sums); break; \
-        case 3: name(k, 2, 1, sums); break; \
-        case 4: name(k, 2, 2, sums); break; \
-        case 5: name(k, 3, 1, sums); break; \
-        case 6: name(k, 3, 2, sums); break; \
-        case 7: name(k, 4, 1, sums); break; \
-        default: name(k, 4, 2, sums); break; \
+        switch (k->n) { \
+        case 1: BY_ROWS(name, 1, __VA_ARGS__, sums); \
+        case 2: BY_ROWS(name, 2, __VA_ARGS__, sums); \
+        case 3: BY_ROWS(name, 3, __VA_ARGS__, sums); \
+        default: BY_ROWS(name, 4, __VA_ARGS__, sums); \
         } \
     }
-BY_COUNT(add_results)
-BY_COUNT(add_lanes)
+BY_COUNT(rows_beside, add_results, 1, false)
+BY_COUNT(rows_apart, add_results, 2, false)
+BY_COUNT(outs_beside, add_results, 1, true)
+BY_COUNT(outs_apart, add_results, 2, true)
+BY_COUNT(lanes_beside, add_lanes, 1)
+BY_COUNT(lanes_apart, add_lanes, 2)
 #undef BY_COUNT
+#undef BY_ROWS
+
+#define BY_TALL(n) \
+    switch (k->rows) { \
+    case 3: add_tall(k, n, 3, sums); break; \
+    case 5: add_tall(k, n, 5, sums); break; \
+    default: add_tall(k, n, 7, sums); break; \
+    } \
+    break
+WIDE static void rows_tall(const struct stretch *k, float *sums)
+{
+    switch (k->n) {
+    case 1: BY_TALL(1);
+    case 2: BY_TALL(2);
+    case 3: BY_TALL(3);
+    default: BY_TALL(4);
+    }
+}
+#undef BY_TALL
 
 /* Elements of x from one lane to the next. */
 static int64_t lane_step(const struct conv_part *p, bool along_taps)
 {
     const struct conv_space *last = &p->space[p->n - 1];
     return (along_taps ? last->tap_stride : last->stride) * last->x_step;
+}
+
+static bool has_tall(int64_t taps) { return taps == 3 || taps == 5 || taps == 7; }
+
+static void add_terms_wide(const struct planes *s, const struct stretch *k, float *sums)
+{
+    bool beside = lane_step(&s->part, s->along_taps) == 1;
+    if (s->along_taps) (beside ? lanes_beside : lanes_apart)(k, sums);
+    else if (s->outs > 1) (beside ? outs_beside : outs_apart)(k, sums);
+    else if (beside && k->results == ROWS && k->x_next == k->x_row && has_tall(k->rows)) rows_tall(k, sums);
+    else (beside ? rows_beside : rows_apart)(k, sums);
 }
 
 /* Masks for results from `from` on, n of them, and k->taps taps from `tap` on. */
@@ -234,81 +330,145 @@ static void find_masks(const struct planes *s, int64_t from, int64_t n, int64_t 
         }
 }
 
-/* Adds what a stretch of taps along the last dim gives to results out[…], from `from` on. */
-static void add_stretch(const struct planes *s, const float *x, const float *w, const int64_t *out,
-                        int64_t from, int64_t at_tap, struct stretch *k, float *sums)
+/* Where a block of results is: out[…] but for the last two dims, and its first row. */
+struct block {
+    int64_t out[HOP_RT_CONV_SPACES], row, from, tap;
+    int rows;
+};
+
+/* Adds what taps lo to hi - 1 along the last dim but one give to `rows` rows of results, the block's
+ * `first` and those behind it. */
+static void add_rows(const struct planes *s, const float *x, const float *w, const struct block *at,
+                     int64_t first, int64_t lo, int64_t hi, struct stretch *k, float *sums)
 {
     const struct conv_part *p = &s->part;
     const struct conv_space *last = &p->space[p->n - 1], *row = last - 1;
-    struct run rows;
-    int64_t top = out[p->n - 2] * row->stride + row->first, step = lane_step(p, s->along_taps);
-    bound_run(&rows, top, row->tap_stride, row->x_size, row->taps);
-    int64_t left = from * last->stride + at_tap * last->tap_stride + last->first;
-    k->rows = rows.hi - rows.lo;
-    for (int64_t c = 0; c < p->channels; c++) {
-        int64_t tap[HOP_RT_CONV_SPACES] = { 0 };
-        do {
-            int64_t x_at = c * p->x_channel + (top + rows.lo * row->tap_stride) * row->x_step;
-            int64_t w_at = c * p->w_channel + rows.lo * row->w_step;
-            bool meets = true;
-            for (uint32_t i = 0; i + 2 < p->n; i++) {
-                const struct conv_space *d = &p->space[i];
-                int64_t at = out[i] * d->stride + tap[i] * d->tap_stride + d->first;
-                meets &= at >= 0 && at < d->x_size;
-                x_at += at * d->x_step;
-                w_at += tap[i] * d->w_step;
-            }
-            if (!meets) continue;
-            k->x = x + x_at + left * last->x_step;
-            k->w = w + w_at + at_tap * last->w_step;
-            if (s->along_taps) add_lanes_wide(k, step, sums);
-            else add_results_wide(k, step, sums);
-        } while (next_outer(p, p->n - 2, true, tap));
+    if (lo >= hi) return;
+    int64_t top = (at->row + first) * row->stride + lo * row->tap_stride + row->first;
+    int64_t left = at->from * last->stride + at->tap * last->tap_stride + last->first;
+    int64_t tap[HOP_RT_CONV_SPACES] = { 0 };
+    k->rows = hi - lo;
+    do {
+        int64_t x_at = top * row->x_step + left * last->x_step;
+        int64_t w_at = lo * row->w_step + at->tap * last->w_step;
+        bool meets = true;
+        for (uint32_t i = 0; i + 2 < p->n; i++) {
+            const struct conv_space *d = &p->space[i];
+            int64_t element = at->out[i] * d->stride + tap[i] * d->tap_stride + d->first;
+            meets &= element >= 0 && element < d->x_size;
+            x_at += element * d->x_step;
+            w_at += tap[i] * d->w_step;
+        }
+        if (!meets) continue;
+        k->x = x + x_at;
+        k->w = w + w_at;
+        add_terms_wide(s, k, sums + first * CHUNK);
+    } while (next_outer(p, p->n - 2, true, tap));
+}
+
+/* Adds a stretch of taps along the last dim to the rows of a block: those taps along the dim before it that
+ * all rows meet for all at once, the others for each of them. */
+static void add_block(const struct planes *s, const float *x, const float *w, const struct block *at,
+                      struct stretch *k, float *sums)
+{
+    const struct conv_space *row = &s->part.space[s->part.n - 2];
+    bool outs = s->outs > 1;
+    int64_t all_lo = 0, all_hi = row->taps, lo[ROWS], hi[ROWS];
+    for (int r = 0; r < (outs ? 1 : at->rows); r++) {
+        int64_t top = (at->row + r) * row->stride + row->first;
+        conv_within(top, row->tap_stride, row->x_size, row->taps, &lo[r], &hi[r]);
+        all_lo = HOP_MAX(all_lo, lo[r]);
+        all_hi = HOP_MIN(all_hi, hi[r]);
+    }
+    k->results = at->rows;
+    add_rows(s, x, w, at, 0, all_lo, all_hi, k, sums);
+    all_hi = HOP_MAX(all_lo, all_hi);
+    bool alike = true;
+    for (int r = 0; r < (outs ? 0 : at->rows); r++) alike &= lo[r] == all_lo && hi[r] == all_hi;
+    if (alike) return;
+    k->results = 1;
+    for (int r = 0; r < at->rows; r++) {
+        add_rows(s, x, w, at, r, lo[r], HOP_MIN(all_lo, hi[r]), k, sums);
+        add_rows(s, x, w, at, r, HOP_MAX(all_hi, lo[r]), hi[r], k, sums);
     }
 }
 
-/* n results from `from` on leave their registers. */
-static void leave_row(const struct planes *s, float *sums, int64_t n, float *to)
+WIDE static void clear_sums(float *sums, int rows, int vectors)
 {
-    int64_t y_step = s->part.space[s->part.n - 1].y_step;
-    for (int64_t i = 0; s->along_taps && i < n; i++) {
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vectors; v++) _mm512_store_ps(sums + r * CHUNK + v * LANES, _mm512_setzero_ps());
+}
+
+/* n sums over lanes. */
+static void leave_totals(float *sums, int64_t n, float *to, int64_t y_step)
+{
+    for (int64_t i = 0; i < n; i++) {
         float *lanes = sums + i * LANES;
         for (int half = LANES / 2; half; half /= 2)
             for (int l = 0; l < half; l++) lanes[l] += lanes[l + half];
         to[i * y_step] = lanes[0];
     }
-    if (s->along_taps) return;
-    if (y_step == 1) memcpy(to, sums, (size_t)n * sizeof *to);
-    else
-        for (int64_t i = 0; i < n; i++) to[i * y_step] = sums[i];
 }
 
-/* The results of one batch, group and channel out: columns of as many results as there are registers for. */
-static void make_plane_wide(const struct planes *s, const float *x, const float *w, float *y)
+/* n results leave their registers: beside each other, every other one, as phases have them, or further
+ * apart. */
+WIDE static void leave_row(const float *sums, int64_t n, float *to, int64_t y_step)
+{
+    const __m512i later = _mm512_setr_epi32(8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15);
+    for (int64_t i = 0; y_step > 2 && i < n; i++) to[i * y_step] = sums[i];
+    for (int64_t i = 0; y_step <= 2 && i < n; i += LANES) {
+        uint32_t some = (1u << HOP_MIN(n - i, LANES)) - 1;
+        __m512 v = _mm512_loadu_ps(sums + i);
+        if (y_step == 1) _mm512_mask_storeu_ps(to + i, (__mmask16)some, v);
+        if (y_step == 1) continue;
+        some = _pdep_u32(some, 0x55555555);
+        _mm512_mask_storeu_ps(to + 2 * i, (__mmask16)some, _mm512_maskz_expand_ps(0x5555, v));
+        _mm512_mask_storeu_ps(to + 2 * i + LANES, (__mmask16)(some >> 16), _mm512_permutexvar_ps(later, v));
+    }
+}
+
+/* Rows of results of one batch and group, of as many channels out as are made at once: columns of as many
+ * results as there are registers for. */
+static void make_plane_wide(const struct planes *s, const struct plane *at)
 {
     const struct conv_part *p = &s->part;
     const struct conv_space *last = &p->space[p->n - 1], *row = last - 1;
     int64_t most = s->along_taps ? VECTORS : CHUNK, most_taps = s->along_taps ? MASKED * LANES : MASKED;
-    struct stretch k = { .x_row = row->tap_stride * row->x_step, .w_row = row->w_step };
+    bool outs = s->outs > 1;
+    struct stretch k = { .channels = p->channels, .x_channel = p->x_channel, .w_channel = p->w_channel };
+    k.x_row = row->tap_stride * row->x_step;
+    k.w_row = row->w_step;
     k.x_tap = last->tap_stride * last->x_step;
     k.w_tap = last->w_step;
     k.x_result = last->stride * last->x_step;
+    k.x_next = outs ? 0 : row->stride * row->x_step;
+    k.w_next = outs ? p->w_out : 0;
+    int64_t y_next = outs ? p->y_out : row->y_step;
     for (int64_t from = 0; from < last->results; from += most) {
-        int64_t out[HOP_RT_CONV_SPACES] = { 0 }, n = HOP_MIN(most, last->results - from);
+        struct block b = { .from = from };
+        int64_t n = HOP_MIN(most, last->results - from);
         bool known = false;
         k.n = (int)(s->along_taps ? n : (n + LANES - 1) / LANES);
         do {
-            _Alignas(64) float sums[CHUNK] = { 0 };
-            int64_t y_at = from * last->y_step;
-            for (uint32_t i = 0; i + 1 < p->n; i++) y_at += out[i] * p->space[i].y_step;
-            for (int64_t tap = 0; tap < last->taps; tap += most_taps) {
-                k.taps = HOP_MIN(most_taps, last->taps - tap);
-                if (!known) find_masks(s, from, n, tap, &k);
-                known = k.taps == last->taps;
-                add_stretch(s, x, w, out, from, tap, &k, sums);
+            int64_t far = from * last->y_step;
+            for (uint32_t i = 0; i + 2 < p->n; i++) far += b.out[i] * p->space[i].y_step;
+            for (b.row = at->row; b.row < at->row_end; b.row += outs ? 1 : ROWS) {
+                _Alignas(64) float sums[ROWS * CHUNK];
+                b.rows = outs ? at->outs : (int)HOP_MIN(ROWS, at->row_end - b.row);
+                clear_sums(sums, b.rows, k.n);
+                for (b.tap = 0; b.tap < last->taps; b.tap += most_taps) {
+                    k.taps = HOP_MIN(most_taps, last->taps - b.tap);
+                    if (!known) find_masks(s, from, n, b.tap, &k);
+                    known = k.taps == last->taps;
+                    add_block(s, at->x, at->w, &b, &k, sums);
+                }
+                for (int r = 0; r < b.rows; r++) {
+                    float *to = at->y + far + b.row * row->y_step + r * y_next;
+                    if (s->along_taps) leave_totals(sums + r * CHUNK, n, to, last->y_step);
+                    else leave_row(sums + r * CHUNK, n, to, last->y_step);
+                }
             }
-            leave_row(s, sums, n, y + y_at);
-        } while (next_outer(p, p->n - 1, false, out));
+        } while (next_outer(p, p->n - 2, false, b.out));
     }
 }
 
@@ -322,21 +482,28 @@ static bool is_wide(const struct planes *s)
 }
 #else
 #define is_wide(s) false
-#define make_plane_wide(s, x, w, y) ((void)0)
+#define make_plane_wide(s, at) ((void)0)
 #endif
+
+/* ---- all of them ---- */
 
 static int32_t planes_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
 {
     const struct planes *s = env;
     const struct conv_part *p = &s->part;
+    int64_t blocks = (p->out + s->outs - 1) / s->outs, rows = p->space[p->n - 2].results;
     HOP_UNUSED(rt);
     for (int64_t i = lo; i < hi; i++) {
-        int64_t out = i % p->out, group = i / p->out % p->groups, batch = i / p->out / p->groups;
-        const float *x = (const float *)p->x + batch * p->x_batch + group * p->x_group;
-        const float *w = (const float *)p->w + group * p->w_group + out * p->w_out;
-        float *y = (float *)p->y + batch * p->y_batch + group * p->y_group + out * p->y_out;
-        if (s->wide) make_plane_wide(s, x, w, y);
-        else make_plane(s, x, w, y);
+        int64_t unit = i / s->stripes, out = unit % blocks * s->outs, group = unit / blocks % p->groups;
+        int64_t batch = unit / blocks / p->groups, row = i % s->stripes * s->stripe;
+        struct plane at = { .x = (const float *)p->x + batch * p->x_batch + group * p->x_group,
+                            .w = (const float *)p->w + group * p->w_group + out * p->w_out,
+                            .y = (float *)p->y + batch * p->y_batch + group * p->y_group + out * p->y_out,
+                            .row = row,
+                            .row_end = HOP_MIN(row + s->stripe, rows),
+                            .outs = (int)HOP_MIN(s->outs, p->out - out) };
+        if (s->wide) make_plane_wide(s, &at);
+        else make_plane(s, at.x, at.w, at.y);
     }
     return 0;
 }
@@ -350,21 +517,47 @@ static void add_row_dim(struct conv_part *p)
     p->n = 2;
 }
 
-int32_t conv_planes(struct hop_rt *rt, const struct conv_part *part)
+/* How the planes of a convolution are made. */
+static struct planes planes_of(const struct conv_part *part)
 {
-    struct planes s = { .part = *part };
-    double each = (double)part->channels;
-    for (uint32_t i = 0; i < part->n; i++) {
-        if (!part->space[i].results) return 0;
-        each *= (double)part->space[i].taps * (double)part->space[i].results;
-    }
+    struct planes s = { .part = *part, .outs = 1, .stripes = 1 };
     add_row_dim(&s.part);
     const struct conv_space *last = &s.part.space[s.part.n - 1];
     s.along_taps = last->taps > last->results;
     s.add = s.along_taps ? add_products : add_scaled;
     s.wide = is_wide(&s);
+    s.stripe = last[-1].results;
+    return s;
+}
+
+bool conv_has_planes(const struct conv_part *part)
+{
+    if (!part->n || part->x_dtype != DT_F32 || part->w_dtype != DT_F32 || part->y_dtype != DT_F32)
+        return false;
+    if (part->out == 1) return true;
+    struct planes s = planes_of(part);
+    return part->out <= ROWS && s.wide && !s.along_taps && part->space[part->n - 1].results >= LANES;
+}
+
+int32_t conv_planes(struct hop_rt *rt, const struct conv_part *part)
+{
+    struct planes s = planes_of(part);
+    double each = (double)part->channels;
+    for (uint32_t i = 0; i < part->n; i++) {
+        if (!part->space[i].results) return 0;
+        each *= (double)part->space[i].taps * (double)part->space[i].results;
+    }
     if (!each) s.part.channels = 0; /* of no terms */
-    int64_t n = part->batch * part->groups * part->out;
+    if (part->out > 1) s.outs = ROWS;
+    each *= (double)HOP_MIN(s.outs, part->out);
+    int64_t n = part->batch * part->groups * ((part->out + s.outs - 1) / s.outs);
+    if (s.wide && each > 2 * WORTH_A_THREAD) { /* stripes of rows, as many as are worth it */
+        int64_t rows = s.stripe, worth = (int64_t)(2 * WORTH_A_THREAD / each * (double)rows) + 1;
+        s.stripe = (worth + ROWS - 1) / ROWS * ROWS;
+        s.stripes = (rows + s.stripe - 1) / s.stripe;
+        each /= (double)s.stripes;
+        n *= s.stripes;
+    }
     if (each * (double)n < 2 * WORTH_A_THREAD) return planes_some(rt, &s, 0, n);
     return rt->parallel(rt, planes_some, &s, n, (int64_t)(WORTH_A_THREAD / 2 / HOP_MAX(each, 1)) + 1);
 }

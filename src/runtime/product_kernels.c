@@ -3,12 +3,6 @@
 #include "runtime/product_kernels.h"
 #include "base/base.h"
 
-#if defined(__clang__)
-#define UNROLLED _Pragma("unroll")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
-
 enum {
     ROW_VECTORS = 8,
     FEW_ROWS = PRODUCT_STREAMED_ROWS,

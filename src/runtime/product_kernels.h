@@ -12,6 +12,13 @@
 #define STILL_NEEDED(x) ((void)(x))
 #endif
 
+/* Before a loop of few steps, whose number is known: each is written out. */
+#if defined(__clang__)
+#define UNROLLED _Pragma("unroll")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+
 /* So many rows of C at most have a kernel of their own; where B is read from memory. */
 enum { PRODUCT_FEW_ROWS = 3, PRODUCT_STREAMED_ROWS = 8 };
 
