@@ -4,7 +4,9 @@
  * between the products stays in the cache of one core, and is never there for all slices at once. Every
  * element is computed as before, so strict numbers stay. What a slice of a node's result is made of is asked
  * of its row (node_sliced); whether it pays is decided in `pays`. Slices that are few are cut along their
- * rows as well (cut_rows). */
+ * rows as well (cut_rows); a product that sums over these rows, as those of the gradient by keys and values
+ * do, then leaves a part of its sum in each slice, and parts are added behind the map: not for strict
+ * numbers. */
 #include "loop/lower.h"
 #include "ops/dot.h"
 #include "transform/pass.h"
@@ -20,11 +22,12 @@ static const struct limits any_size = { .whole = 1, .slice = 1 };
 enum {
     MOST_AXES = 6,
     NO_DIM = 255,
+    SUMMED = 254,       /* of a result: each slice has a part of the sum */
     WISHED_SLICES = 16, /* fewer are cut along their rows, too: threads have about the same to do … */
     LEAST_ROWS = 64     /* … but into no fewer rows than this */
 };
 
-/* Which dim of a value runs along each axis of the slices, NO_DIM: none. */
+/* Which dim of a value runs along each axis of the slices, NO_DIM: none; or SUMMED. */
 struct cut {
     uint8_t dim[MOST_AXES];
 };
@@ -52,6 +55,7 @@ struct group {
     const struct fn *f;
     struct arena *a;
     bool is_slice; /* f is the body of a map over slices: it is not cut again */
+    bool strict;   /* numbers are added in their order */
     struct readers readers;
     uint32_t n_axes, n_batch; /* the first n_batch axes are batch dims of every product */
     struct axis axes[MOST_AXES];
@@ -93,12 +97,22 @@ static bool is_whole_cut(const struct group *g, const struct cut *c)
     return true;
 }
 
+/* Are slices of the result parts of sums, which are added behind the map? */
+static bool is_summed(const struct group *g, const struct cut *c) { return c->dim[g->n_axes - 1] == SUMMED; }
+
 /* What node n, its result cut by c, needs of its operands; false: it does not go slice by slice. */
 static bool needs_of(const struct group *g, const struct node *n, const struct cut *c, struct cut *needs)
 {
     uint32_t *along = ARENA_NEW(g->a, uint32_t, n->n_operands + 1u);
     for (uint32_t k = 0; k < n->n_operands; k++) needs[k] = uncut();
     for (uint32_t a = 0; a < g->n_axes; a++) {
+        if (c->dim[a] == SUMMED) {
+            struct dot_dims d;
+            dot_dims(g->m, g->f, n, &d);
+            needs[0].dim[a] = (uint8_t)d.contract_lhs[0];
+            needs[1].dim[a] = (uint8_t)d.contract_rhs[0];
+            continue;
+        }
         if (!node_sliced(g->m, g->f, n, c->dim[a], along)) return false;
         for (uint32_t k = 0; k < n->n_operands; k++)
             if (along[k] != HOP_NONE) needs[k].dim[a] = (uint8_t)along[k];
@@ -118,6 +132,17 @@ static bool is_batched(const struct group *g, const struct node *n, const struct
     return d.n_batch || g->n_axes == g->n_batch;
 }
 
+/* Does a product with operand k, which is cut by c, sum over the rows that are cut? */
+static bool sums_rows(const struct group *g, const struct node *n, uint32_t k, const struct cut *c)
+{
+    struct dot_dims d;
+    if (g->strict || g->n_axes == g->n_batch || !node_is_product(n)) return false;
+    enum dtype t = (enum dtype)type_get(g->m, value_type(g->f, n->results)).dtype;
+    dot_dims(g->m, g->f, n, &d);
+    return !dtype_is_narrow(t) && d.n_contract == 1 &&
+           (k ? d.contract_rhs : d.contract_lhs)[0] == c->dim[g->n_axes - 1];
+}
+
 /* The cut of n's result if its operand k is cut by c. */
 static bool cut_behind(const struct group *g, const struct node *n, uint32_t k, const struct cut *c,
                        struct cut *out)
@@ -128,6 +153,7 @@ static bool cut_behind(const struct group *g, const struct node *n, uint32_t k, 
     for (uint32_t a = 0; a < g->n_axes; a++)
         for (uint32_t i = 0; i < rank && out->dim[a] == NO_DIM; i++)
             if (node_sliced(g->m, g->f, n, i, along) && along[k] == c->dim[a]) out->dim[a] = (uint8_t)i;
+    if (sums_rows(g, n, k, c)) out->dim[g->n_axes - 1] = SUMMED;
     return is_whole_cut(g, out);
 }
 
@@ -203,7 +229,7 @@ static void join_readers(struct group *g, const struct node *n, node_list *fresh
         for (uint32_t k = 0; k < reader->n_operands; k++)
             if (node_operands(g->f, reader)[k] == n->results) {
                 bool joins = cut_behind(g, reader, k, &g->cut[n->results], &c) && agrees(g, reader, &c);
-                if (joins) join(g, reader, &c, true, fresh);
+                if (joins) join(g, reader, &c, !is_summed(g, &c), fresh);
                 break;
             }
     }
@@ -385,9 +411,25 @@ static val all_slices(const struct group *g, struct builder *b, val v, const str
     return reshaped(b, v, t.rank + 1u, out);
 }
 
+static val put_together(const struct group *g, struct builder *b, val v, const struct cut *c, struct type t);
+
+/* The sums of the parts that the slices along the last axis have. */
+static val add_parts(const struct group *g, struct builder *b, val v, const struct cut *c, struct type t)
+{
+    struct group batch = *g;
+    dim dims[2 * MAX_RANK];
+    uint32_t rank = g->n_axes, last = g->n_axes - 1;
+    for (uint32_t a = 0; a < g->n_axes; a++) dims[a] = count_dim(g, a);
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (axis_at(g, c, i) == HOP_NONE) dims[rank++] = t.dims[i];
+    batch.n_axes--;
+    return put_together(&batch, b, emit_reduce(b, OP_sum, reshaped(b, v, rank, dims), &last, 1), c, t);
+}
+
 /* The array of which these are all slices; t: its type. */
 static val put_together(const struct group *g, struct builder *b, val v, const struct cut *c, struct type t)
 {
+    if (g->n_axes && is_summed(g, c)) return add_parts(g, b, v, c, t);
     dim dims[2 * MAX_RANK];
     uint32_t order[2 * MAX_RANK], rank = g->n_axes, n = 0, place[MAX_RANK];
     for (uint32_t a = 0; a < g->n_axes; a++) dims[a] = count_dim(g, a);
@@ -720,7 +762,8 @@ uint32_t pass_slices(struct simplifier *s, uint32_t fn)
                                 .limits = s->slices_of_any_size ? &any_size : &normal,
                                 .f = f,
                                 .a = &arena,
-                                .is_slice = s->slices_around };
+                                .is_slice = s->slices_around,
+                                .strict = s->o->strict };
         for (uint32_t i = 0; i < f->n_nodes && next == HOP_NONE; i++) {
             struct dot_dims d;
             if (!node_is_product(fn_node(f, i))) continue;
