@@ -140,8 +140,8 @@ def attention(o, rng, batch=4, heads=8, sequence=512, size=64):
     return run, tuple(noise(rng, batch, heads, sequence, size, scale=4.0) for _ in range(3))
 
 
-def attention_grad(o, rng):
-    run, args = attention(o, rng)
+def attention_grad(o, rng, **sizes):
+    run, args = attention(o, rng, **sizes)
 
     def loss(*qkv):
         out = run(*qkv)
@@ -383,6 +383,7 @@ def mamba_sample(o, rng, keyed=False, length=120, letters=64, width=128, states=
     return sample, (w, -np.log(-np.log(rng.random((length, letters)))).astype("float32"))
 
 
+FEW_HEADS = {"batch": 1, "heads": 2, "sequence": 1024}
 CASES = {
     # name: (case, timed rounds, calls in a round, how much results may differ)
     "tf12": (timings.transformer(12), 11, 1, 1e-3),
@@ -398,6 +399,8 @@ CASES = {
     "dense_gelu": (dense_gelu, 15, 2, 1e-4),
     "attention": (attention, 11, 1, 1e-4),
     "attention_grad": (attention_grad, 7, 1, 1e-3),
+    "attention_2_heads": (functools.partial(attention, **FEW_HEADS), 15, 2, 1e-4),
+    "attention_2_heads_grad": (functools.partial(attention_grad, **FEW_HEADS), 11, 1, 1e-3),
     "layer_norm": (layer_norm, 21, 2, 1e-4),
     "softmax": (softmax, 21, 2, 1e-4),
     "sums_and_maxima": (sums_and_maxima, 15, 2, 1e-3),
@@ -429,6 +432,8 @@ WORK = {  # name: operations, bytes that come from or go to memory at least
     "dense_gelu": (2 * 1024 * 768 * 3072, 24 * _MIB),
     "attention": (4 * 32 * 512 * 512 * 64, 16 * _MIB),
     "attention_grad": (14 * 32 * 512 * 512 * 64, 28 * _MIB),
+    "attention_2_heads": (4 * 2 * 1024 * 1024 * 64, 2 * _MIB),
+    "attention_2_heads_grad": (14 * 2 * 1024 * 1024 * 64, 4 * _MIB),
     "layer_norm": (0, 32 * _MIB),
     "softmax": (0, 32 * _MIB),
     "sums_and_maxima": (0, 64 * _MIB),
