@@ -284,6 +284,22 @@ static void test_conversions(void)
             }
 }
 
+/* A large matrix times few rows, whose sums are taken beside the result, for fewer rows and for more than one
+ * block of it has. */
+static void test_streamed(void)
+{
+    static const struct {
+        enum dtype dtype;
+        int64_t rows, depth;
+    } cases[] = { { DT_BF16, 97, 4200 }, { DT_BF16, 8, 4200 }, { DT_F16, 5, 4200 }, { DT_I8, 8, 8300 } };
+    for (size_t i = 0; i < HOP_COUNT(cases); i++) {
+        enum dtype t = cases[i].dtype;
+        int64_t wrong = wrong_elements(t, t, t, cases[i].rows, 515, cases[i].depth, 0, i & 1, i & 2);
+        CLAIM(!wrong, "%lld rows of %s times a large matrix: %lld are wrong", (long long)cases[i].rows,
+              dtype_info[t].name, (long long)wrong);
+    }
+}
+
 /* NaN and an infinity stay in the rows that have them: what panels are filled up with meets neither. */
 static void test_special(enum dtype t)
 {
@@ -530,6 +546,7 @@ int main(int argc, char **argv)
     test_batches();
     test_panels();
     if (argc > 1) return tests_end();
+    test_streamed();
     test_threads();
     test_pieces();
     test_few_rows();

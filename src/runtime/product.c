@@ -232,7 +232,8 @@ static bool streams_cols(const struct job *j)
 {
     const struct product_kernel *k = j->kernel;
     double bytes = (double)j->cols.n * (double)j->depth * k->size;
-    return !j->cols.panels && j->rows.n <= STREAMED_ROWS && bytes > STREAMED_SIDE;
+    int64_t most = j->leaving == LEAVE_IN_PLACE ? STREAMED_ROWS : BLOCK_TILES * k->rows; /* sums beside C */
+    return !j->cols.panels && j->rows.n <= most && bytes > STREAMED_SIDE;
 }
 
 /* How large blocks of C are: such that there are enough for many threads, if each is worth one. */
