@@ -161,6 +161,8 @@ int main(void)
     }
     for (int k = 3; k < LENGTHS; k++) check_numbers(DT_F32, 7, lengths[k]);
     check_numbers(DT_F64, 3, 300);
+    check_numbers(DT_F32, 3, 1000);
+    check_numbers(DT_F16, 3, 300);
     check_numbers(DT_I8, 3, 300);
     return tests_end();
 }

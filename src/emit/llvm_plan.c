@@ -538,8 +538,9 @@ static void size_loop(const struct emitter *e, struct loop_plan *l)
         if (l->heavy) l->parts = l->least;
         return;
     }
+    bool leaves_rest = l->has_lanes || l->extent % l->lanes; /* of a long loop it may have code of its own */
     while (l->parts > l->least && l->extent % (l->parts * l->lanes) &&
-           !(l->extent % l->lanes && l->extent > 8 * l->parts * l->lanes))
+           !(leaves_rest && l->extent > 8 * l->parts * l->lanes))
         l->parts /= 2;
     uint32_t step = (uint32_t)l->parts * l->lanes;
     l->heavy = e->vector_bytes == 64 && l->parts == l->least && l->weight * l->parts > HEAVY_WORK &&

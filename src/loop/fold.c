@@ -142,10 +142,11 @@ struct best {
     lpv value, at;
 };
 
-/* Positions in 32 bits fill as many lanes as elements do. */
+/* Positions fill as many lanes as elements do. */
 static enum dtype position_dtype(struct lower *L, const struct item *item)
 {
     lpv extent = lower_dim(L, position_extent(L, item));
+    if (dtype_info[operand_dtype(L, item)].size == 8) return DT_I64;
     return lp_range(L->S->p, extent).hi <= INT32_MAX ? DT_I32 : DT_I64;
 }
 static struct best best_of_nothing(struct lower *L, const struct item *item)
@@ -158,13 +159,11 @@ static struct best better(struct lower *L, const struct item *item, struct best 
 {
     struct lp *p = L->S->p;
     bool most = item_fold(L, item) == FOLD_MAX;
-    lpv wins = dtype_is_float(lp_dtype(p, first.value))
-                   ? lp_bin(p, LP_AND,
-                            lp_un(p, LP_NOT, lp_bin(p, most ? LP_LE : LP_GE, next.value, first.value)),
-                            lp_bin(p, LP_EQ, first.value, first.value))
-                   : lp_bin(p, most ? LP_GT : LP_LT, next.value, first.value);
-    return (struct best){ lp_select(p, wins, next.value, first.value),
-                          lp_select(p, wins, next.at, first.at) };
+    lpv stays = lp_bin(p, most ? LP_LE : LP_GE, next.value, first.value);
+    if (dtype_is_float(lp_dtype(p, first.value)))
+        stays = lp_bin(p, LP_OR, stays, lp_bin(p, LP_NE, first.value, first.value));
+    return (struct best){ lp_select(p, stays, first.value, next.value),
+                          lp_select(p, stays, first.at, next.at) };
 }
 static struct best with_element(struct lower *L, const struct item *item, struct best best, const lpv *idx,
                                 const lpv *folded)
@@ -272,6 +271,23 @@ lpv fold_lanes(struct lower *L, const struct item *item, const lpv *idx)
 
 /* ---- along the rows of a nest ---- */
 
+/* Whether an element is NaN is seen in their sum, which costs less than asking each of them; only a row whose
+ * sum is NaN is gone through again, for the first one. (It may be that of infinities alone.) */
+static bool adds_up_for_nan(struct lower *L, const struct item *item)
+{
+    enum { CHEAP = 8 }; /* operations an element: its expression is there twice */
+    val folded = node_operands(L->f, node_of(L, item))[0];
+    if (!dtype_is_float(operand_dtype(L, item))) return false;
+    if (!L->info[folded].root && L->info[folded].cost > CHEAP) return false;
+    for (uint32_t r = 0; r < item->reads.len; r++) { /* what the same loop makes is at hand in it alone */
+        const struct value_info *read = &L->info[item->reads.data[r].v];
+        bool here = read->root && read->nest != HOP_NONE;
+        const struct nest *nest = here ? L->nest_list.data[read->nest] : NULL;
+        if (nest == L->emitting && nest->items.data[read->item].phase == item->phase) return false;
+    }
+    return true;
+}
+
 void fold_row_begin(struct lower *L, struct item *item)
 {
     struct lp *p = L->S->p;
@@ -283,6 +299,11 @@ void fold_row_begin(struct lower *L, struct item *item)
     }
     item->at.local = position_local(L, item, LOCAL_LANES);
     set_best(p, item->local, item->at.local, best_of_nothing(L, item));
+    item->at.total = HOP_NONE;
+    if (!adds_up_for_nan(L, item)) return;
+    item->at.total = lp_local(p, item_dtype(L, item), LOCAL_LANES, "total");
+    p->locals.data[item->at.total].strict = false;
+    lp_set(p, item->at.total, lp_real(p, item_dtype(L, item), 0));
 }
 void fold_row_point(struct lower *L, const struct item *item)
 {
@@ -292,12 +313,44 @@ void fold_row_point(struct lower *L, const struct item *item)
         lp_accum(p, item->local, item_fold(L, item), item_elem(L, item, L->vars, along_row));
         return;
     }
-    struct best so_far = read_best(p, item->local, item->at.local);
-    struct best best = with_element(L, item, so_far, L->vars, along_row);
+    struct best best = read_best(p, item->local, item->at.local);
+    if (item->at.total == HOP_NONE) best = with_element(L, item, best, L->vars, along_row);
+    else {
+        lpv x = item_elem(L, item, L->vars, along_row);
+        lpv wins = lp_bin(p, seeks_most(L, item) ? LP_GT : LP_LT, x, best.value);
+        best.value = lp_select(p, wins, x, best.value);
+        best.at = lp_select(p, wins, lp_cast(p, position_dtype(L, item), *along_row), best.at);
+        lp_accum(p, item->at.total, FOLD_SUM, x);
+    }
     lp_accum(p, item->local, FOLD_LAST, best.value);
     lp_accum(p, item->at.local, FOLD_LAST, best.at);
 }
-void fold_row_end(struct lower *L, struct item *item)
+
+/* The place of the first NaN of the row instead of the best, if there is one. */
+static struct best unless_nan(struct lower *L, const struct item *item, struct best best, lpv lo, lpv hi)
+{
+    struct lp *p = L->S->p;
+    enum dtype t = position_dtype(L, item);
+    lpv none = most_of(p, t), total = lp_fold_lanes(p, item->at.total, FOLD_SUM);
+    uint32_t value = lp_local(p, lp_dtype(p, best.value), LOCAL_SCALAR, "best");
+    uint32_t at = position_local(L, item, LOCAL_SCALAR), first = position_local(L, item, LOCAL_LANES);
+    set_best(p, value, at, best);
+    lp_if_begin(p, lp_bin(p, LP_NE, total, total));
+    lp_set(p, first, none);
+    lpv *along_row = &L->vars[L->emitting->n_outer];
+    *along_row = lp_for_begin(p, lo, hi, lp_index(p, 1), FOR_VECTOR);
+    lpv x = item_elem(L, item, L->vars, along_row);
+    lpv place = lp_select(p, lp_bin(p, LP_NE, x, x), lp_cast(p, t, *along_row), none);
+    lp_accum(p, first, FOLD_MIN, place);
+    lp_for_end(p);
+    place = lp_fold_lanes(p, first, FOLD_MIN);
+    lpv none_is = lp_bin(p, LP_EQ, place, none);
+    struct best nan = { lp_select(p, none_is, best.value, total), lp_select(p, none_is, best.at, place) };
+    set_best(p, value, at, nan);
+    lp_if_end(p);
+    return read_best(p, value, at);
+}
+void fold_row_end(struct lower *L, struct item *item, lpv lo, lpv hi)
 {
     struct lp *p = L->S->p;
     lpv folded = lp_fold_lanes(p, item->local, item_fold(L, item));
@@ -305,6 +358,7 @@ void fold_row_end(struct lower *L, struct item *item)
     item->held = LPV_NONE;
     if (is_position(L, item)) {
         struct best best = { folded, lp_first_lane(p, item->local, folded, item->at.local) };
+        if (item->at.total != HOP_NONE) best = unless_nan(L, item, best, lo, hi);
         if (cut) store_best(p, item, L->emitting->block, best);
         else item->held = lp_cast(p, DT_I64, best.at);
     } else if (cut) lp_store(p, item->blocks.buffer, L->emitting->block, folded);

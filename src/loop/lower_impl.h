@@ -61,6 +61,7 @@ struct item {
         lpv held;
         uint32_t local;
         struct array blocks;
+        uint32_t total; /* local: NaN if an element is, HOP_NONE: the best becomes NaN then */
     } at;
 };
 struct nest {
@@ -229,12 +230,12 @@ lpv fold_column(struct lower *L, const struct item *item, const lpv *idx); /* on
                                           mode two accumulators hide the latency of the additions */
 lpv fold_lanes(struct lower *L, const struct item *item, const lpv *idx);  /* along rows, loops of its own */
 lpv fold_all(struct lower *L, struct item *item); /* the same to one value, in blocks */
-/* An ITEM_ROW: before, in and behind the loop along the row, which leaves the value at hand or, after
- * fold_row_cut, with the block; fold_row_join then puts together what `count` blocks left. */
+/* An ITEM_ROW: before, in and behind the loop along the row from lo to hi, which leaves the value at hand or,
+ * after fold_row_cut, with the block; fold_row_join then puts together what `count` blocks left. */
 void fold_row_cut(struct lower *L, struct item *item);
 void fold_row_begin(struct lower *L, struct item *item);
 void fold_row_point(struct lower *L, const struct item *item);
-void fold_row_end(struct lower *L, struct item *item);
+void fold_row_end(struct lower *L, struct item *item, lpv lo, lpv hi);
 /* The same one element after the other, without a loop: what is folded is at hand all the time. */
 void fold_short_point(struct lower *L, struct item *item);
 void fold_short_end(struct lower *L, struct item *item);

@@ -227,7 +227,7 @@ static void emit_phase(struct lower *L, struct nest *nest, uint32_t phase, lpv l
         if (item->phase != phase) continue;
         if (is_pointwise(item)) item->held = LPV_NONE; /* a later phase reads memory */
         if (item->class != ITEM_ROW) continue;
-        fold_row_end(L, item);
+        fold_row_end(L, item, lo, hi);
         if (type_of(L, item->v).rank) nest_store(L, item, L->vars);
     }
 }
