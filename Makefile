@@ -47,9 +47,11 @@ $(error ./setup failed)
 endif
 export HOP_SETUP = done
 endif
+# The compiler of an MPI; none: hop is built without ranks over MPI.
+MPICC ?= $(shell command -v mpicc 2>/dev/null)
 LLVM_CONFIG := $(firstword $(foreach v,22 21 20 19,$(shell command -v llvm-config-$(v) 2>/dev/null)))
 
-SOURCES = $(filter-out src/emit/llvm%.c src/check/%.c src/cli/%.c,$(wildcard src/*/*.c))
+SOURCES = $(filter-out src/emit/llvm%.c src/dist/mpi%.c src/check/%.c src/cli/%.c,$(wildcard src/*/*.c))
 OBJECTS = $(SOURCES:src/%.c=$(BUILD)/%.o)
 # What tests are made of is no part of the library: the command and the test programs link it.
 CHECK = $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/check/*.c))
@@ -57,19 +59,25 @@ CLI = $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/cli/*.c)) $(CHECK)
 LLVM_SOURCES = $(wildcard src/emit/llvm*.c)
 LLVM_OBJECTS = $(LLVM_SOURCES:src/%.c=$(BUILD)/%.o)
 TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*_test.c tests/*_fuzz.c))
-PLUGIN = $(if $(LLVM_CONFIG),$(if $(LLVM_SOURCES),$(BUILD)/libhop_llvm.so))
-COMPILE = $(CC) $(WARN) $(NUMBERS) $(CPPFLAGS) $(CFLAGS) -fPIC -MMD -MP
+MPI_SOURCES = $(wildcard src/dist/mpi*.c)
+MPI_OBJECTS = $(MPI_SOURCES:src/%.c=$(BUILD)/%.o)
+PLUGINS = $(if $(LLVM_CONFIG),$(if $(LLVM_SOURCES),$(BUILD)/libhop_llvm.so)) $(if $(MPICC),$(BUILD)/libhop_mpi.so)
+COMPILE_FLAGS = $(WARN) $(NUMBERS) $(CPPFLAGS) $(CFLAGS) -fPIC -MMD -MP
+COMPILE = $(CC) $(COMPILE_FLAGS)
 LINK_HOP = $(BUILD)/libhop.a $(LIBS)
 
-all: $(BUILD)/libhop.a $(BUILD)/libhop.so $(BUILD)/hop $(PLUGIN)
+all: $(BUILD)/libhop.a $(BUILD)/libhop.so $(BUILD)/hop $(PLUGINS)
 ifeq ($(LLVM_CONFIG),)
 	@echo "LLVM 19 or newer was not found: hop is built without compilation and interprets" >&2
+endif
+ifeq ($(MPICC),)
+	@echo "mpicc was not found: hop is built without ranks over MPI" >&2
 endif
 
 # Objects depend on the flags they were made with.
 $(BUILD)/flags: force
 	@mkdir -p $(@D)
-	@echo '$(COMPILE) $(LLVM_CONFIG)' >$@.now; cmp -s $@.now $@ && rm $@.now || mv $@.now $@
+	@echo '$(COMPILE) $(LLVM_CONFIG) $(MPICC)' >$@.now; cmp -s $@.now $@ && rm $@.now || mv $@.now $@
 
 # Code that the cache keeps belongs to the sources and flags that generated it.
 $(BUILD)/identity.h: $(BUILD)/flags include/hop/hop.h force
@@ -128,6 +136,15 @@ $(BUILD)/libhop_llvm.so: $(LLVM_OBJECTS)
 $(BUILD)/tests/%: tests/%.c $(CHECK) $(BUILD)/libhop.a
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)$(COMPILE) -include tests/isolated.h $< $(CHECK) -o $@ $(LINK_HOP)
+
+# The MPI's own wrapper around the compiler knows its headers and libraries.
+MPI_WRAPPED = OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC)
+$(MPI_OBJECTS): $(BUILD)/%.o: src/%.c $(BUILD)/flags | include/hop/hop.h
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(MPI_WRAPPED) $(COMPILE_FLAGS) -c $< -o $@
+$(BUILD)/libhop_mpi.so: $(MPI_OBJECTS)
+	@echo '{ global: hop_mpi; local: *; };' >$@.map
+	$(call say,LINK,$@)$(MPI_WRAPPED) $(CFLAGS) -shared -Wl,--version-script=$@.map $(if $(SAN),,-Wl$(,)-z$(,)defs) -o $@ $^
 
 # Operators from outside that programs of the corpus call: a library that needs only the header.
 TEST_OPERATORS = $(BUILD)/tests/operators.so
@@ -296,7 +313,7 @@ SYSTEM_DIRS = /lib /usr/lib /usr/local/lib $(wildcard /usr/lib/*-linux-gnu*)
 RPATH = $(if $(filter $(LIBDIR),$(SYSTEM_DIRS)),,-Wl,-rpath,$${libdir})
 PACKAGE = sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS)|; s|@RPATH@|$(RPATH)|'
 INSTALLED = bin/hop $(HEADERS)
-INSTALLED_LIBS = libhop.a $(SHARED) libhop.so.$(MAJOR) libhop.so hop/libhop_llvm.so pkgconfig/hop.pc pkgconfig/hop-static.pc
+INSTALLED_LIBS = libhop.a $(SHARED) libhop.so.$(MAJOR) libhop.so hop/libhop_llvm.so hop/libhop_mpi.so pkgconfig/hop.pc pkgconfig/hop-static.pc
 install: all $(BUILD)/install/libhop.a
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/hop $(DESTDIR)$(LIBDIR)/hop $(DESTDIR)$(LIBDIR)/pkgconfig
 	install -m 755 $(BUILD)/install/hop $(DESTDIR)$(PREFIX)/bin/hop
@@ -305,7 +322,7 @@ install: all $(BUILD)/install/libhop.a
 	install -m 755 $(BUILD)/$(SHARED) $(DESTDIR)$(LIBDIR)/$(SHARED)
 	ln -sf $(SHARED) $(DESTDIR)$(LIBDIR)/libhop.so.$(MAJOR)
 	ln -sf libhop.so.$(MAJOR) $(DESTDIR)$(LIBDIR)/libhop.so
-	$(if $(PLUGIN),install -m 755 $(PLUGIN) $(DESTDIR)$(LIBDIR)/hop/libhop_llvm.so)
+	$(if $(strip $(PLUGINS)),install -m 755 $(PLUGINS) $(DESTDIR)$(LIBDIR)/hop)
 	for p in hop hop-static; do $(PACKAGE) src/api/$$p.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$$p.pc || exit 1; done
 	$(if $(filter $(LIBDIR),$(SYSTEM_DIRS)),$(if $(DESTDIR),,-ldconfig))
 
@@ -316,5 +333,5 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(OBJECTS:.o=.d) $(CLI:.o=.d) $(LLVM_OBJECTS:.o=.d) $(TESTS:=.d)
+-include $(OBJECTS:.o=.d) $(CLI:.o=.d) $(LLVM_OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TESTS:=.d)
 .PHONY: all python wheel stubs test-python test-array-api test-peers peers-state peers-control peers-dense peers-memory tests demo test test-quick soak mutants bench bench-emitted bench-instructions bench-sizes bench-calls bench-operators check docs install uninstall clean force

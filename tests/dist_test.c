@@ -1,14 +1,18 @@
-/* Ranks that are threads: every exchange on 1, 2, 3, 4 and 8 ranks and along the axes of meshes, with random
- * sizes, against plain definitions; reductions of every dtype against the interpreter's folds, bit for bit;
- * exchanges under way at once; errors, timeouts and cancelling, which end all ranks. */
+/* Ranks: every exchange on 1, 2, 3, 4 and 8 ranks and along the axes of meshes, with random sizes, against
+ * plain definitions; reductions of every dtype against the interpreter's folds, bit for bit; exchanges under
+ * way at once; errors, timeouts and cancelling, which end all ranks. By itself with ranks that are threads;
+ * `mpirun -n N dist_test --mpi` holds N processes to the same, `--mpi FAULT` has one of them fail in a way of
+ * which all tell (tests/mpi_test.sh). */
 #include "check.h"
-#include "dist/dist.h"
+#include "dist/dist_impl.h"
 #include "ir/number.h"
 
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MOST_RANKS = 8 };
 static const int32_t rank_counts[] = { 1, 2, 3, 4, 8 };
@@ -34,9 +38,14 @@ static struct comm *along(struct rank *r, uint32_t n, const int64_t *sizes, uint
 }
 static struct comm *everybody(struct rank *r) { return along(r, 1, (const int64_t[]){ r->size }, 1); }
 
+static struct rank *process; /* the rank that this process is, under MPI */
+
+static bool runs(int32_t n) { return !process || process->size == n; }
+
 static void run(int32_t n, hop_status (*body)(struct rank *r, void *ctx), void *ctx, const char *what)
 {
-    hop_status status = dist_run_threads(n, body, ctx);
+    if (!runs(n)) return;
+    hop_status status = process ? body(process, ctx) : dist_run_threads(n, body, ctx);
     CLAIM(!status, "%s on %d ranks: %s", what, n, hop_message());
 }
 
@@ -143,18 +152,21 @@ static hop_status reduce_body(struct rank *r, void *ctx)
     RANK_CLAIM(good, "all_reduce %s of %s[%lld], rank %d of %d", fold_names[k->op], dtype_info[k->dtype].name,
                (long long)k->size, r->number, r->size);
     /* the same cut into parts of different sizes: the last rank has what is left */
-    int64_t sizes[MOST_RANKS], before = 0, left = k->size;
+    int64_t rows = k->size % 3 ? 1 : 3, total = k->size / rows, sizes[MOST_RANKS], before = 0, left = total;
     for (int32_t i = 0; i < r->size; i++) {
         sizes[i] = i + 1 < r->size ? left * (i + 1) / (2 * r->size) : left;
         left -= sizes[i];
         if (i < r->number) before += sizes[i];
     }
-    call = (struct dist_call){ .kind = DIST_REDUCE_SCATTER, .dtype = k->dtype, .op = k->op, .rows = 1 };
+    call = (struct dist_call){ .kind = DIST_REDUCE_SCATTER, .dtype = k->dtype, .op = k->op, .rows = rows };
     call.in = in;
     call.out = out;
     call.sizes = sizes;
     if (!status && !k->scalar) status = dist_do(c, &call);
-    good = status || k->scalar || same(k->dtype, out, k->want + (size_t)before * width, sizes[r->number]);
+    good = true;
+    for (int64_t row = 0, mine = sizes[r->number]; !status && !k->scalar && row < rows; row++)
+        good &= same(k->dtype, out + (size_t)(row * mine) * width,
+                     k->want + (size_t)(row * total + before) * width, mine);
     RANK_CLAIM(good, "reduce_scatter %s of %s[%lld], rank %d of %d", fold_names[k->op],
                dtype_info[k->dtype].name, (long long)k->size, r->number, r->size);
     free(out);
@@ -164,7 +176,8 @@ static hop_status reduce_body(struct rank *r, void *ctx)
 
 static void test_reductions(int32_t n)
 {
-    static const int64_t sizes[] = { 0, 1, 7, 300, 3001 };
+    static const int64_t sizes[] = { 0, 1, 7, 301, 3003 };
+    if (!runs(n)) return;
     for (enum dtype t = DT_I8; t <= DT_F64; t++) {
         for (enum reduction op = REDUCTION_SUM; op <= REDUCTION_MEAN; op++) {
             if (op == REDUCTION_MEAN && !dtype_is_float(t)) continue;
@@ -450,18 +463,132 @@ static void test_ends(void)
         CLAIM(dist_run_threads(2, wrong_body, &wrong[i]) == HOP_INVALID, "call %zu: %s", i, hop_message());
 }
 
-int main(void)
+/* ---- faults of a process ---- */
+
+enum { FAULTY = 1, FAULT_BYTES = 8 << 20 };
+
+static hop_status exchange_for_ever(struct rank *r, const char *fault)
 {
-    int64_t live = hop_live_allocations();
+    struct comm *c = everybody(r);
+    hop_status status = HOP_OK;
+    for (int32_t round = 0; !status; round++) {
+        bool fails = r->number == FAULTY && round == 5;
+        char *data = calloc(1, FAULT_BYTES);
+        struct dist_call call = { .kind = DIST_ALL_REDUCE, .dtype = DT_U8, .in = data, .out = data };
+        call.size = FAULT_BYTES;
+        if (fails && !strcmp(fault, "kill")) raise(SIGKILL);
+        if (fails && !strcmp(fault, "end")) exit(EXIT_SUCCESS);
+        if (fails && !strcmp(fault, "late")) nanosleep(&(struct timespec){ .tv_sec = 30 }, NULL);
+        if (fails && !strcmp(fault, "raise")) {
+            hop_set_message("its own error");
+            status = HOP_IO;
+        }
+        if (fails && !strcmp(fault, "differ")) call.size = 100;
+        if (!status) status = dist_do(c, &call);
+        free(data); /* nobody uses it any more */
+    }
+    return status;
+}
+
+/* Interrupted while it waits. */
+static volatile int interrupted;
+static void interrupt(int number) { interrupted = number; }
+
+static int run_fault(const char *fault)
+{
+    struct rank *r = process;
+    if (!strcmp(fault, "interrupt")) {
+        signal(SIGALRM, interrupt);
+        r->watch = (struct hop_watch){ .cancel = &interrupted };
+        if (r->number == FAULTY) alarm(1);
+    }
+    bool waits = !strcmp(fault, "interrupt") && r->number != FAULTY;
+    if (waits) nanosleep(&(struct timespec){ .tv_sec = 2 }, NULL);
+    hop_status status = exchange_for_ever(r, fault);
+    dist_fail(r, status, hop_message());
+    char own[DIST_MESSAGE];
+    snprintf(own, sizeof own, "%s", hop_message());
+    bool stays = dist_state(r) && dist_do(everybody(r), &(struct dist_call){ .kind = DIST_BARRIER });
+    const char *name = status == HOP_CANCELLED ? "cancelled" : status == HOP_UNAVAILABLE ? "told" : "failed";
+    printf("rank %d %s%s: %s\n", r->number, name, stays ? "" : ", not for good", own);
+    return EXIT_FAILURE;
+}
+
+/* ---- what has to be the same everywhere ---- */
+
+static hop_status same_body(struct rank *r, void *ctx)
+{
+    const int32_t *other = ctx; /* this rank, and all from there on, have another hash; -1: none */
+    uint8_t hash[16] = "sixteen bytes ..";
+    char want[128] = "";
+    if (*other >= 0 && r->number >= *other) hash[15]++;
+    hop_status status = dist_same(r, "the program", hash);
+    if (*other == 1 && r->size == 3) snprintf(want, sizeof want, "another one on ranks 1, 2 than on rank 0");
+    if (*other == r->size - 1) snprintf(want, sizeof want, "another one on rank %d than", *other);
+    bool differs = *other > 0 && *other < r->size, right = status == (differs ? HOP_INVALID : HOP_OK);
+    RANK_CLAIM(right && (!differs || strstr(hop_message(), want)), "%s: %s", want, hop_message());
+    RANK_CLAIM(!differs || strstr(hop_message(), "the program"), "what differs: %s", hop_message());
+    return HOP_OK;
+}
+
+static void test_same(int32_t n)
+{
+    for (int32_t other = -1; other <= n; other++) run(n, same_body, &other, "comparing hashes");
+}
+
+/* ---- all of it ---- */
+
+static void test_exchanges(void)
+{
+    struct mesh_case meshes[] = { { 2, { 2, 4 } }, { 2, { 4, 2 } }, { 3, { 2, 2, 2 } },
+                                  { 2, { 3, 1 } }, { 2, { 2, 2 } }, { 2, { 1, 2 } } };
+    static const int32_t ranks[] = { 8, 8, 8, 3, 4, 2 };
     for (size_t i = 0; i < HOP_COUNT(rank_counts); i++) {
         struct mesh_case line = { 1, { rank_counts[i] } };
         test_reductions(rank_counts[i]);
         run(rank_counts[i], moves_body, &line, "moves");
+        test_same(rank_counts[i]);
     }
-    struct mesh_case meshes[] = { { 2, { 2, 4 } }, { 2, { 4, 2 } }, { 3, { 2, 2, 2 } }, { 2, { 3, 1 } } };
-    for (size_t i = 0; i < HOP_COUNT(meshes); i++) run(i < 3 ? 8 : 3, moves_body, &meshes[i], "a mesh");
+    for (size_t i = 0; i < HOP_COUNT(meshes); i++) run(ranks[i], moves_body, &meshes[i], "a mesh");
     run(8, members_body, NULL, "members");
     for (int i = 0; i < 20; i++) run(4, at_once_body, NULL, "exchanges at once");
+}
+
+/* Rank 0 says how many claims held on all ranks. */
+static int end_together(void)
+{
+    int64_t counts[2] = { tests_passed, tests_failed };
+    struct dist_call call = { .kind = DIST_ALL_REDUCE, .dtype = DT_I64, .in = counts, .out = counts };
+    call.size = 2;
+    if (dist_do(everybody(process), &call)) printf("the sum: %s\n", hop_message());
+    else if (!process->number) printf("%lld passed, %lld failed\n", (long long)counts[0], (long long)counts[1]);
+    return counts[1] != 0;
+}
+
+static int test_processes(const char *fault)
+{
+    if (dist_mpi(&process)) {
+        printf("%s\n", hop_message());
+        return 2;
+    }
+    struct rank *before = rank_enter(process), *again = NULL;
+    CLAIM(!dist_mpi(&again) && again == process, "one rank, however often it is asked for");
+    CLAIM(process->cores > 0 && dist_under_mpi() == (process->size > 1), "where it runs");
+    int code = 0;
+    if (fault) code = run_fault(fault);
+    else {
+        test_exchanges();
+        code = end_together();
+    }
+    rank_leave(before);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "--mpi")) return test_processes(argv[2]);
+    int64_t live = hop_live_allocations();
+    test_exchanges();
     test_failures();
     test_ends();
     CLAIM(hop_live_allocations() == live, "%lld blocks are lost", (long long)(hop_live_allocations() - live));

@@ -341,3 +341,44 @@ hop_status dist_do(struct comm *c, const struct dist_call *call)
     hop_status status = dist_begin(c, call, &request);
     return status ? status : dist_wait(&request);
 }
+
+/* ---- what has to be the same on all ranks ---- */
+
+enum { HASH_BYTES = 16, MOST_NAMED = 8 };
+
+/* "rank 2", "ranks 1, 2, 5 and 3 more": those whose hash is not the first one. None: "". */
+static void name_others(const uint8_t *hashes, int32_t ranks, char *names, size_t room)
+{
+    int32_t others = 0, named = 0;
+    size_t used = 0;
+    names[0] = 0;
+    for (int32_t k = 1; k < ranks; k++)
+        others += memcmp(hashes, hashes + (ptrdiff_t)k * HASH_BYTES, HASH_BYTES) != 0;
+    for (int32_t k = 1; k < ranks && named < MOST_NAMED; k++) {
+        if (!memcmp(hashes, hashes + (ptrdiff_t)k * HASH_BYTES, HASH_BYTES)) continue;
+        const char *before = named ? ", " : others > 1 ? "ranks " : "rank ";
+        used += (size_t)snprintf(names + used, room - used, "%s%d", before, k);
+        named++;
+    }
+    if (others > named) snprintf(names + used, room - used, " and %d more", others - named);
+}
+
+hop_status dist_same(struct rank *r, const char *what, const uint8_t hash[HASH_BYTES])
+{
+    char names[256];
+    struct comm *everybody;
+    hop_status status = dist_along(r, 1, (const int64_t[]){ r->size }, 1, &everybody);
+    uint8_t *hashes = status ? NULL : hop_try_malloc((size_t)r->size * HASH_BYTES);
+    if (status) return status;
+    if (!hashes) return fail(r, HOP_NOMEM, "no memory for the hashes of %d ranks", r->size);
+    struct dist_call call = { .kind = DIST_ALL_GATHER, .in = hash, .out = hashes, .rows = 1 };
+    call.size = HASH_BYTES;
+    status = dist_do(everybody, &call);
+    names[0] = 0;
+    if (!status) name_others(hashes, r->size, names, sizeof names);
+    hop_free(hashes);
+    if (!names[0]) return status;
+    hop_set_message("%s: expected the same on all ranks, found another one on %s than on rank 0", what,
+                    names);
+    return HOP_INVALID;
+}

@@ -31,6 +31,7 @@ struct comm;
 /* One rank of a job, for whoever runs it; made by dist_run_threads and dist_mpi. */
 struct rank {
     int32_t number, size;   /* 0 … size - 1, of all ranks of the job */
+    uint32_t cores;         /* processors that are this rank's part of the machine's, one or more */
     struct hop_watch watch; /* looked at while the rank waits; cancel NULL: nobody ends it */
     double timeout;         /* seconds a wait may take, 0: any time; at first HOP_DIST_TIMEOUT says */
     struct dist_job *job;   /* the transport's, as all below */
@@ -73,6 +74,11 @@ void dist_fail(struct rank *r, hop_status status, const char *message);
 hop_status dist_state(struct rank *r);
 /* Which rank failed first; -1: none. */
 int32_t dist_failed(const struct rank *r);
+
+/* Has every rank of the job the same `hash` of something that has to be the same everywhere, of the program
+ * that is about to run, say? All ranks call it at the same point. If not, each gets HOP_INVALID and a message
+ * that names `what` and the ranks whose hash is another than rank 0's. */
+hop_status dist_same(struct rank *r, const char *what, const uint8_t hash[16]);
 
 /* ---- communicators ---- */
 

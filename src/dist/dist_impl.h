@@ -66,14 +66,19 @@ struct dist_transport {
 
 /* What the plug-in calls. */
 struct dist_host {
+    void *(*get)(size_t bytes); /* NULL: there is no memory */
+    void (*release)(void *block);
+    uint64_t (*hash)(const void *data, size_t n, uint64_t seed);
+    uint32_t (*cores)(void); /* processors that this process may use */
     void (*reduce)(const struct dist_call *call, int32_t n, const void *const *parts, void *out,
                    int64_t count);
     /* Notes the job's first failure; false: there was one. */
     bool (*note)(struct dist_job *job, int32_t rank, hop_status status, const char *message);
 };
+/* What `hop_mpi` in the plug-in is. */
 struct dist_plug_in {
     const struct dist_transport *transport;
-    /* Fills in number and size, and r->job->state. Not HOP_OK: with a message. */
+    /* Fills in number, size and cores, and r->job->state; r->job is there. Not HOP_OK: with a message. */
     hop_status (*start)(const struct dist_host *host, struct rank *r, char error[512]);
 };
 

@@ -6,6 +6,8 @@
 
 #include "loop/lp.h"
 
+#include <limits.h>
+
 /* Code in this process: one mapping that is written, then made executable and no longer writable. */
 struct loaded {
     int32_t (*entry)(void *rt, void **buffers, int64_t *symbols);
@@ -50,7 +52,18 @@ struct emit_options {
     bool small_sections;                /* large blocks are those of a few statements; for tests */
     bool plain_f16; /* f16 by integer arithmetic even where the machine has instructions for it; for tests */
 };
-/* The plug-in's interface: `hop_llvm_generator` is looked up in it. Functions return 0, or non-zero with a
+/* A library that hop loads when it is needed. */
+struct plug_in {
+    const char *file;     /* its name, libhop_….so */
+    const char *variable; /* of the environment, which may name another place */
+    char path[PATH_MAX + 64], why_not[1200];
+};
+/* Looks for it beside the library and where hop was installed; false: it is nowhere, with `why_not`. */
+bool plug_in_find(struct plug_in *p);
+/* What it exports under a name; NULL: with `why_not`. It stays loaded. */
+void *plug_in_load(struct plug_in *p, const char *symbol);
+
+/* The interface of the one that makes code: `hop_llvm_generator` is looked up in it. Functions return 0, or non-zero with a
  * message in `error`; EMIT_NOMEM: memory was out. */
 enum { EMIT_OK, EMIT_FAILED, EMIT_NOMEM };
 struct code_generator {

@@ -1,24 +1,22 @@
-/* Finds the plug-in that makes machine code, and loads it once, when something is to be compiled for the
+/* Finds plug-ins, and loads the one that makes machine code once, when something is to be compiled for the
  * first time. */
 #include "emit/emit.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where the plug-in is installed, "/usr/local/lib/hop/": the static library of an installation knows it. */
+/* Where plug-ins are installed, "/usr/local/lib/hop/": the static library of an installation knows it. */
 #ifndef HOP_PLUGIN_DIR
 #define HOP_PLUGIN_DIR ""
 #endif
 
-static const char plug_in[] = "libhop_llvm.so";
 static pthread_once_t finding = PTHREAD_ONCE_INIT, loading = PTHREAD_ONCE_INIT;
 static const struct code_generator *loaded;
-static char found[PATH_MAX + 64], why_not[1100];
+static struct plug_in generator = { .file = "libhop_llvm.so", .variable = "HOP_BACKEND" };
 
 /* May this file be loaded? A process with rights that its caller does not have loads only what nobody but
  * root or the owner of those rights can change: its own file may have been linked into any directory. */
@@ -38,10 +36,10 @@ static bool is_trusted(const char *path)
     return true;
 }
 
-static bool try_path(const char *path)
+static bool try_path(struct plug_in *p, const char *path)
 {
     if (*path != '/' || access(path, R_OK) || !is_trusted(path)) return false;
-    snprintf(found, sizeof found, "%s", path);
+    snprintf(p->path, sizeof p->path, "%s", path);
     return true;
 }
 
@@ -84,47 +82,58 @@ static bool own_path(char path[PATH_MAX])
     return mapped_path((uintptr_t)own_path, path);
 }
 
-static void find(void)
+bool plug_in_find(struct plug_in *p)
 {
     /* beside the program, beside the library, from tests/, from bin/ */
     static const char *const places[] = { "", "hop/", "../", "../lib/hop/", "../lib/" };
     char own[PATH_MAX], path[PATH_MAX + 64], whole[PATH_MAX];
     /* NULL in a process with rights that its caller does not have. */
-    const char *named = secure_getenv("HOP_BACKEND");
-    if (named && try_path(named)) return;
+    const char *named = secure_getenv(p->variable);
+    if (named && try_path(p, named)) return true;
     if (!own_path(own)) own[0] = 0;
     char *slash = strrchr(own, '/');
     if (slash) slash[1] = 0;
     for (size_t i = 0; slash && i < HOP_COUNT(places); i++) {
-        snprintf(path, sizeof path, "%s%s%s", own, places[i], plug_in);
-        if (realpath(path, whole) && try_path(whole)) return;
+        snprintf(path, sizeof path, "%s%s%s", own, places[i], p->file);
+        if (realpath(path, whole) && try_path(p, whole)) return true;
     }
-    if (*HOP_PLUGIN_DIR && try_path(HOP_PLUGIN_DIR "libhop_llvm.so")) return;
+    snprintf(path, sizeof path, "%s%s", HOP_PLUGIN_DIR, p->file);
+    if (*HOP_PLUGIN_DIR && try_path(p, path)) return true;
     bool is_relative = named && *named && *named != '/';
-    const char *relative = is_relative ? "; $HOP_BACKEND must be a path from the root" : "";
-    snprintf(why_not, sizeof why_not,
-             "%s was not found beside %.900s, nor in hop/ or ../lib/hop/ there, nor in $HOP_BACKEND%s",
-             plug_in, slash ? own : "the program", relative);
+    snprintf(p->why_not, sizeof p->why_not,
+             "%s was not found beside %.900s, nor in hop/ or ../lib/hop/ there, nor in $%s", p->file,
+             slash ? own : "the program", p->variable);
+    size_t said = strlen(p->why_not);
+    if (is_relative)
+        snprintf(p->why_not + said, sizeof p->why_not - said, "; $%s must be a path from the root",
+                 p->variable);
+    return false;
 }
+
+void *plug_in_load(struct plug_in *p, const char *symbol)
+{
+    void *handle = dlopen(p->path, RTLD_NOW | RTLD_LOCAL), *found = handle ? dlsym(handle, symbol) : NULL;
+    if (!found) snprintf(p->why_not, sizeof p->why_not, "%s", dlerror());
+    return found;
+}
+
+static void find(void) { plug_in_find(&generator); }
 
 const char *plug_in_path(void)
 {
     pthread_once(&finding, find);
-    return found[0] ? found : NULL;
+    return generator.path[0] ? generator.path : NULL;
 }
 
 static void load(void)
 {
-    if (!plug_in_path()) return;
-    void *handle = dlopen(found, RTLD_NOW | RTLD_LOCAL);
-    if (handle) loaded = dlsym(handle, "hop_llvm_generator");
-    if (!loaded) snprintf(why_not, sizeof why_not, "%s", dlerror());
+    if (plug_in_path()) loaded = plug_in_load(&generator, "hop_llvm_generator");
 }
 
 const struct code_generator *plug_in_get(void)
 {
     pthread_once(&loading, load);
-    if (!loaded) hop_set_message("compiling needs the LLVM back end: %s", why_not);
+    if (!loaded) hop_set_message("compiling needs the LLVM back end: %s", generator.why_not);
     return loaded;
 }
 
