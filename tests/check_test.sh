@@ -20,7 +20,7 @@ is_there() { # is_there TOOL WHAT_IT_CHECKS
 }
 
 mapfile -t all < <(ls include/hop/*.h src/*/*.[ch] tests/*.[ch] tests/fuzz/*.[ch] python/src/*.[ch] examples/*.c examples/*/*.c bench/*.c 2>/dev/null)
-mapfile -t sources < <(ls src/*/*.c | grep -v '^src/emit/llvm')
+mapfile -t sources < <(ls src/*/*.c | grep -vE '^src/(emit/llvm|dist/mpi)')
 
 checked=${BUILD:-build}/checked
 mkdir -p "$checked/cppcheck"

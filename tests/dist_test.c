@@ -494,9 +494,34 @@ static hop_status exchange_for_ever(struct rank *r, const char *fault)
 static volatile int interrupted;
 static void interrupt(int number) { interrupted = number; }
 
+/* More bytes than an int counts, from rank 0 to all. */
+static int broadcast_large(struct rank *r)
+{
+    int64_t size = ((int64_t)1 << 31) + 12345, wrong = 0;
+    unsigned char *data = malloc((size_t)size);
+    for (int64_t i = 0; data && !r->number && i < size; i++) data[i] = (unsigned char)(i * 7 + (i >> 20));
+    struct dist_call call = { .kind = DIST_BROADCAST, .in = data, .out = data, .size = size };
+    hop_status status = data ? dist_do(everybody(r), &call) : HOP_NOMEM;
+    for (int64_t i = 0; !status && i < size; i++) wrong += data[i] != (unsigned char)(i * 7 + (i >> 20));
+    printf("rank %d: %s\n", r->number, status || wrong ? "bytes are wrong" : "all bytes are right");
+    free(data);
+    return status || wrong;
+}
+
+/* For somebody to interrupt. */
+static int wait_for_ever(struct rank *r)
+{
+    printf("process %d waits\n", (int)getpid());
+    fflush(stdout);
+    while (r->number == FAULTY) pause();
+    return (int)dist_do(everybody(r), &(struct dist_call){ .kind = DIST_BARRIER });
+}
+
 static int run_fault(const char *fault)
 {
     struct rank *r = process;
+    if (!strcmp(fault, "large")) return broadcast_large(r);
+    if (!strcmp(fault, "wait")) return wait_for_ever(r);
     if (!strcmp(fault, "interrupt")) {
         signal(SIGALRM, interrupt);
         r->watch = (struct hop_watch){ .cancel = &interrupted };
@@ -561,7 +586,8 @@ static int end_together(void)
     struct dist_call call = { .kind = DIST_ALL_REDUCE, .dtype = DT_I64, .in = counts, .out = counts };
     call.size = 2;
     if (dist_do(everybody(process), &call)) printf("the sum: %s\n", hop_message());
-    else if (!process->number) printf("%lld passed, %lld failed\n", (long long)counts[0], (long long)counts[1]);
+    else if (!process->number)
+        printf("%lld passed, %lld failed\n", (long long)counts[0], (long long)counts[1]);
     return counts[1] != 0;
 }
 

@@ -58,6 +58,11 @@ if [ $jit = --jit ]; then
     nm -D --defined-only "$prefix/lib/hop/libhop_llvm.so" | awk '{ print $3 }' >"$dir/plug_in"
     claim 'the back end exports one name' [ "$(cat "$dir/plug_in")" = hop_llvm_generator ]
 fi
+if [ -e "$BUILD/libhop_mpi.so" ]; then
+    nm -D --defined-only "$prefix/lib/hop/libhop_mpi.so" | awk '{ print $3 }' >"$dir/plug_in"
+    claim 'ranks over MPI are installed, and export one name' [ "$(cat "$dir/plug_in")" = hop_mpi ]
+    claim 'they need nothing of hop' [ -z "$(nm -D --undefined-only "$prefix/lib/hop/libhop_mpi.so" | grep -E ' (hop|dist|job|pool)_')" ]
+fi
 
 # ---- the header, under each standard it promises ----
 strict='-Wall -Wextra -Werror -pedantic'

@@ -20,7 +20,7 @@ import zipfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NAME = "hop"
 EXTENSION = "_core.abi3.so"
-PLUG_IN = "libhop_llvm.so"
+PLUG_INS = ("libhop_llvm.so", "libhop_mpi.so")
 COMMAND = "hop-command"  # as hop/__main__.py calls it
 SUFFIXES = (".py", ".pyi", ".typed")
 
@@ -130,7 +130,7 @@ def build_extension():
         )
     made = [
         (extension, EXTENSION),
-        (os.path.join(build, PLUG_IN), PLUG_IN),
+        *((os.path.join(build, name), name) for name in PLUG_INS),
         (os.path.join(build, NAME), COMMAND),
     ]
     return [(path, name) for path, name in made if os.path.exists(path)]

@@ -18,9 +18,9 @@ enum { NEWS_TAG = 0, NOT_ASKED = -2, TURNS_PER_LOOK = 16, FEW_CHANNELS = 64 };
  * takes longer naps. */
 static const double LOOK = 1e-3, SPIN = 5e-3, LONG_WAIT = 0.5;
 enum { NAP_US = 50, LONG_NAP_US = 500 };
-/* Until what a rank sent before it ended must have arrived; that a rank which fails waits for the others to
- * know; that one which has failed and is leaving waits for the others to leave as well. */
-static const double LATE = 0.2, FAILING = 1.0, LEAVING = 5.0;
+/* Until what a rank sent before it ended, or died, must have arrived; that a rank which fails waits for the
+ * others to know; that one which has failed and is leaving waits for the others to leave as well. */
+static const double LATE = 0.2, LATE_DEAD = 0.01, FAILING = 1.0, LEAVING = 5.0;
 /* Bytes of a message at most: counts are int. */
 static const int64_t MOST_BYTES = 1 << 30;
 
@@ -112,7 +112,7 @@ bool mpi_is_gone(struct mpi_job *j, int32_t number)
         p->ended = p->stopped = p->died = true;
         p->ended_at = now();
     }
-    return p->ended && now() - p->ended_at >= LATE;
+    return p->ended && now() - p->ended_at >= (p->died ? LATE_DEAD : LATE);
 }
 
 /* ---- waiting ---- */
@@ -160,8 +160,7 @@ static void take_unwanted(struct mpi_job *j, struct unwanted *u)
     if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, j->data, &there, &what) || !there) return;
     MPI_Get_count(&what, MPI_BYTE, &bytes);
     u->data = j->host->get((size_t)bytes + 1);
-    if (u->data)
-        MPI_Irecv(u->data, bytes, MPI_BYTE, what.MPI_SOURCE, what.MPI_TAG, j->data, &u->taking);
+    if (u->data) MPI_Irecv(u->data, bytes, MPI_BYTE, what.MPI_SOURCE, what.MPI_TAG, j->data, &u->taking);
 }
 
 /* Do all others know that the job has failed (or, `left`: have they ended)? */

@@ -9,14 +9,7 @@
  * itself; among more, what has come is passed on. SMALL_TREE: bytes of a broadcast that goes down a tree.
  * BLOCKS, LEAST_BLOCK: bytes of one block from all ranks, and from one at least. ELEMENTS: stripes are whole
  * runs of so many. */
-enum {
-    SMALL = 32768,
-    FEW = 8,
-    SMALL_TREE = 65536,
-    BLOCKS = 1 << 20,
-    LEAST_BLOCK = 1 << 14,
-    ELEMENTS = 64
-};
+enum { SMALL = 32768, FEW = 8, SMALL_TREE = 65536, BLOCKS = 1 << 20, LEAST_BLOCK = 1 << 14, ELEMENTS = 64 };
 
 /* A message that is under way. */
 struct transfer {
@@ -427,7 +420,7 @@ static bool step_blocks(struct comm *c, struct open *o, struct lane *l)
         if (dist_reduces(kind)) reduce_block(c, o, l);
         break;
     case FROM_OWNERS: post_from_owners(c, o, l); break;
-    case BLOCK_ENDS: place_block(c, o, l); break;
+    default: place_block(c, o, l); break;
     }
     bool ends = l->step == (kind == DIST_REDUCE_SCATTER ? OF_ALL : BLOCK_ENDS);
     l->step = ends ? (kind == DIST_ALL_GATHER ? FROM_OWNERS : TO_OWNERS) : l->step + 1;
@@ -579,6 +572,22 @@ int32_t exchange_missing(struct comm *c, const struct open *o, bool *gone)
     return who;
 }
 
+/* Are the messages of a lane done with? Those of a rank that died are: nobody is there to move them. */
+static bool lane_given_up(struct comm *c, struct lane *l, bool cancel)
+{
+    const struct mpi_job *j = mpi_job_of(c->rank);
+    bool all = true;
+    for (int32_t i = 0; i < l->n; i++) {
+        MPI_Request *r = &l->requests[i];
+        int there = 1;
+        if (cancel && l->transfers[i].comes && *r != MPI_REQUEST_NULL) MPI_Cancel(r);
+        /* an error ends a message as well */
+        bool done = MPI_Test(r, &there, MPI_STATUS_IGNORE) || there;
+        all &= done || j->peers[c->ranks[l->transfers[i].peer]].died;
+    }
+    return all;
+}
+
 bool exchanges_given_up(struct rank *r, bool cancel)
 {
     bool all = true;
@@ -586,14 +595,7 @@ bool exchanges_given_up(struct rank *r, bool cancel)
         struct member *m = (struct member *)c;
         for (int32_t i = 0; i < DIST_OPEN * LANES; i++) {
             struct work *w = m->ring[i / LANES].used ? m->ring[i / LANES].state : NULL;
-            struct lane *l = w ? &w->lane[i % LANES] : NULL;
-            int there = 0;
-            for (int32_t k = 0; cancel && l && k < l->n; k++)
-                if (l->transfers[k].comes && l->requests[k] != MPI_REQUEST_NULL) MPI_Cancel(&l->requests[k]);
-            if (!l || !l->n) continue;
-            /* an error ends a message as well */
-            if (!MPI_Testall(l->n, l->requests, &there, MPI_STATUSES_IGNORE) && !there) all = false;
-            else if (there) l->n = 0;
+            if (w) all &= lane_given_up(c, &w->lane[i % LANES], cancel);
         }
     }
     return all;

@@ -40,14 +40,14 @@ struct peer {
 struct mpi_job {
     const struct dist_host *host;
     struct rank *rank;
-    MPI_Comm data, control; /* of all ranks: messages are matched by rank and tag */
-    int channels;           /* so many communicators can be told apart */
-    int64_t most_bytes;     /* of one message */
-    bool crowded;           /* more ranks than processors here: whoever waits lets others go on */
-    bool stopped;           /* the job has failed and this rank uses nobody's buffers … */
-    bool stuck;             /* … but messages from or into them are under way: MPI is not called again */
+    MPI_Comm data, control;     /* of all ranks: messages are matched by rank and tag */
+    int channels;               /* so many communicators can be told apart */
+    int64_t most_bytes;         /* of one message */
+    bool crowded;               /* more ranks than processors here: whoever waits lets others go on */
+    bool stopped;               /* the job has failed and this rank uses nobody's buffers … */
+    bool stuck;                 /* … but messages from or into them are under way: MPI is not called again */
     double waits_since, looked; /* what is waited for now; when the clock was looked at last */
-    struct home *homes; /* of all ranks, as all lists */
+    struct home *homes;         /* of all ranks, as all lists */
     struct peer *peers;
     struct notice heard, told, bye;
     MPI_Request hearing, *telling, *leaving;

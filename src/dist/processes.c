@@ -48,7 +48,8 @@ static hop_status start(void)
     if (!status && rank.size == 1 && expected > 1) {
         status = HOP_UNAVAILABLE;
         snprintf(error, sizeof error,
-                 "this process was started as one of %lld, and the MPI that %.200s is built with knows of none but it: "
+                 "this process was started as one of %lld, and the MPI that %.200s is built with knows of "
+                 "none but it: "
                  "start it by that MPI's own mpirun",
                  (long long)expected, plug_in.path);
     }

@@ -63,8 +63,8 @@ bool plug_in_find(struct plug_in *p);
 /* What it exports under a name; NULL: with `why_not`. It stays loaded. */
 void *plug_in_load(struct plug_in *p, const char *symbol);
 
-/* The interface of the one that makes code: `hop_llvm_generator` is looked up in it. Functions return 0, or non-zero with a
- * message in `error`; EMIT_NOMEM: memory was out. */
+/* The interface of the one that makes code: `hop_llvm_generator` is looked up in it. Functions return 0, or
+ * non-zero with a message in `error`; EMIT_NOMEM: memory was out. */
 enum { EMIT_OK, EMIT_FAILED, EMIT_NOMEM };
 struct code_generator {
     const char *version;

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Ranks over MPI: the exchanges of tests/dist_test.c on 2 and 4 processes (1, 3 and 8 as well with HOP_TEST_SOAK=1), and what becomes of a job when one of them
+# fails, is killed, ends early, hangs, or runs another program: all end soon, and say which rank it was.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+BUILD=${BUILD:-build}
+root=$PWD
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+passed=0 failed=0
+end() {
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ]
+    exit
+}
+claim() { # claim WHAT COMMAND…
+    local what=$1
+    shift
+    if "$@"; then passed=$((passed + 1)); else
+        failed=$((failed + 1))
+        echo "mpi: $what"
+        [ -e "$dir/said" ] && tail -n 25 "$dir/said"
+    fi
+}
+
+test=$BUILD/tests/dist_test
+# ---- without it ----
+cp "$test" "$dir/dist_test"
+"$dir/dist_test" --mpi >"$dir/said" 2>&1
+claim 'without the plug-in it says where it looked' grep -q "^ranks over MPI need hop's plug-in for it: libhop_mpi.so was not found beside $dir/" "$dir/said"
+HOP_MPI=$dir/dist_test "$dir/dist_test" --mpi >"$dir/said" 2>&1
+claim 'what is no plug-in is refused' grep -q "^ranks over MPI need hop's plug-in for it: .*dist_test" "$dir/said"
+if [ ! -e "$BUILD/libhop_mpi.so" ] || ! command -v mpirun >/dev/null || ! command -v "${MPICC:-mpicc}" >/dev/null; then
+    echo 'NOT RUN: ranks over MPI: there is no MPI to build and run them with (libopenmpi-dev, openmpi-bin)'
+    end
+fi
+
+# Open MPI asks for these before it runs as root, and more processes than there are processors.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+ranks() { # ranks N COMMAND…: into said; how long it took into seconds
+    local n=$1 begun=$SECONDS
+    shift
+    timeout -k 5 "${LIMIT:-100}" mpirun -n "$n" "$@" >"$dir/said" 2>&1
+    code=$?
+    seconds=$((SECONDS - begun))
+}
+
+# ---- exchanges ----
+many='2 4' # processes
+[ -n "${HOP_TEST_SOAK:-}" ] && many='1 2 3 4 8'
+for n in $many; do
+    for most in '' 256; do # bytes of a message at most: large arrays go in many
+        HOP_DIST_MESSAGE=$most ranks "$n" "$test" --mpi
+        claim "exchanges between $n processes${most:+, in messages of $most bytes}" grep -qE '^[0-9]{4,} passed, 0 failed$' "$dir/said"
+        claim "which end well" [ $code -eq 0 ]
+    done
+done
+if [ -n "${HOP_TEST_SOAK:-}" ]; then
+    LIMIT=600 ranks 2 "$test" --mpi large
+    claim 'more than 2^31 bytes' grep -qx 'rank 1: all bytes are right' "$dir/said"
+fi
+PMI_SIZE=4 timeout 60 "$test" --mpi >"$dir/said" 2>&1
+claim 'processes of an MPI that the plug-in does not know' grep -q '^this process was started as one of 4, and the MPI that .*libhop_mpi.so is built with knows of none but it' "$dir/said"
+
+# A program that has MPI already, and goes on with it.
+cat >"$dir/own.c" <<'C'
+#include "dist/dist.h"
+#include <mpi.h>
+int main(int argc, char **argv)
+{
+    int level, done, sum = 0;
+    struct rank *r;
+    struct comm *all;
+    MPI_Init_thread(&argc, &argv, argc > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &level);
+    if (dist_mpi(&r) || dist_along(r, 1, (const int64_t[]){ r->size }, 1, &all)) return puts(hop_message());
+    int32_t x = r->number + 1;
+    if (dist_do(all, &(struct dist_call){ .kind = DIST_ALL_REDUCE, .dtype = DT_I32, .in = &x, .out = &x, .size = 1 })) return puts(hop_message());
+    MPI_Allreduce(&x, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Finalize();
+    MPI_Finalized(&done);
+    return printf("%d %d %d\n", x, sum, done) < 0;
+}
+C
+"${MPICC:-mpicc}" -std=c11 -D_GNU_SOURCE -Iinclude -Isrc "$dir/own.c" "$BUILD/libhop.a" -lz -lm -lpthread -ldl -o "$dir/own" >"$dir/said" 2>&1
+for way in '' all; do
+    HOP_MPI=$(realpath "$BUILD/libhop_mpi.so") ranks 2 "$dir/own" $way
+    claim 'an MPI that is there already' [ "$code $(grep -cx '3 6 1' "$dir/said")" = '0 2' ]
+done
+
+# ---- faults ----
+export HOP_DIST_TIMEOUT=30
+# fault N FAULT MANY SECONDS PATTERN: of N ranks so many say it, and mpirun ends soon
+fault() {
+    ranks "$1" "$test" --mpi "$2"
+    claim "$2 on $1 processes: $3 ranks say $5" [ "$(grep -cE -- "$5" "$dir/said")" -eq "$3" ]
+    claim "$2 on $1 processes: a job that has failed stays so" [ -z "$(grep 'not for good' "$dir/said")" ]
+    claim "$2 on $1 processes: an error" [ $code -ne 0 ]
+    claim "$2 on $1 processes: ends in $4 s, found $seconds" [ "$seconds" -le "$4" ]
+}
+fault 4 raise 4 15 '^rank ([023] told: rank 1 failed|1 failed): its own error$'
+fault 2 end 1 15 '^rank 0 told: all_reduce: rank 1 has ended, rank 0 waits for it$'
+fault 4 kill 3 15 '^rank [023] told: .*all_reduce: rank 1 has ended, rank [023] waits for it$'
+HOP_DIST_TIMEOUT=1 fault 4 late 3 20 '^rank [023] told: .*rank [023] has waited for rank 1 for 1 s$'
+fault 4 interrupt 4 15 '^rank ([023] cancelled: rank 1 failed|1 cancelled): cancelled in all_reduce$'
+fault 4 differ 4 15 '^rank [0123] told: .*(rank 1 sent 100 bytes, rank [023] expected [0-9]+: their programs differ|a message from rank [023]: .*)$'
+
+# An interrupt from the terminal, which mpirun passes on.
+mpirun -n 4 "$test" --mpi wait >"$dir/said" 2>&1 &
+job=$!
+for _ in $(seq 100); do [ "$(grep -c waits "$dir/said")" = 4 ] && break || sleep 0.1; done
+mapfile -t processes < <(sed -n 's/^process \([0-9]*\) waits$/\1/p' "$dir/said")
+kill -INT $job
+wait $job
+there() { # is any of them?
+    local p
+    for p in "${processes[@]}"; do kill -0 "$p" 2>/dev/null && return 0; done
+    return 1
+}
+for _ in $(seq 100); do there && sleep 0.1 || break; done
+claim 'four processes wait' [ ${#processes[@]} -eq 4 ]
+claim 'an interrupt ends all of them' eval '! there'
+end
