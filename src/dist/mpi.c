@@ -19,8 +19,10 @@ enum { NEWS_TAG = 0, NOT_ASKED = -2, TURNS_PER_LOOK = 16, FEW_CHANNELS = 64 };
 static const double LOOK = 1e-3, SPIN = 5e-3, LONG_WAIT = 0.5;
 enum { NAP_US = 50, LONG_NAP_US = 500 };
 /* Until what a rank sent before it ended, or died, must have arrived; that a rank which fails waits for the
- * others to know; that one which has failed and is leaving waits for the others to leave as well. */
-static const double LATE = 0.2, LATE_DEAD = 0.01, FAILING = 1.0, LEAVING = 5.0;
+ * others to know, and for messages from and into its buffers to end; that one which has failed and is leaving
+ * waits for the others to leave as well, or, without MPI, to say what they know. */
+static const double LATE = 0.2, LATE_DEAD = 0.01, FAILING = 1.0, MOVING = 5.0, LEAVING = 5.0;
+enum { LEAVING_STUCK = 2 };
 /* Bytes of a message at most: counts are int. */
 static const int64_t MOST_BYTES = 1 << 30;
 
@@ -188,7 +190,7 @@ static void mpi_end(struct rank *r, bool first)
     tell(j, &j->told, j->telling);
     double begun = now(), t = begun;
     bool given_up = exchanges_given_up(r, true);
-    while (t - begun < FAILING && !(given_up && all_others(j, false))) {
+    while (t - begun < (given_up ? FAILING : MOVING) && !(given_up && all_others(j, false))) {
         hear(j);
         take_unwanted(j, &u);
         nap(NAP_US);
@@ -228,8 +230,9 @@ static int leave_job(MPI_Comm comm, int key, void *value, void *extra)
     HOP_UNUSED(comm);
     HOP_UNUSED(key);
     HOP_UNUSED(extra);
+    fflush(NULL); /* others may hear of this end before the rest of it comes, and abort the job */
     if (j->stuck) {
-        nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL); /* others have something to say as well */
+        nanosleep(&(struct timespec){ .tv_sec = LEAVING_STUCK }, NULL);
     } else {
         j->bye.news = NEWS_ENDED;
         tell(j, &j->bye, j->leaving);
@@ -241,7 +244,6 @@ static int leave_job(MPI_Comm comm, int key, void *value, void *extra)
             return MPI_SUCCESS;
         }
     }
-    fflush(NULL);
     MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
     return MPI_SUCCESS;
 }
