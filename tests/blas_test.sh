@@ -3,6 +3,7 @@
 # choice of a kernel is corrected: a small stand-in that takes a kernel of 2004 unless OPENBLAS_CORETYPE says otherwise.
 set -u
 export HOP_CACHE="${HOP_CACHE-off}"
+unset OPENBLAS_CORETYPE # each claim says what the user has set
 cd "$(dirname "$0")/.." || exit 2
 : "${BUILD:=build}" "${HOP:=$BUILD/hop}"
 dir=$(mktemp -d)

@@ -80,31 +80,33 @@ static struct padding padding_of(struct module *m, const struct attr *a, const s
 
 /* ---- infer ---- */
 
-static void infer_window_lists(struct infer *in, const struct usual *u)
+/* Before anybody reads them. */
+static void infer_window_lists(struct infer *in, uint32_t n_spatial, bool transposed)
 {
-    const char *other = u->transposed ? "output_padding" : "x_dilation";
+    const char *other = transposed ? "output_padding" : "x_dilation";
     const struct {
         uint8_t attr;
         int8_t least;
         const char *name;
     } lists[] = { { USUAL_STRIDES, 1, "strides" },
                   { USUAL_DILATION, 1, "dilation" },
-                  { USUAL_OTHER, u->transposed ? 0 : 1, other },
+                  { USUAL_OTHER, transposed ? 0 : 1, other },
                   { USUAL_LOW, -1, "low" },
                   { USUAL_HIGH, -1, "high" } };
     for (uint32_t k = 0; k < HOP_COUNT(lists); k++) {
         const struct attr *a = &in->attrs[lists[k].attr];
         if (a->kind == ATTR_ABSENT) continue;
-        if (a->n != u->n_spatial)
+        if (a->n != n_spatial)
             infer_error(in, "attribute '%s': expected an entry for each of %u spatial dims, found %u",
-                        lists[k].name, u->n_spatial, a->n);
+                        lists[k].name, n_spatial, a->n);
         for (uint32_t i = 0; lists[k].least >= 0 && i < a->n; i++)
             if ((int32_t)a->list[i] < lists[k].least)
                 infer_error(in, "attribute '%s': expected at least %d, found %d", lists[k].name,
                             lists[k].least, (int32_t)a->list[i]);
     }
     bool padded = in->attrs[USUAL_LOW].kind != ATTR_ABSENT || in->attrs[USUAL_HIGH].kind != ATTR_ABSENT;
-    if (u->same && padded)
+    bool same = !transposed && in->attrs[USUAL_SAME].kind != ATTR_ABSENT;
+    if (same && padded)
         infer_error(in, "attribute 'same' says what is padded: expected neither 'low' nor 'high'");
 }
 
@@ -178,9 +180,10 @@ static void infer_usual(struct infer *in)
 {
     infer_ranks(in);
     struct type x = infer_type(in, 0);
-    struct usual u = usual_of(in->attrs, x.rank, in->op == OP_conv_transpose);
+    bool transposed = in->op == OP_conv_transpose;
+    infer_window_lists(in, x.rank - USUAL_SPATIAL, transposed);
+    struct usual u = usual_of(in->attrs, x.rank, transposed);
     enum dtype result = infer_product_dtype(in, &in->attrs[USUAL_DTYPE], "x", "w");
-    infer_window_lists(in, &u);
     dim dims[MAX_RANK];
     dims[u.x[USUAL_BATCH]] = x.dims[u.x[USUAL_BATCH]];
     dims[u.x[USUAL_CHANNEL]] = infer_channels(in, &u);
