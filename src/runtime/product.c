@@ -617,7 +617,7 @@ static struct plan plan_of(const struct product *p)
     bool line = p->m <= few || (p->n == 1 && !j->cols.panels);
     plan.line = line && j->leaving == LEAVE_IN_PLACE && same;
     if (!may_turn || (!p->tb && !packs_rows(j) && !packs_cols(j))) return plan; /* small ones notice */
-    if (streams_cols(j)) return plan;
+    if (streams_cols(j) && !p->tb) return plan;
     struct job other = transposed(j);
     if (cost(&other) < cost(j)) *j = other;
     return plan;

@@ -3,11 +3,12 @@
  * panels have behind them, take that out again: all is exact modulo 2^32. */
 #include "base/base.h"
 #include "runtime/product_kernels.h"
+#include "runtime/product_words.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define TARGET __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx512vnni")))
+#define TARGET __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,avx2,sse4.2")))
 /* What _mm512_dpbusd_epi32 does, for which gcc copies all sums to memory and back at every step. */
 #define ADD_DOTS(sum, x, y) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y))
 enum { ROWS = 12, COLS = 32, GROUP = 4, VECTOR = 64, LANES = 16 };
@@ -51,61 +52,92 @@ TARGET static void tile(const struct tile *w)
     else tile_of(w, 1);
 }
 
-/* Four depths of a panel whose lines lie beside each other; `n` of them, of the depths `deep`. */
-TARGET static inline __attribute__((always_inline)) void group_of(uint32_t *restrict to,
-                                                                  int32_t *restrict sums,
-                                                                  const uint8_t *restrict from, int64_t step,
-                                                                  int n, int deep, uint8_t flip, int sign)
+/* Four depths of `n` lines that lie beside each other; of the last four there may be fewer. */
+TARGET static inline __attribute__((always_inline)) void fours_of(uint32_t *to, int64_t width,
+                                                                  const uint8_t *from, int64_t step, int n,
+                                                                  int deep, uint8_t flip)
 {
-    for (int j = 0; j < n; j++) {
-        uint32_t four = 0;
-        for (int t = 0; t < deep; t++) {
-            uint8_t x = from[t * step + j];
-            four |= (uint32_t)(uint8_t)(x ^ flip) << 8 * t;
-            sums[j] += (int32_t)(x ^ sign) - sign;
-        }
-        to[j] = four;
+    __mmask32 some = (__mmask32)((1ull << n) - 1);
+    __m256i x[GROUP], flips = _mm256_set1_epi8((char)flip), zero = _mm256_setzero_si256();
+#pragma GCC unroll 4
+    for (int t = 0; t < GROUP; t++) {
+        x[t] = zero;
+        if (t < deep) x[t] = _mm256_xor_si256(_mm256_maskz_loadu_epi8(some, from + t * step), flips);
+        x[t] = _mm256_maskz_mov_epi8(some, x[t]);
+    }
+    __m256i a = _mm256_unpacklo_epi8(x[0], x[1]), b = _mm256_unpackhi_epi8(x[0], x[1]);
+    __m256i c = _mm256_unpacklo_epi8(x[2], x[3]), d = _mm256_unpackhi_epi8(x[2], x[3]);
+    __m256i e = _mm256_unpacklo_epi16(a, c), f = _mm256_unpackhi_epi16(a, c);
+    __m256i g = _mm256_unpacklo_epi16(b, d), h = _mm256_unpackhi_epi16(b, d);
+    __m512i first = _mm512_castsi256_si512(_mm256_permute2x128_si256(e, f, 0x20));
+    __m512i second = _mm512_castsi256_si512(_mm256_permute2x128_si256(e, f, 0x31));
+    first = _mm512_inserti64x4(first, _mm256_permute2x128_si256(g, h, 0x20), 1);
+    second = _mm512_inserti64x4(second, _mm256_permute2x128_si256(g, h, 0x31), 1);
+    if (width == COLS) _mm512_storeu_si512(to + LANES, second);
+    _mm512_mask_storeu_epi32(to, width == COLS ? 0xffff : (1 << ROWS) - 1, first);
+}
+
+/* The depths of a line from group g on. */
+static void turn_line(uint32_t *to, int64_t width, const uint8_t *line, int64_t depth, int64_t g,
+                      uint8_t flip)
+{
+    for (; g * GROUP < depth; g++) {
+        uint32_t four = 0, flips = flip * 0x01010101u;
+        int64_t deep = HOP_MIN(GROUP, depth - g * GROUP);
+        memcpy(&four, line + g * GROUP, (size_t)deep);
+        if (deep < GROUP) flips &= (1u << 8 * deep) - 1;
+        to[g * width] = four ^ flips;
     }
 }
 
-/* `flip` brings bytes to what is multiplied; (x ^ sign) - sign is the byte as a number. Of rows the bytes are
- * added up, of columns what is multiplied. */
+/* What rows have as unsigned bytes, and columns as signed ones, added up by lines. */
+TARGET static void add_lines(int32_t *sums, const uint32_t *panel, int64_t groups, int64_t width)
+{
+    bool is_rows = width == ROWS;
+    __mmask16 some = is_rows ? (1 << ROWS) - 1 : 0xffff;
+    __m512i first = _mm512_setzero_si512(), second = first, ones = _mm512_set1_epi8(1);
+    for (int64_t g = 0; g < groups; g++, panel += width) {
+        __m512i x = _mm512_maskz_loadu_epi32(some, panel);
+        if (is_rows) ADD_DOTS(first, x, ones);
+        else ADD_DOTS(first, ones, x);
+        if (is_rows) continue;
+        x = _mm512_loadu_si512(panel + LANES);
+        ADD_DOTS(second, ones, x);
+    }
+    _mm512_mask_storeu_epi32(sums, some, first);
+    if (!is_rows) _mm512_storeu_si512(sums + LANES, second);
+}
+
+/* `flip` brings bytes to what is multiplied. Behind the panel are the sums of its lines: of rows the bytes as
+ * numbers, of columns what is multiplied. */
 TARGET static void pack(void *panels, const void *lines, int64_t n, int64_t along, int64_t depth,
                         int64_t step, int64_t width, bool is_signed)
 {
     bool is_rows = width == ROWS;
     uint8_t flip = is_rows == is_signed ? 128 : 0;
-    int sign = is_signed ? 128 : 0;
-    int64_t groups = (depth + GROUP - 1) / GROUP;
+    int64_t groups = (depth + GROUP - 1) / GROUP, j = 0;
+    const uint8_t *from = lines;
     uint32_t *to = panels;
     int32_t *sums = (int32_t *)panels + groups * width;
-    memset(sums, 0, (size_t)width * sizeof *sums);
-    if (n < width) memset(to, 0, (size_t)(groups * width) * sizeof *to);
-    if (along == 1)
+    if (along == 1) {
         for (int64_t g = 0; g < groups; g++) {
-            const uint8_t *from = (const uint8_t *)lines + g * GROUP * step;
             int deep = (int)HOP_MIN(GROUP, depth - g * GROUP);
-            if (n == COLS && deep == GROUP)
-                group_of(to + g * width, sums, from, step, COLS, GROUP, flip, sign);
-            else group_of(to + g * width, sums, from, step, (int)n, deep, flip, sign);
+            fours_of(to + g * width, width, from + g * GROUP * step, step, (int)n, deep, flip);
         }
-    else
-        for (int64_t j = 0; j < n; j++) {
-            const uint8_t *from = (const uint8_t *)lines + j * along;
-            int32_t sum = 0;
-            for (int64_t t = 0; t < depth; t++) sum += (int32_t)(from[t] ^ sign) - sign;
-            sums[j] = sum;
-            for (int64_t g = 0; g < groups; g++) {
-                uint32_t four = 0, flips = flip * 0x01010101u;
-                int64_t deep = HOP_MIN(GROUP, depth - g * GROUP);
-                if (deep == GROUP) memcpy(&four, from + g * GROUP, GROUP);
-                else memcpy(&four, from + g * GROUP, (size_t)deep);
-                if (deep < GROUP) flips &= (1u << 8 * deep) - 1;
-                to[g * width + j] = four ^ flips;
-            }
+    } else {
+        int64_t squares = depth / GROUP / WORDS_SQUARE * WORDS_SQUARE;
+        if (n < width) memset(to, 0, (size_t)(groups * width) * sizeof *to);
+        for (; j + WORDS_SQUARE <= n; j += WORDS_SQUARE) {
+            for (int64_t g = 0; g < squares; g += WORDS_SQUARE)
+                words_turn(to + g * width + j, width, from + j * along + g * GROUP, along,
+                           flip * 0x01010101u);
+            for (int64_t i = j; i < j + WORDS_SQUARE; i++)
+                turn_line(to + i, width, from + i * along, depth, squares, flip);
         }
-    /* Of columns that are unsigned, what is multiplied is 128 less than the bytes. */
-    for (int64_t j = 0; !is_rows && !is_signed && j < n; j++) sums[j] -= (int32_t)(128 * depth);
+        for (; j < n; j++) turn_line(to + j, width, from + j * along, depth, 0, flip);
+    }
+    add_lines(sums, to, groups, width);
+    for (j = 0; is_rows && is_signed && j < n; j++) sums[j] -= (int32_t)(128 * depth);
 }
 
 const struct product_kernel product_bytes_kernel = { .dtype = DT_I8,

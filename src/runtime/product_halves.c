@@ -3,6 +3,7 @@
  * the smallest normal number are zero there. */
 #include "base/base.h"
 #include "runtime/product_kernels.h"
+#include "runtime/product_words.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -10,7 +11,7 @@
 #define TARGET __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx2,sse4.2")))
 /* What _mm512_dpbf16_ps does, from compilers that do not know it. */
 #define ADD_DOTS(sum, x, y) __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y))
-enum { ROWS = 12, COLS = 32, LANES = 16, GROUP = 2, SQUARE = 4 };
+enum { ROWS = 12, COLS = 32, LANES = 16, GROUP = 2 };
 
 TARGET static inline __attribute__((always_inline)) void tile_of(const struct tile *w, int rows)
 {
@@ -55,20 +56,6 @@ TARGET static inline __attribute__((always_inline)) void pairs_of(uint32_t *rest
     for (int j = 0; j < n; j++) to[j] = from[j] | (has_second ? (uint32_t)from[step + j] << 16 : 0);
 }
 
-/* Pairs of four lines, four of each, which become four depths of them. */
-TARGET static inline __attribute__((always_inline)) void turn_square(uint32_t *to, int64_t width,
-                                                                     const uint16_t *from, int64_t along)
-{
-    __m128i x[SQUARE];
-    for (int i = 0; i < SQUARE; i++) x[i] = _mm_loadu_si128((const __m128i *)(from + i * along));
-    __m128i a = _mm_unpacklo_epi32(x[0], x[1]), b = _mm_unpacklo_epi32(x[2], x[3]);
-    __m128i c = _mm_unpackhi_epi32(x[0], x[1]), d = _mm_unpackhi_epi32(x[2], x[3]);
-    _mm_storeu_si128((__m128i *)to, _mm_unpacklo_epi64(a, b));
-    _mm_storeu_si128((__m128i *)(to + width), _mm_unpackhi_epi64(a, b));
-    _mm_storeu_si128((__m128i *)(to + 2 * width), _mm_unpacklo_epi64(c, d));
-    _mm_storeu_si128((__m128i *)(to + 3 * width), _mm_unpackhi_epi64(c, d));
-}
-
 /* Lines from anywhere, from the pair `g` of the depth on. */
 static void turn_line(uint32_t *to, int64_t width, const uint16_t *line, int64_t depth, int64_t step,
                       int64_t g)
@@ -95,11 +82,12 @@ TARGET static void pack(void *panels, const void *lines, int64_t n, int64_t alon
         }
         return;
     }
-    int64_t squares = step == 1 ? depth / GROUP / SQUARE * SQUARE : 0;
-    for (; squares && j + SQUARE <= n; j += SQUARE) {
-        for (int64_t g = 0; g < squares; g += SQUARE)
-            turn_square(to + g * width + j, width, from + j * along + g * GROUP, along);
-        for (int64_t i = j; i < j + SQUARE; i++)
+    int64_t squares = step == 1 ? depth / GROUP / WORDS_SQUARE * WORDS_SQUARE : 0;
+    for (; squares && j + WORDS_SQUARE <= n; j += WORDS_SQUARE) {
+        for (int64_t g = 0; g < squares; g += WORDS_SQUARE)
+            words_turn(to + g * width + j, width, from + j * along + g * GROUP, along * (int64_t)sizeof *from,
+                       0);
+        for (int64_t i = j; i < j + WORDS_SQUARE; i++)
             turn_line(to + i, width, from + i * along, depth, step, squares);
     }
     for (; j < n; j++) turn_line(to + j, width, from + j * along, depth, step, 0);
