@@ -17,6 +17,7 @@ transform/vjp.c add: cotangents that meet are added
 transform/vjp.c barrier: what a gradient computes again is kept apart from the first time
 transform/debug_nans.c check_finite iota add: the checks that it puts behind operators, and the trips of loops
 transform/pass_accumulate.c add sub sum: what left the loop is summed over time and added to the carry
+transform/pass_slices.c sum: parts of sums over rows are added behind the map
 transform/pass_beside.c concat: invariants are put side by side
 transform/pass_sums.c slice reshape broadcast: rows of an array are written so, and a number of each beside a row
 transform/pass_sums.c add sub neg sum: the sum of the rows, with what else is added and subtracted
