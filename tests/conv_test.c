@@ -28,7 +28,7 @@ struct drawn {
         high[MOST_SPACE];
     uint32_t x[MOST_DIMS], w[MOST_DIMS], y[MOST_DIMS];
     enum dtype dtype;
-    bool small, symbolic;
+    bool small, symbolic, turned;
 };
 
 static int64_t from_to(struct drawn *d, int64_t lo, int64_t hi)
@@ -88,6 +88,7 @@ static struct drawn draw(uint64_t seed)
     draw_order(&d, d.x);
     draw_order(&d, d.w);
     draw_order(&d, d.y);
+    d.turned = from_to(&d, 0, 2) == 0;
     return d;
 }
 
@@ -134,7 +135,8 @@ static struct drawn case_by_group(uint32_t k)
                        .groups = 9,
                        .out = by_group[k].out,
                        .channels = by_group[k].channels,
-                       .dtype = DT_F32 };
+                       .dtype = DT_F32,
+                       .turned = k % 3 == 2 };
     for (uint32_t i = 0; i < d.n; i++) {
         d.size[i] = by_group[k].size[i];
         d.taps[i] = by_group[k].taps[i];
@@ -206,6 +208,7 @@ static const char *program_of(struct arena *a, const struct drawn *d)
     put_list(&t, "high", d->high, d->n);
     put_list(&t, "x_dilation", d->x_dilation, d->n);
     put_list(&t, "w_dilation", d->w_dilation, d->n);
+    text_str(&t, d->turned ? ", turned" : "");
     text_str(&t, "} (%x, %w)\n  return %y\n}\n");
     return t.data;
 }
@@ -256,7 +259,7 @@ static double sum_at(const struct drawn *d, const struct tensor *x, const struct
                 int64_t at = y[CONV_SPATIAL + i] * d->stride[i] + tap[i] * d->w_dilation[i] - d->low[i];
                 meets &= at >= 0 && at % d->x_dilation[i] == 0 && at / d->x_dilation[i] < d->size[i];
                 at_x[CONV_SPATIAL + i] = at / d->x_dilation[i];
-                at_w[CONV_SPATIAL + i] = tap[i];
+                at_w[CONV_SPATIAL + i] = d->turned ? d->taps[i] - 1 - tap[i] : tap[i];
             }
             if (meets) sum += tensor_get(x, position(x, d->x, at_x)) * tensor_get(w, position(w, d->w, at_w));
         } while (next(d->n, d->taps, tap));

@@ -25,7 +25,7 @@ struct hop_rt_gemm {
 };
 
 /* A convolution: sizes, and steps from one element to the next of each array; elements and taps meet as
- * ops/convkit.h says. */
+ * ops/convkit.h says; a step of w below 0: tap 0 is the last one of that dim. */
 enum { HOP_RT_CONV_SPACES = 4 }; /* spatial dims at most */
 struct hop_rt_space {
     int64_t x_size, taps, results, stride, x_dilation, w_dilation, low, x_step, w_step, y_step;

@@ -105,6 +105,7 @@ enum {
     CONV_X_DILATION,
     CONV_W_DILATION,
     CONV_DTYPE,
+    CONV_TURNED,
     CONV_ATTRS
 };
 /* conv, conv_transpose (without `same`); other: x_dilation of the one, output_padding of the other */

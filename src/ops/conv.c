@@ -21,7 +21,8 @@ struct conv_dims conv_dims(const struct attr *a)
     struct conv_dims d = { .n_spatial = a[CONV_X_DIMS].n - CONV_SPATIAL,
                            .x = a[CONV_X_DIMS].list,
                            .w = a[CONV_W_DIMS].list,
-                           .y = a[CONV_Y_DIMS].list };
+                           .y = a[CONV_Y_DIMS].list,
+                           .turned = a[CONV_TURNED].kind != ATTR_ABSENT };
     for (uint32_t i = 0; i < d.n_spatial; i++) {
         d.stride[i] = step_of(&a[CONV_STRIDES], i);
         d.w_dilation[i] = step_of(&a[CONV_W_DILATION], i);
@@ -130,6 +131,7 @@ struct windows {
     struct conv_dims d;
     int64_t low[MAX_RANK], size[MAX_RANK], n_taps[MAX_RANK]; /* per spatial dim */
     int64_t x_steps[MAX_RANK], w_steps[MAX_RANK];            /* strides of x and w, per spatial dim */
+    int64_t w_first;                                         /* where tap 0 lies */
 };
 
 static void find_taps(const struct windows *v, const int64_t *out, struct taps *to)
@@ -140,7 +142,7 @@ static void find_taps(const struct windows *v, const int64_t *out, struct taps *
     for (uint32_t i = 0; i < rank; i++)
         if (!v->n_taps[i]) return;
     do {
-        int64_t x = 0, w = 0;
+        int64_t x = 0, w = v->w_first;
         bool meets = true;
         for (uint32_t i = 0; i < rank; i++) {
             int64_t at = out[i] * v->d.stride[i] + tap[i] * v->d.w_dilation[i] - v->low[i];
@@ -215,7 +217,8 @@ static void convolve(const struct eval *e, struct arena *arena, const struct ten
         v.size[i] = x->dims[d->x[at]];
         v.n_taps[i] = w->dims[d->w[at]];
         v.x_steps[i] = xs[d->x[at]];
-        v.w_steps[i] = ws[d->w[at]];
+        v.w_steps[i] = d->turned ? -ws[d->w[at]] : ws[d->w[at]];
+        if (d->turned) v.w_first += (v.n_taps[i] - 1) * ws[d->w[at]];
         sizes[i] = y->dims[d->y[at]];
         taps *= v.n_taps[i];
     }
@@ -262,6 +265,7 @@ struct conv_in {
     uint32_t x[MAX_RANK], w[MAX_RANK], y[MAX_RANK];
     uint32_t stride[MAX_RANK], x_dilation[MAX_RANK], w_dilation[MAX_RANK];
     dim low[MAX_RANK], high[MAX_RANK];
+    bool turned;
 };
 
 static val emit_conv(struct builder *b, const struct conv_in *in, uint32_t rank, val x, val w, enum dtype t)
@@ -283,7 +287,8 @@ static val emit_conv(struct builder *b, const struct conv_in *in, uint32_t rank,
                                   [CONV_HIGH] = unpadded ? A_NONE : A_DIMS(in->high, n),
                                   [CONV_X_DILATION] = plain[1] ? A_NONE : A_INTS(in->x_dilation, n),
                                   [CONV_W_DILATION] = plain[2] ? A_NONE : A_INTS(in->w_dilation, n),
-                                  [CONV_DTYPE] = emit_result_dtype(b, operands, 2, t) };
+                                  [CONV_DTYPE] = emit_result_dtype(b, operands, 2, t),
+                                  [CONV_TURNED] = A_FLAG(in->turned) };
     return emit(b, OP_conv_general, operands, 2, a);
 }
 
@@ -295,7 +300,8 @@ static val cotangent_of_x(struct vjp *v, const struct conv_dims *d, const struct
     struct type x = emit_type(b, v->operands[0]), w = emit_type(b, v->operands[1]);
     struct conv_in in = { .x = { d->y[CONV_BATCH], d->y[CONV_GROUP], d->y[CONV_OUT] },
                           .w = { d->w[CONV_W_GROUP], d->w[CONV_CHANNEL], d->w[CONV_W_OUT] },
-                          .y = { d->x[CONV_BATCH], d->x[CONV_GROUP], d->x[CONV_CHANNEL] } };
+                          .y = { d->x[CONV_BATCH], d->x[CONV_GROUP], d->x[CONV_CHANNEL] },
+                          .turned = d->n_spatial && !d->turned };
     for (uint32_t i = 0; i < d->n_spatial; i++) {
         uint32_t at = CONV_SPATIAL + i;
         in.x[at] = d->y[at];
@@ -310,9 +316,7 @@ static val cotangent_of_x(struct vjp *v, const struct conv_dims *d, const struct
         in.low[i] = dim_sub(m, reach, d->low[i]);
         in.high[i] = dim_add(m, dim_sub(m, of_x, of_y), d->low[i]);
     }
-    struct attr spatial = A_INTS(in.w + CONV_SPATIAL, d->n_spatial);
-    val turned = d->n_spatial ? emit(b, OP_reverse, &v->operands[1], 1, &spatial) : v->operands[1];
-    val ct = emit_conv(b, &in, x.rank, v->ct[0], turned, (enum dtype)x.dtype);
+    val ct = emit_conv(b, &in, x.rank, v->ct[0], v->operands[1], (enum dtype)x.dtype);
     return emit_as(b, ct, builder_type(b, v->operands[0]));
 }
 
@@ -341,6 +345,8 @@ static val cotangent_of_w(struct vjp *v, const struct conv_dims *d, const struct
         in.high[i] = dim_sub(m, dim_sub(m, together, of_x), d->low[i]);
     }
     val ct = emit_conv(b, &in, x.rank, v->operands[0], v->ct[0], (enum dtype)w.dtype);
+    struct attr spatial = A_INTS(in.y + CONV_SPATIAL, d->n_spatial);
+    if (d->turned && d->n_spatial) ct = emit(b, OP_reverse, &ct, 1, &spatial);
     return emit_as(b, ct, builder_type(b, v->operands[1]));
 }
 
@@ -419,6 +425,7 @@ static const struct attr_spec conv_attrs[] = {
     [CONV_X_DILATION] = { "x_dilation", ATTR_INTS, false, NULL },
     [CONV_W_DILATION] = { "w_dilation", ATTR_INTS, false, NULL },
     [CONV_DTYPE] = { "dtype", ATTR_DTYPE, false, NULL },
+    [CONV_TURNED] = { "turned", ATTR_FLAG, false, NULL },
 };
 static const struct op_sample conv_samples[] = {
     { "hop 1\nfn @sample(%x: f32[2, 1, 3, 5, 6], %w: f32[1, 4, 3, 2, 3]) -> (f32[2, 1, 4, 4, 4]) {\n"
@@ -437,6 +444,10 @@ static const struct op_sample conv_samples[] = {
     { "hop 1\nfn @sample[T in 1..100](%x: f32[1, 2, 1, T], %w: f32[1, 2, 1, 4]) -> (f32[1, 1, 1, 3*T + 2]) "
       "{\n  %y = conv_general {x_dims = [0, 2, 1, 3], w_dims = [0, 2, 1, 3], y_dims = [0, 1, 2, 3], low = "
       "[2], high = [5], x_dilation = [3]} (%x, %w)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T in 1..50](%x: f64[2, 1, 2, 4, T], %w: f64[1, 2, 2, 3, 2]) -> (f64[2, 1, 2, 2, T + "
+      "1]) {\n  %y = conv_general {x_dims = [0, 1, 2, 3, 4], w_dims = [0, 1, 2, 3, 4], y_dims = [0, 1, 2, 3, "
+      "4], low = [0, 1], high = [0, 1], turned} (%x, %w)\n  return %y\n}\n",
       NULL },
     { "hop 1\nfn @sample(%x: bf16[1, 1, 5, 6, 6], %w: bf16[1, 2, 5, 3, 3]) -> (bf16[1, 1, 2, 3, 3]) {\n"
       "  %y = conv_general {x_dims = [0, 1, 2, 3, 4], w_dims = [0, 1, 2, 3, 4], y_dims = [0, 1, 2, 3, 4], "
@@ -464,7 +475,7 @@ const struct op_row row_conv_general = {
     .meaning = "sums of products over channels and the taps of a window. x_dims: which dims of x are batch, "
                "group, channel, space…; w_dims: of w group, out, channel, space…; y_dims: of the result "
                "batch, group, out, space…. Result o meets element i of x and tap t where i·x_dilation = "
-               "o·stride + t·w_dilation - low. dtype: as for dot",
+               "o·stride + t·w_dilation - low. turned: tap 0 is the last of w. dtype: as for dot",
     .sig = { 2, 2, ROW_ATTRS(conv_attrs) },
     .infer = infer_conv,
     .eval = eval_conv,

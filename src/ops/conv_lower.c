@@ -110,6 +110,7 @@ static void put_tap(const struct nest *s, uint32_t i, lpv tap, lpv x_at, lpv w_a
     bool spread = s->d.x_dilation[i] > 1;
     if (spread) lp_if_begin(p, lp_bin(p, LP_EQ, lp_bin(p, LP_MOD, step, dilation), number(s, 0)));
     if (spread) step = lp_bin(p, LP_FLOORDIV, step, dilation);
+    if (s->d.turned) tap = sub(s, sub(s, lower_dim(s->L, w_size(s, CONV_SPATIAL + i)), number(s, 1)), tap);
     put_taps(s, i + 1, add(s, x_at, mul(s, step, s->x_step[CONV_SPATIAL + i])),
              add(s, w_at, mul(s, tap, s->w_step[CONV_SPATIAL + i])));
     if (spread) lp_if_end(p);
@@ -300,7 +301,7 @@ static void put_product(const struct nest *s)
                              number(s, s->d.w_dilation[i]),
                              lower_dim(s->L, s->d.low[i]),
                              s->x_step[part],
-                             s->w_step[part],
+                             s->d.turned ? sub(s, number(s, 0), s->w_step[part]) : s->w_step[part],
                              s->y_step[part] };
         _Static_assert(HOP_COUNT(each) == EACH, "struct hop_rt_space");
         for (uint32_t k = 0; k < EACH; k++) words[n++] = each[k];

@@ -233,10 +233,6 @@ static void expand_usual(struct expand *e)
     }
     val x = split_groups(b, e->operands[0], channel, u.groups);
     val w = split_groups(b, e->operands[1], split, u.groups);
-    if (u.transposed) {
-        struct attr space = A_INTS(w_dims + CONV_SPATIAL, n);
-        w = emit(b, OP_reverse, &w, 1, &space);
-    }
     struct attr stride = u.has_stride ? A_INTS(u.stride, n) : A_NONE;
     struct attr other = u.has_other ? A_INTS(u.other, n) : A_NONE;
     struct attr a[CONV_ATTRS] = { [CONV_X_DIMS] = A_INTS(x_dims, rank + 1),
@@ -247,7 +243,8 @@ static void expand_usual(struct expand *e)
                                   [CONV_HIGH] = A_DIMS(high, n),
                                   [CONV_X_DILATION] = u.transposed ? stride : other,
                                   [CONV_W_DILATION] = u.has_dilation ? A_INTS(u.dilation, n) : A_NONE,
-                                  [CONV_DTYPE] = e->attrs[USUAL_DTYPE] };
+                                  [CONV_DTYPE] = e->attrs[USUAL_DTYPE],
+                                  [CONV_TURNED] = A_FLAG(u.transposed) };
     e->out[0] = emit_as(b, emit(b, OP_conv_general, (val[]){ x, w }, 2, a), e->types[0]);
 }
 

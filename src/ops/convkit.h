@@ -14,7 +14,8 @@ struct conv_dims {
     uint32_t n_spatial;
     const uint32_t *x, *w, *y; /* the dim that plays each part */
     /* Per spatial dim. An element i of x meets tap t of w for result o where i · x_dilation = o · stride + t
-     * · w_dilation - low. */
+     * · w_dilation - low; with `turned` tap t is the one that is t before the last. */
+    bool turned;
     int64_t stride[MAX_RANK], x_dilation[MAX_RANK], w_dilation[MAX_RANK];
     dim low[MAX_RANK], high[MAX_RANK];
 };

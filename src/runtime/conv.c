@@ -219,7 +219,8 @@ static void choose_blocks(struct conv_job *j)
     double work = work_of(p);
     if (j->beside) panels = BESIDE_PANELS;
     if (j->lines) tiles = HOP_MIN(tiles, SHARED_ROWS);
-    for (;; panels = (panels + 1) / 2) {
+    bool by_rows = j->each_packs && p->lines <= panels * k->cols; /* each is packed for one block */
+    for (;; by_rows ? (tiles = (tiles + 1) / 2) : (panels = (panels + 1) / 2)) {
         j->block_lines = panels * k->cols;
         j->n_line_blocks = p->lines / j->unit * blocks_of(j->unit, j->block_lines);
         j->block_rows = tiles * k->rows;
@@ -227,7 +228,7 @@ static void choose_blocks(struct conv_job *j)
         if (j->beside) j->block_rows = HOP_MIN(j->block_rows, room);
         j->n_row_blocks = blocks_of(p->out, j->block_rows);
         double n = (double)j->n_line_blocks * (double)j->n_row_blocks;
-        if (panels == 1 || n >= MANY_BLOCKS || work / n < WORTH_A_THREAD) return;
+        if ((by_rows ? tiles : panels) == 1 || n >= MANY_BLOCKS || work / n < WORTH_A_THREAD) return;
     }
 }
 
@@ -247,7 +248,8 @@ static int32_t make_panels(struct hop_rt *rt, struct conv_job *j)
     bool even = conv_rows_even(p, &j->row_step) && p->w_dtype == k->dtype;
     bool few = p->lines <= FEW_LINES * k->cols, read_in_place = even && few;
     bool share = few && j->unit == p->lines && p->out > 2 * SHARED_ROWS * k->rows && of_lines <= SHARED_ROOM;
-    bool pack = !read_in_place && of_rows <= ROWS_ROOM;
+    bool once = few && !j->beside; /* all lines are one block: rows are packed where they are multiplied */
+    bool pack = !read_in_place && !once && of_rows <= ROWS_ROOM;
     int64_t size = (pack ? rounded_up(of_rows, ALIGNED) : 0) + (share ? of_lines : 0);
     char *room = size ? panels_room((size_t)size) : NULL;
     int32_t status = 0;
@@ -392,5 +394,9 @@ void conv_multiply(struct hop_rt *rt, const struct hop_rt_conv *c)
                               .y_group = v->y_group,
                               .y_out = v->y_out,
                               .n = (uint32_t)c->n_spatial };
+    for (uint32_t i = 0; i < part.n; i++) {
+        const struct hop_rt_space *s = &v->space[i];
+        if (s->w_step < 0) part.w -= (s->taps - 1) * s->w_step * dtype_info[part.w_dtype].size;
+    }
     multiply_phases(rt, c, part, 0);
 }

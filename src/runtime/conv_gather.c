@@ -3,7 +3,7 @@
 #include "runtime/conv_gather.h"
 #include "base/base.h"
 
-enum { MOST_WIDTH = 32, TAPS_KNOWN = 64 };
+enum { MOST_WIDTH = 32, TAPS_KNOWN = 64, MOST_ROWS = 12, ROWS_AHEAD = 36 };
 
 /* ---- counting ---- */
 
@@ -319,12 +319,17 @@ bool conv_rows_even(const struct conv_part *p, int64_t *step)
     return true;
 }
 
+/* Rows of one depth beside each other. What is read some depths later is asked for, a row or two at a time:
+ * channels lie too far apart for the processor to guess it. */
 #define GATHER_ROWS(T) \
     static void gather_rows_##T(const struct conv_part *p, int64_t row, int64_t n, const int64_t *places, \
                                 int64_t depth, int64_t width, T *to) \
     { \
-        for (int64_t k = 0; k < depth; k++) { \
-            const T *from = (const T *)p->w + row * p->w_out + places[k]; \
+        const T *w = (const T *)p->w + row * p->w_out; \
+        for (int64_t k = 0, next = 0; k < depth; k++, next = next + 2 < n ? next + 2 : 0) { \
+            const T *from = w + places[k], *ahead = w + places[HOP_MIN(k + ROWS_AHEAD, depth - 1)]; \
+            __builtin_prefetch(ahead + next * p->w_out); \
+            __builtin_prefetch(ahead + HOP_MIN(next + 1, n - 1) * p->w_out); \
             for (int64_t i = 0; i < n; i++) to[k * width + i] = from[i * p->w_out]; \
             for (int64_t i = n; i < width; i++) to[k * width + i] = 0; \
         } \
@@ -337,7 +342,7 @@ GATHER_ROWS(uint64_t)
 void conv_gather_rows(const struct product_kernel *k, const struct conv_part *p, int64_t row, int64_t n,
                       int64_t from, int64_t depth, char *panel)
 {
-    uint16_t narrow[12 * DEPTH];
+    uint16_t narrow[MOST_ROWS * DEPTH];
     int64_t places[DEPTH], step;
     int size = dtype_info[p->w_dtype].size;
     if (p->w_dtype == k->dtype && conv_rows_even(p, &step)) {
