@@ -284,7 +284,7 @@ peers-dense: wheel
 	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check numpy 'jax[cpu]' torch || { echo "peers-dense compares hop with JAX and PyTorch, which could not be installed: pip install numpy 'jax[cpu]' torch says why above" >&2; exit 1; }
 	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(BUILD)/dist/hop-$(VERSION)-*.whl
 	$(PEERS_VENV)/bin/python python/peers/dense.py --limits --table docs/python/peers.md
-	$(PEERS_VENV)/bin/python python/peers/conv.py
+	$(PEERS_VENV)/bin/python python/peers/conv.py --table docs/python/peers.md
 
 # Memory and time of twelve transformer blocks, hop within budgets, JAX under its policies: a table and a picture of docs/python/checkpointing.md.
 peers-memory: wheel

@@ -369,3 +369,84 @@ void baseline_nbody(float *out, const float *x0, const float *v0, const float *m
     }
     for (int k = 0; k < 3 * BODIES; k++) out[k] = x[k % 3][k / 3];
 }
+
+/* ---- windows of 3 by 3: rows of sums in registers, over planes with an edge of zeros ---- */
+
+enum {
+    PLANE = PLANE_SIDE * PLANE_SIDE,
+    EDGED_ROW = 96,
+    EDGED = (PLANE_SIDE + 2) * EDGED_ROW,
+    OUTS = 4,
+    ROW = 64
+};
+
+static void with_edges(float *to, const float *x, int planes)
+{
+    memset(to, 0, (size_t)planes * EDGED * sizeof *to);
+#pragma omp parallel for schedule(static)
+    for (int c = 0; c < planes; c++)
+        for (int i = 0; i < PLANE_SIDE; i++)
+            memcpy(to + c * EDGED + (i + 1) * EDGED_ROW + 1, x + c * PLANE + i * PLANE_SIDE,
+                   PLANE_SIDE * sizeof *to);
+}
+
+/* A row of `outs` results: x is the window of its first, w has `step` floats from one of them to the next. */
+static inline __attribute__((always_inline)) void row_of_3x3(float *y, const float *x, const float *w,
+                                                             int channels, int outs, int step)
+{
+    vec16 sums[OUTS][ROW / LANES] = { { { 0 } } };
+    for (int c = 0; c < channels; c++)
+        for (int tap = 0; tap < 9; tap++)
+#pragma GCC unroll 4
+            for (int l = 0; l < ROW / LANES; l++) {
+                vec16 v = get(x + c * EDGED + tap / 3 * EDGED_ROW + tap % 3 + l * LANES);
+#pragma GCC unroll 4
+                for (int o = 0; o < outs; o++) sums[o][l] += v * all(w[o * step + c * 9 + tap]);
+            }
+    for (int o = 0; o < outs; o++) memcpy(y + o * PLANE, sums[o], PLANE_SIDE * sizeof *y);
+}
+
+void baseline_conv3x3(float *y, const float *x, const float *w)
+{
+    static float edged[LAYER_CHANNELS * EDGED];
+    with_edges(edged, x, LAYER_CHANNELS);
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int o = 0; o < LAYER_CHANNELS; o += OUTS)
+        for (int i = 0; i < PLANE_SIDE; i++)
+            row_of_3x3(y + o * PLANE + i * PLANE_SIDE, edged + i * EDGED_ROW, w + o * LAYER_CHANNELS * 9,
+                       LAYER_CHANNELS, OUTS, LAYER_CHANNELS * 9);
+}
+
+void baseline_depthwise(float *y, const float *x, const float *w)
+{
+    static float edged[DEPTHWISE_CHANNELS * EDGED];
+    with_edges(edged, x, DEPTHWISE_CHANNELS);
+#pragma omp parallel for schedule(static)
+    for (int c = 0; c < DEPTHWISE_CHANNELS; c++)
+        for (int i = 0; i < PLANE_SIDE; i++)
+            row_of_3x3(y + c * PLANE + i * PLANE_SIDE, edged + c * EDGED + i * EDGED_ROW, w + c * 9, 1, 1, 9);
+}
+
+void baseline_heat(float *y, const float *u, const float *w)
+{
+    enum { ROW_STEP = HEAT_SIDE + 2 * LANES, GRID = (HEAT_SIDE + 2) * ROW_STEP };
+    static float grids[2][GRID]; /* what stands at the edges stays zero */
+    for (int i = 0; i < HEAT_SIDE; i++)
+        memcpy(grids[0] + (i + 1) * ROW_STEP + LANES, u + i * HEAT_SIDE, HEAT_SIDE * sizeof *u);
+#pragma omp parallel
+    for (int step = 0; step < HEAT_STEPS; step++) {
+        const float *from = grids[step % 2];
+        float *to = grids[1 - step % 2];
+#pragma omp for schedule(static)
+        for (int i = 1; i <= HEAT_SIDE; i++)
+            for (int j = LANES; j < HEAT_SIDE + LANES; j += LANES) {
+                vec16 sum = { 0 };
+#pragma GCC unroll 9
+                for (int tap = 0; tap < 9; tap++)
+                    sum += get(from + (i + tap / 3 - 1) * ROW_STEP + j + tap % 3 - 1) * all(w[tap]);
+                put(to + i * ROW_STEP + j, sum);
+            }
+    }
+    for (int i = 0; i < HEAT_SIDE; i++)
+        memcpy(y + i * HEAT_SIDE, grids[HEAT_STEPS % 2] + (i + 1) * ROW_STEP + LANES, HEAT_SIDE * sizeof *y);
+}

@@ -10,6 +10,7 @@ enum { CARRY_STEPS = 614, CARRY_LEAVES = 60 };
 enum { RNN_STEPS = 1000, RNN_WIDTH = 64, ASSOC_ROWS = 65536, ASSOC_WIDTH = 16 };
 enum { SQUARE = 1024, TABLE_ROWS = 8192, TABLE_WIDTH = 2048, SOFT_ROWS = 4096, SOFT_WIDTH = 1024 };
 enum { BODIES = 64, BODY_STEPS = 500 };
+enum { LAYER_CHANNELS = 64, DEPTHWISE_CHANNELS = 144, PLANE_SIDE = 56, HEAT_SIDE = 256, HEAT_STEPS = 200 };
 
 void baseline_while(float x[16], const volatile int64_t *bound);
 void baseline_scan(float *ys, const float *xs, size_t n);
@@ -27,6 +28,9 @@ void baseline_elementwise(float *out, const float *a, const float *b, const floa
 void baseline_matmul(float *c, const float *a, const float *b);
 void baseline_columns(float *sums, float *maxima, const float *x); /* sums of columns, maxima of rows */
 void baseline_softmax(float *y, const float *x);
+void baseline_conv3x3(float *y, const float *x, const float *w); /* LAYER_CHANNELS to as many */
+void baseline_depthwise(float *y, const float *x, const float *w);
+void baseline_heat(float *y, const float *u, const float *w);
 void baseline_nbody(float *out, const float *x, const float *v, const float *mass);
 
 #endif

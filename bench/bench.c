@@ -154,6 +154,30 @@ static void nbody_c(struct tensor *const *a, float *out)
     baseline_nbody(out, data(a[0]), data(a[1]), data(a[2]));
 }
 
+static void conv_inputs(struct tensor **a)
+{
+    a[0] = floats(4, (int64_t[]){ 1, LAYER_CHANNELS, PLANE_SIDE, PLANE_SIDE }, 1);
+    a[1] = floats(4, (int64_t[]){ LAYER_CHANNELS, LAYER_CHANNELS, 3, 3 }, 0.1f);
+}
+static void conv_c(struct tensor *const *a, float *out) { baseline_conv3x3(out, data(a[0]), data(a[1])); }
+static void depthwise_inputs(struct tensor **a)
+{
+    a[0] = floats(4, (int64_t[]){ 1, DEPTHWISE_CHANNELS, PLANE_SIDE, PLANE_SIDE }, 1);
+    a[1] = floats(4, (int64_t[]){ DEPTHWISE_CHANNELS, 1, 3, 3 }, 1);
+}
+static void depthwise_c(struct tensor *const *a, float *out)
+{
+    baseline_depthwise(out, data(a[0]), data(a[1]));
+}
+static void heat_inputs(struct tensor **a)
+{
+    static const float star[] = { 0, 0.1f, 0, 0.1f, 0.6f, 0.1f, 0, 0.1f, 0 };
+    a[0] = floats(4, (int64_t[]){ 1, 1, HEAT_SIDE, HEAT_SIDE }, 1);
+    a[1] = tensor_new(DT_F32, 4, (int64_t[]){ 1, 1, 3, 3 });
+    memcpy(a[1]->data, star, sizeof star);
+}
+static void heat_c(struct tensor *const *a, float *out) { baseline_heat(out, data(a[0]), data(a[1])); }
+
 static const struct bench_case cases[] = {
     { "while100k", "while100k.hop", NULL, 2, 1, 101, 1, while_inputs, while_c, 16, 0 },
     { "scan1e7", "scan1e7.hop", NULL, 2, 2, 11, 1, scan_inputs, scan_c, 10000000, 1 },
@@ -171,6 +195,11 @@ static const struct bench_case cases[] = {
     { "matmul1024", "matmul1024.hop", NULL, 2, 1, 31, 1, matmul_inputs, matmul_c, SQUARE *SQUARE, 0 },
     { "columns", "columns.hop", NULL, 1, 2, 31, 1, columns_inputs, columns_c, TABLE_ROWS, 1 },
     { "softmax", "softmax.hop", NULL, 1, 1, 31, 1, softmax_inputs, softmax_c, SOFT_ROWS *SOFT_WIDTH, 0 },
+    { "conv3x3", "conv3x3.hop", NULL, 2, 1, 31, 1, conv_inputs, conv_c,
+      LAYER_CHANNELS *PLANE_SIDE *PLANE_SIDE, 0 },
+    { "depthwise", "depthwise.hop", NULL, 2, 1, 101, 1, depthwise_inputs, depthwise_c,
+      DEPTHWISE_CHANNELS *PLANE_SIDE *PLANE_SIDE, 0 },
+    { "heat", "heat.hop", NULL, 2, 1, 31, 1, heat_inputs, heat_c, HEAT_SIDE *HEAT_SIDE, 0, HEAT_STEPS },
     { "nbody", "nbody.hop", NULL, 3, 1, 21, 1, nbody_inputs, nbody_c, BODIES * 3, 0, BODY_STEPS },
 };
 

@@ -178,7 +178,11 @@ WIDE static inline __attribute__((always_inline)) void add_results(const struct 
 {
     __m512 s[ROWS][VECTORS];
     EACH_SUM(r, v) s[r][v] = _mm512_loadu_ps(sums + r * CHUNK + v * LANES);
-    for (int64_t c = 0; c < k->channels; c++)
+    for (int64_t c = 0; c < k->channels; c++) {
+        /* the next row of each channel: they lie too far apart for the processor to guess it */
+        const float *next = k->x + c * k->x_channel + k->rows * k->x_row;
+        for (int v = 0; one_x && v <= n * step; v++)
+            _mm_prefetch((const char *)(next + v * LANES), _MM_HINT_T1);
         for (int64_t t = 0; t < k->rows; t++)
             for (int64_t m = 0; m < k->taps; m++) {
                 const float *x = k->x + c * k->x_channel + t * k->x_row + m * k->x_tap;
@@ -195,6 +199,7 @@ WIDE static inline __attribute__((always_inline)) void add_results(const struct 
                     }
                 }
             }
+    }
     EACH_SUM(r, v) _mm512_storeu_ps(sums + r * CHUNK + v * LANES, s[r][v]);
 }
 
