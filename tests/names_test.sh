@@ -13,6 +13,7 @@ ir/builder.c dim_value eq check: a requirement on sizes that cannot be proved be
 ir/builder.c reshape: results of an expansion get exactly the type that was inferred
 ir/axes.c vary: a value that is the same in all lanes meets one that is not
 ir/builder.c any_object: a body that is given one object under two names is told so
+transform/global.c local_map: a transform of what each rank does is put into a function over whole arrays again
 transform/vjp.c add: cotangents that meet are added
 transform/vjp.c barrier: what a gradient computes again is kept apart from the first time
 transform/debug_nans.c check_finite iota add: the checks that it puts behind operators, and the trips of loops

@@ -1,11 +1,13 @@
 /* Walks the operator table and checks every cell of every row on the row's samples: text, infer and eval, vjp
  * and jvp against each other and against differences, batch against a loop over lanes, lower against eval. A
  * cell that is claimed but that no sample exercises is a failure. A composite row claims the cells of its
- * expansion.
+ * expansion; one over distributed arrays those of what each rank does.
  *
  * table_test [--seed N] [ROW…]; prints failures with the seed and closes with `N passed, M failed`. */
 #include "check/check.h"
 
+#include "ir/text.h"
+#include "transform/localize.h"
 #include "transform/transform.h"
 
 #include <errno.h>
@@ -258,6 +260,52 @@ static void walk_sample(struct walk *w, const struct op_sample *sample)
     }
 }
 
+/* ---- rows over distributed arrays ---- */
+
+/* They have no rules but infer and what each rank does, which has the rules of what it is made of: the local
+ * function is verified, and those of its derivatives. */
+static void check_localized(struct walk *w, struct module *m, const struct op_sample *sample)
+{
+    uint32_t fn = module_find(m, "sample");
+    const struct fn *f = module_fn(m, fn);
+    bool *wrt = ARENA_ZNEW(&m->arena, bool, f->n_params + 1);
+    claim(w, "sample", text_uses(sample->text, w->row->name) ? NULL : "it does not use the operator");
+    claim(w, "text", claim_round_trip(m));
+    verify_fn(m, fn);
+    claim(w, "localize", f->global && !module_fn(m, localized(m, fn))->global ? NULL : "it stays global");
+    verify_fn(m, localized(m, fn));
+    for (uint32_t p = 0; p < f->n_params; p++) wrt[p] = true;
+    uint32_t vjp = vjp_function(m, fn, wrt);
+    verify_fn(m, vjp);
+    verify_fn(m, localized(m, vjp));
+    verify_fn(m, jvp_of(m, fn, wrt));
+    w->checked[CELL_TEXT] = w->checked[CELL_INFER] = true;
+}
+
+static void walk_localized(struct walk *w)
+{
+    const struct op_row *row = w->row;
+    bool others = row->eval || row->vjp || row->vjp_forward || row->jvp || row->batch || row->lower ||
+                  row->rewrite || row->expand;
+    claim(w, "rules", others || !row->infer ? "it has rules but infer and localize" : NULL);
+    claim(w, "meaning", row->meaning && *row->meaning ? NULL : "the row does not say what it means");
+    for (w->sample = 0; w->sample < row->n_samples; w->sample++) {
+        const struct op_sample *sample = &row->samples[w->sample];
+        struct hop_catch caught;
+        if (HOP_TRY(caught)) {
+            struct module *m = text_read("sample", sample->text, strlen(sample->text));
+            hop_cleanup_push(module_free, m);
+            check_localized(w, m, sample);
+            hop_cleanup_pop(m);
+            module_free(m);
+            hop_catch_end(&caught);
+        } else {
+            claim(w, "sample", hop_message());
+        }
+    }
+    claim(w, "sample", w->checked[CELL_TEXT] ? NULL : "no sample is read");
+}
+
 /* ---- rows ---- */
 
 static const char *reason_wrong(const struct op_row *row)
@@ -276,6 +324,10 @@ static const char *reason_wrong(const struct op_row *row)
 static void walk_row(struct walk *w)
 {
     const struct op_row *row = w->row;
+    if (row->localize) {
+        walk_localized(w);
+        return;
+    }
     bool composite = row->expand, gradient = composite && !row->no_gradient;
     const bool claimed[CELLS] = { true,
                                   row->infer,

@@ -2,6 +2,7 @@
  * texts and constants are made anew in the module that gets the copy; each function is copied once, however
  * often it is called there; names are left behind, so that equal functions become one. */
 #include "capture/capture.h"
+#include "ir/mesh.h"
 #include "ir/operator.h"
 
 struct import {
@@ -105,6 +106,11 @@ static void import_node(struct import *i, struct builder *b, const struct fn *f,
     struct region_in *regions = ARENA_NEW(i->arena, struct region_in, n->n_regions);
     for (uint32_t k = 0; k < n->n_operands; k++) operands[k] = values[node_operands(f, n)[k]];
     for (uint32_t k = 0; k < row->sig.n_attrs; k++) attrs[k] = import_attr(i, *node_attr(f, n, k), symbols);
+    if (row->mesh_attr) { /* it may be called otherwise here */
+        uint32_t mesh = mesh_find(i->from, (uint32_t)node_attr(f, n, row->mesh_attr - 1u)->i);
+        mesh = mesh_import(i->to, i->from, mesh);
+        attrs[row->mesh_attr - 1] = A_STRING(i->to->meshes.data[mesh].name);
+    }
     for (uint32_t r = 0; r < n->n_regions; r++) {
         const struct region *g = node_region(f, n, r);
         dim *dims = ARENA_NEW(i->arena, dim, g->n_dims);
@@ -160,7 +166,9 @@ static uint32_t import_one(struct import *i, uint32_t fn)
         const struct symbol *from = &f->symbols[k];
         symbols[k] = HOP_NONE;
         if (k >= f->n_outer_symbols) continue;
-        symbols[k] = dim_symbol(i->to, builder_symbol(&b, import_string(i, from->name), from->lo, from->hi));
+        uint32_t s = builder_symbol(&b, import_string(i, from->name), from->lo, from->hi);
+        b.symbols.data[s].axis = import_string(i, from->axis);
+        symbols[k] = dim_symbol(i->to, s);
     }
     for (uint32_t p = 0; p < f->n_params; p++)
         values[p] = builder_param(&b, import_type(i, value_type(f, p), symbols),

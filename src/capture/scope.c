@@ -258,7 +258,7 @@ static uint32_t add_symbol(struct scope *s, uint32_t name, int64_t lo, int64_t h
         builder_symbol(b, name, lo, hi);
     } else {
         s->late_symbols = true;
-        vec_push(&b->arena, &b->symbols, (struct symbol){ name, SYMBOL_DIM, 0, lo, hi });
+        vec_push(&b->arena, &b->symbols, (struct symbol){ name, SYMBOL_DIM, 0, lo, hi, 0 });
     }
     while (s->binds.len + 1 < b->symbols.len) vec_push(&s->capture->arena, &s->binds, HOP_NONE);
     vec_push(&s->capture->arena, &s->binds, is);
@@ -282,7 +282,10 @@ static uint32_t lift_symbol(struct scope *s, const struct scope *around, uint32_
     struct symbol of = around->b.symbols.data[k];
     const char *name = module_text(from, of.name);
     uint32_t id = m == from ? of.name : module_string(m, name, strlen(name));
-    return add_symbol(s, id, HOP_MAX(of.lo, 0), of.hi, outer);
+    const char *axis = module_text(from, of.axis);
+    k = add_symbol(s, id, HOP_MAX(of.lo, 0), of.hi, outer);
+    s->b.symbols.data[k].axis = module_string(m, axis, strlen(axis));
+    return k;
 }
 
 struct lifting {

@@ -64,7 +64,8 @@ static void signature_text(struct text *out, const struct op_row *row)
                                                [GROUP_CARRY] = "%c = %…",
                                                [GROUP_OVER] = "%x in %…",
                                                [GROUP_START] = "%i = %…",
-                                               [GROUP_PAIR] = "(%l, %r) in %…" };
+                                               [GROUP_PAIR] = "(%l, %r) in %…",
+                                               [GROUP_PART] = "%p = %…" };
         const char *binder = sig->groups[g].kind < HOP_COUNT(binders) ? binders[sig->groups[g].kind] : "%…";
         text_add(out, "%s%s(%s)", *sig->groups[g].word ? " " : "", sig->groups[g].word, binder);
     }

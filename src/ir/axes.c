@@ -4,6 +4,7 @@
 #include "ir/axes.h"
 
 #include "ir/lexer.h"
+#include "ir/mesh.h"
 #include "ir/loop.h"
 #include "ops/build.h"
 
@@ -78,6 +79,9 @@ struct axes_used axes_used(struct module *m, const struct op_row *row, const str
     }
     for (uint32_t k = 0; k < row->sig.n_attrs; k++)
         if (attrs[k].kind == ATTR_FN) u.axes |= module_fn(m, (uint32_t)attrs[k].i)->axes;
+    uint32_t mesh = row->control == CONTROL_PARTS ? mesh_named(m, row, attrs) : HOP_NONE;
+    if (mesh != HOP_NONE) u.axes &= (axis_set)~mesh_axes(m, mesh);
+    u.exchanged &= u.axes;
     return u;
 }
 
@@ -108,11 +112,13 @@ static const struct node *find_named(struct module *m, const struct fn *f, axis_
 void axes_all_bound(struct module *m, uint32_t fn, const char *doing)
 {
     const struct fn *f = module_fn(m, fn);
-    axis_set varying = 0, found = 0;
+    axis_set varying = 0, found = 0, bound = meshes_axes(m); /* by the ranks that run it */
     for (uint32_t p = 0; p < f->n_params && m->axes.len; p++) varying |= value_axes(m, value_type(f, p));
-    if (!f->axes && !varying) return;
-    const struct node *n = find_named(m, f, f->axes, true, &found);
-    if (!n) n = find_named(m, f, f->axes, false, &found);
+    axis_set named = f->axes & (axis_set)~bound;
+    varying &= (axis_set)~bound;
+    if (!named && !varying) return;
+    const struct node *n = find_named(m, f, named, true, &found);
+    if (!n) n = find_named(m, f, named, false, &found);
     const char *name = module_text(m, fn_label(f));
     if (n)
         hop_throw(HOP_INVALID,
@@ -121,7 +127,7 @@ void axes_all_bound(struct module *m, uint32_t fn, const char *doing)
                   place_text(m, n->place), node_row(n)->name, axes_text(m, found), doing,
                   place_stack(m, n->place));
     hop_throw(HOP_INVALID, "%s@%s: a parameter varies along the axis %s, which is not bound: it cannot be %s",
-              place_text(m, f->place), name, axes_text(m, varying ? varying : f->axes), doing);
+              place_text(m, f->place), name, axes_text(m, varying ? varying : named), doing);
 }
 
 /* ---- values ---- */
@@ -429,6 +435,27 @@ void axes_settle(struct builder *b, const struct op_row *row, struct infer *in, 
     b->place = place;
 }
 
+struct dim_axes {
+    struct infer *in;
+    axis_set axes;
+};
+
+static bool add_axis(void *ctx, uint32_t symbol)
+{
+    struct dim_axes *d = ctx;
+    uint32_t axis = symbol < d->in->n_symbols ? d->in->symbols[symbol].axis : 0;
+    if (axis) d->axes |= module_axis(d->in->m, axis);
+    return false;
+}
+
+/* The axes of the coordinates that a size depends on: ranks have different numbers for it. */
+static axis_set dim_axes(struct infer *in, dim d)
+{
+    struct dim_axes found = { in, 0 };
+    if (d & DIM_TABLE) dim_mentions(in->m, d, add_axis, &found);
+    return found.axes;
+}
+
 void axes_of_results(struct infer *in, const struct op_row *row)
 {
     axis_set named = axes_named(in->m, row, in->attrs), bound = axes_bound(in->m, row, in->attrs), all;
@@ -441,6 +468,9 @@ void axes_of_results(struct infer *in, const struct op_row *row)
             if (cond->n_results) all |= value_axes(in->m, value_type(cond, cond->results[0]));
         }
     } else all = row->axis_role == AXIS_EACH ? 0 : union_of(in);
+    for (uint32_t k = 0; k < row->sig.n_attrs && !in->n_operands; k++)
+        if (in->attrs[k].kind == ATTR_DIM && row->axis_role == AXIS_NONE)
+            all |= dim_axes(in, (dim)in->attrs[k].i);
     if (row->axis_role == AXIS_VARIES) all |= named;
     if (row->axis_role == AXIS_JOINS) bound |= named;
     for (uint32_t k = 0; k < in->n_results; k++) {

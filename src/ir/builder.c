@@ -1,6 +1,7 @@
 /* Making functions: the builder checks every node against its row, infers result types, binds symbols and
  * records what could not be proved; the copier moves nodes of one function into a builder under renaming. */
 #include "ir/axes.h"
+#include "ir/mesh.h"
 
 static void builder_drop(void *builder) { arena_free(&((struct builder *)builder)->arena); }
 
@@ -34,14 +35,26 @@ uint32_t builder_symbol(struct builder *b, uint32_t name, int64_t lo, int64_t hi
 {
     if (b->symbols.len != b->n_outer_symbols)
         hop_throw(HOP_INTERNAL, "an outer symbol after one bound by a node");
-    vec_push(&b->arena, &b->symbols, (struct symbol){ name, SYMBOL_DIM, 0, lo, hi });
+    vec_push(&b->arena, &b->symbols, (struct symbol){ name, SYMBOL_DIM, 0, lo, hi, 0 });
     return b->n_outer_symbols++;
+}
+
+uint32_t builder_coordinate(struct builder *b, uint32_t axis, int64_t size)
+{
+    for (uint32_t i = 0; i < b->n_outer_symbols; i++)
+        if (b->symbols.data[i].axis == axis) return i;
+    char name[64];
+    int n = snprintf(name, sizeof name, "%.50s_rank", module_text(b->m, axis));
+    uint32_t s = builder_symbol(b, module_string(b->m, name, (size_t)n), 0, size - 1);
+    b->symbols.data[s].axis = axis;
+    return s;
 }
 
 val builder_param(struct builder *b, type_id type, uint32_t name)
 {
     if (b->values.len != b->n_params) hop_throw(HOP_INTERNAL, "a parameter after a node");
     vec_push(&b->arena, &b->values, (struct value){ type, NODE_NONE, name });
+    b->global |= type_get(b->m, type).layout != 0;
     return b->n_params++;
 }
 
@@ -119,7 +132,7 @@ void(infer_same_type)(struct infer *in, type_id a, type_id b, const char *what)
 {
     if (a == b) return;
     struct type x = type_get(in->m, a), y = type_get(in->m, b);
-    if (x.dtype != y.dtype || x.rank != y.rank || x.kind != y.kind)
+    if (x.dtype != y.dtype || x.rank != y.rank || x.kind != y.kind || x.layout != y.layout)
         infer_error(in, "%s: expected %s, found %s", what, infer_text(in, a), infer_text(in, b));
     for (uint32_t i = 0; i < x.rank; i++)
         infer_equal(in, x.dims[i], y.dims[i],
@@ -148,7 +161,7 @@ void infer_no_mismatches(const struct infer *in, const struct mismatches *l)
 static bool types_differ(const struct infer *in, type_id a, type_id b)
 {
     struct type x = type_get(in->m, a), y = type_get(in->m, b);
-    bool differ = x.dtype != y.dtype || x.rank != y.rank || x.kind != y.kind;
+    bool differ = x.dtype != y.dtype || x.rank != y.rank || x.kind != y.kind || x.layout != y.layout;
     for (uint32_t i = 0; i < x.rank && !differ; i++) {
         int64_t lo, hi;
         dim_range(in->m, in->symbols, dim_sub(in->m, x.dims[i], y.dims[i]), &lo, &hi);
@@ -280,7 +293,7 @@ void infer_bind_region(struct infer *in, const struct op_row *row, uint32_t r, s
     for (uint32_t p = 0; p < g->n_params; p++) {
         struct type want = type_get(m, value_type(g, p)), found = type_get(m, feeds[p]);
         bool alike = want.dtype == found.dtype && want.rank == found.rank && want.varying == found.varying;
-        if (!alike || want.kind != found.kind)
+        if (!alike || want.kind != found.kind || want.layout != found.layout)
             infer_error(in, "region %u: parameter %u (%%%s): expected %s, found %s", r, p,
                         module_text(m, g->values[p].name), type_text(m, g->symbols, value_type(g, p)),
                         infer_text(in, feeds[p]));
@@ -676,10 +689,12 @@ static const struct node *append_node(struct builder *b, const struct draft *d)
     for (uint32_t r = 0; r < d->in->n_regions; r++) {
         vec_push(&b->arena, &b->regions, d->regions[r]);
         b->transposed |= module_fn(b->m, d->regions[r].fn)->transposed;
+        b->global |= module_fn(b->m, d->regions[r].fn)->global;
     }
     for (uint32_t i = 0; i < d->infer.n_results; i++)
         vec_push(&b->arena, &b->values, (struct value){ d->infer.results[i], index, 0 });
     vec_push(&b->arena, &b->nodes, node);
+    b->global |= d->row->localize != NULL;
     return &b->nodes.data[index];
 }
 
@@ -720,11 +735,13 @@ static val make_node(struct builder *b, const struct node_in *in)
     d.infer.n_regions = in->n_regions;
     infer_no_objects(&d.infer, d.row);
     bool axes = names_axes(b->m, &d);
-    if (axes) axes_settle(b, d.row, &d.infer, d.operands, d.types, d.regions);
-    bind_regions(b, &d);
+    if (b->m->meshes.len) parts_refuse(&d.infer, d.row);
+    if (d.row->control == CONTROL_PARTS) parts_settle(&d.infer, d.row, d.regions, in->regions->dims);
+    else if (axes) axes_settle(b, d.row, &d.infer, d.operands, d.types, d.regions);
+    if (d.row->control != CONTROL_PARTS) bind_regions(b, &d);
     part_objects(b, &d);
     d.row->infer(&d.infer);
-    if (axes) axes_of_results(&d.infer, d.row);
+    if (axes && !d.row->localize) axes_of_results(&d.infer, d.row);
     require_all(b, &d);
     if (axes && varies_already(b, &d)) return d.operands[0];
     if (d.row->expand) return expand_node(b, d.row, &d.infer, d.operands);
@@ -790,8 +807,10 @@ static uint64_t structural_hash(const struct fn *f)
     for (uint32_t i = 0; i < f->n_values; i++) h = hash_mix(h, f->values[i].type);
     for (uint32_t i = 0; i < f->n_results; i++) h = hash_mix(h, f->results[i]);
     for (uint32_t i = 0; f->news && i < f->n_params; i++) h = hash_mix(h, f->news[i]);
-    for (uint32_t i = 0; i < f->n_symbols; i++)
+    for (uint32_t i = 0; i < f->n_symbols; i++) {
         h = hash_mix(hash_mix(h, (uint64_t)f->symbols[i].lo), (uint64_t)f->symbols[i].hi);
+        if (f->symbols[i].axis) h = hash_mix(h, f->symbols[i].axis);
+    }
     for (uint32_t i = 0; i < f->n_required; i++)
         h = hash_mix(h, ((uint64_t)f->required[i].a << 32) | f->required[i].b);
     for (uint32_t i = 0; i < f->n_nodes; i++) {
@@ -834,7 +853,9 @@ static bool structurally_equal(const struct fn *a, const struct fn *b)
     if (!a->news != !b->news || (a->news && memcmp(a->news, b->news, a->n_params * sizeof *a->news)))
         return false;
     for (uint32_t i = 0; i < a->n_symbols; i++)
-        if (a->symbols[i].lo != b->symbols[i].lo || a->symbols[i].hi != b->symbols[i].hi) return false;
+        if (a->symbols[i].lo != b->symbols[i].lo || a->symbols[i].hi != b->symbols[i].hi ||
+            a->symbols[i].axis != b->symbols[i].axis)
+            return false;
     for (uint32_t i = 0; i < a->n_required; i++)
         if (a->required[i].a != b->required[i].a || a->required[i].b != b->required[i].b) return false;
     for (uint32_t i = 0; i < a->n_nodes; i++) {
@@ -950,7 +971,8 @@ uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_result
                     .effects = b->effects,
                     .axes = b->axes,
                     .exchanged = b->exchanged,
-                    .transposed = b->transposed };
+                    .transposed = b->transposed,
+                    .global = b->global };
     if (f.effects & EFFECT_OBJECTS) f.effects = union_of_effects(m, &f);
     f.hash = structural_hash(&f);
     uint32_t equal = f.name ? HOP_NONE : find_equal(m, &f);

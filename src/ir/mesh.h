@@ -27,6 +27,8 @@ int64_t mesh_size(const struct mesh *mesh); /* how many ranks */
 void mesh_print(const struct module *m, const struct mesh *mesh, struct text *out);
 /* The same mesh of another module; its name may be another one. */
 uint32_t mesh_import(struct module *to, const struct module *from, uint32_t mesh);
+/* The mesh that an attribute of the row names; HOP_NONE: there is none of that name, or no attribute. */
+uint32_t mesh_named(const struct module *m, const struct op_row *row, const struct attr *attrs);
 /* All axes of the mesh; of all meshes. */
 axis_set mesh_axes(struct module *m, uint32_t mesh);
 axis_set meshes_axes(struct module *m);
@@ -106,6 +108,8 @@ bool part_is_even(struct module *m, dim whole, int64_t n);
  * a layout then, and varies along the axes of the mesh as the placements say. */
 type_id part_type(struct module *m, uint32_t mesh, const struct placement *at, type_id t,
                   const struct coordinates *ranks);
+/* On which coordinates of a rank the dims of its part depend: bit k is axis k of the mesh. */
+uint32_t part_coordinates(struct module *m, uint32_t mesh, const struct placement *at, type_id t);
 /* The other way round: the type of the whole array of which a rank has a part of type t placed so. `known`
  * are n sizes that may have been cut, with the placements under which they were (n rows): a size that depends
  * on the rank must be the part of one of them. HOP_NONE: dim *wrong of it is none. */
@@ -116,5 +120,32 @@ struct known_whole {
 type_id whole_type(struct module *m, uint32_t mesh, const struct placement *at, type_id t,
                    const struct coordinates *ranks, const struct known_whole *known, uint32_t n,
                    uint32_t *wrong);
+
+/* The placements under which a rank's part has type t, as far as its sizes tell: a size that depends on the
+ * rank is that of a part of one of the known arrays. False: one is none, or two are cut along one axis. */
+bool part_placements(struct module *m, uint32_t mesh, type_id t, const struct coordinates *ranks,
+                     const struct known_whole *known, uint32_t n, struct placement at[MESH_AXES]);
+
+/* ---- nodes ---- */
+
+/* What a node says of the parts that its one body is given (GROUP_PART). Types and dims are those of the
+ * function around, in which the coordinates are symbols behind its own. */
+struct parts {
+    uint32_t mesh, n; /* the mesh; operands that have placements, the first ones */
+    const struct mesh *of;
+    struct placement (*at)[MESH_AXES]; /* per operand of the group */
+    type_id *feeds;                    /* per parameter of the body */
+    struct coordinates ranks;
+    const struct symbol *symbols; /* the function's, and the coordinates */
+};
+/* Throws where placements are none, or are not those that operands have. */
+void parts_read(struct infer *in, const struct op_row *row, struct parts *out);
+/* Binds the body of a node that is being built: one with other parameter types than what it is given becomes
+ * such a one. given: as in region_in. */
+void parts_settle(struct infer *in, const struct op_row *row, struct region *region, const dim *given);
+/* The symbols of the body here, coordinates among them; throws where it does not take what it is given. */
+dim *parts_bound(struct infer *in, const struct parts *parts, const struct region *region);
+/* Throws where a row that does not take distributed arrays, or bodies over such, has them. */
+void parts_refuse(struct infer *in, const struct op_row *row);
 
 #endif

@@ -1,5 +1,6 @@
 /* Modules and what they intern: strings, types, constants, file names, memoised transforms. */
 #include "ir/axes.h"
+#include "ir/mesh.h"
 
 #include <stdatomic.h>
 
@@ -195,7 +196,8 @@ axis_set module_axis(struct module *m, uint32_t name)
     return (axis_set)(1u << k);
 }
 
-static type_id intern(struct module *m, enum dtype dtype, uint32_t rank, const dim *dims, axis_set varying)
+static type_id intern(struct module *m, enum dtype dtype, uint32_t rank, const dim *dims, axis_set varying,
+                      uint16_t layout)
 {
     if (dtype >= DT_COUNT) hop_throw(HOP_INVALID, "there are no arrays of objects");
     if (rank > MAX_RANK)
@@ -203,9 +205,11 @@ static type_id intern(struct module *m, enum dtype dtype, uint32_t rank, const d
     uint64_t h = hash_mix(dtype * 64 + rank, 0x7479);
     for (uint32_t i = 0; i < rank; i++) h = hash_mix(h, dims[i]);
     if (varying) h = hash_mix(h, varying);
+    if (layout) h = hash_mix(h, layout + 0x10000u);
     for (uint32_t it = map_first(&m->type_map, h); it != HOP_NONE; it = map_next(&m->type_map, h, it)) {
         const struct type *t = &m->types.data[map_value(&m->type_map, it)];
         bool alike = t->dtype == dtype && t->rank == rank && t->varying == varying;
+        alike &= t->layout == layout;
         if (alike && (!rank || !memcmp(t->dims, dims, rank * sizeof *dims)))
             return map_value(&m->type_map, it);
     }
@@ -221,22 +225,32 @@ static type_id intern(struct module *m, enum dtype dtype, uint32_t rank, const d
         }
     const dim *kept = arena_copy(&m->arena, dims, rank * sizeof *dims);
     vec_push(&m->arena, &m->types,
-             (struct type){
-                 .dtype = (uint8_t)dtype, .rank = (uint8_t)rank, .varying = varying, .dims = kept });
+             (struct type){ .dtype = (uint8_t)dtype,
+                            .rank = (uint8_t)rank,
+                            .varying = varying,
+                            .dims = kept,
+                            .layout = layout });
     map_put(&m->type_map, h, m->types.len - 1);
     return m->types.len - 1;
 }
 
 type_id type_intern(struct module *m, enum dtype dtype, uint32_t rank, const dim *dims)
 {
-    return intern(m, dtype, rank, dims, 0);
+    return intern(m, dtype, rank, dims, 0, 0);
 }
 
 type_id type_varying(struct module *m, type_id t, axis_set varying)
 {
     struct type type = type_get(m, t);
     if (type.kind || type.varying == varying) return t;
-    return intern(m, (enum dtype)type.dtype, type.rank, type.dims, varying);
+    return intern(m, (enum dtype)type.dtype, type.rank, type.dims, varying, type.layout);
+}
+
+type_id type_laid_out(struct module *m, type_id t, uint16_t layout)
+{
+    struct type type = type_get(m, t);
+    if (type.kind || type.layout == layout) return t;
+    return intern(m, (enum dtype)type.dtype, type.rank, type.dims, type.varying, layout);
 }
 
 bool object_kind_fits(const char *kind, size_t length)
@@ -271,7 +285,7 @@ type_id type_with_dims(struct module *m, struct type t, const dim *dims)
 {
     const char *kind = module_text(m, t.kind);
     if (t.kind) return type_object(m, kind, strlen(kind));
-    return intern(m, (enum dtype)t.dtype, t.rank, dims, t.varying);
+    return intern(m, (enum dtype)t.dtype, t.rank, dims, t.varying, t.layout);
 }
 
 type_id type_import(struct module *to, const struct module *from, struct type t, const dim *dims)
@@ -281,7 +295,12 @@ type_id type_import(struct module *to, const struct module *from, struct type t,
         const char *name = module_text(from, from->axes.data[k]);
         if (t.varying >> k & 1) varying |= module_axis(to, module_string(to, name, strlen(name)));
     }
-    if (!t.kind) return intern(to, (enum dtype)t.dtype, t.rank, dims, varying);
+    uint16_t layout = t.layout;
+    if (layout) {
+        const struct layout *l = layout_get(from, layout);
+        layout = layout_intern(to, mesh_import(to, from, l->mesh), l->at);
+    }
+    if (!t.kind) return intern(to, (enum dtype)t.dtype, t.rank, dims, varying, layout);
     const char *kind = module_text(from, t.kind);
     return type_object(to, kind, strlen(kind));
 }
@@ -297,7 +316,7 @@ type_id type_substitute(struct module *m, type_id t, const dim *symbols)
         dims[i] = type.dims[i] & DIM_TABLE ? dim_substitute(m, type.dims[i], symbols) : type.dims[i];
         changed |= dims[i] != type.dims[i];
     }
-    return changed ? intern(m, type.dtype, type.rank, dims, type.varying) : t;
+    return changed ? intern(m, type.dtype, type.rank, dims, type.varying, type.layout) : t;
 }
 
 /* What would make an array of objects has been refused where it was asked for, or ends here. */
@@ -314,13 +333,13 @@ type_id type_prepend(struct module *m, type_id t, dim d)
     refuse_object(m, type);
     dim dims[MAX_RANK + 1] = { d };
     if (type.rank) memcpy(dims + 1, type.dims, type.rank * sizeof *dims);
-    return intern(m, type.dtype, type.rank + 1u, dims, type.varying);
+    return intern(m, type.dtype, type.rank + 1u, dims, type.varying, layout_insert_dim(m, type.layout, 0));
 }
 
 bool type_can_be(const struct module *m, type_id a, type_id b)
 {
     struct type x = type_get(m, a), y = type_get(m, b);
-    if (x.dtype != y.dtype || x.rank != y.rank || x.kind != y.kind) return false;
+    if (x.dtype != y.dtype || x.rank != y.rank || x.kind != y.kind || x.layout != y.layout) return false;
     for (uint32_t i = 0; i < x.rank; i++)
         if (dim_is_const(m, x.dims[i]) && dim_is_const(m, y.dims[i]) && x.dims[i] != y.dims[i]) return false;
     return true;
@@ -329,7 +348,9 @@ bool type_can_be(const struct module *m, type_id a, type_id b)
 type_id type_drop_leading(struct module *m, type_id t)
 {
     struct type type = type_get(m, t);
-    return intern(m, type.dtype, type.rank - 1u, type.dims + 1, type.varying);
+    uint16_t layout;
+    layout_drop_dim(m, type.layout, 0, &layout);
+    return intern(m, type.dtype, type.rank - 1u, type.dims + 1, type.varying, layout);
 }
 
 type_id type_drop_dim(struct module *m, type_id t, uint32_t at)
@@ -338,7 +359,9 @@ type_id type_drop_dim(struct module *m, type_id t, uint32_t at)
     dim dims[MAX_RANK];
     for (uint32_t i = 0, n = 0; i < type.rank; i++)
         if (i != at) dims[n++] = type.dims[i];
-    return intern(m, type.dtype, type.rank - 1u, dims, type.varying);
+    uint16_t layout;
+    layout_drop_dim(m, type.layout, at, &layout);
+    return intern(m, type.dtype, type.rank - 1u, dims, type.varying, layout);
 }
 
 type_id type_insert_dim(struct module *m, type_id t, uint32_t at, dim d)
@@ -349,13 +372,13 @@ type_id type_insert_dim(struct module *m, type_id t, uint32_t at, dim d)
     for (uint32_t i = 0; i < at; i++) dims[i] = type.dims[i];
     dims[at] = d;
     for (uint32_t i = at; i < type.rank; i++) dims[i + 1] = type.dims[i];
-    return intern(m, type.dtype, type.rank + 1u, dims, type.varying);
+    return intern(m, type.dtype, type.rank + 1u, dims, type.varying, layout_insert_dim(m, type.layout, at));
 }
 
 type_id type_with_dtype(struct module *m, type_id t, enum dtype dtype)
 {
     struct type type = type_get(m, t);
-    return intern(m, dtype, type.rank, type.dims, type.varying);
+    return intern(m, dtype, type.rank, type.dims, type.varying, type.layout);
 }
 
 dim type_elements(struct module *m, type_id t)
@@ -379,6 +402,7 @@ void type_print(const struct module *m, const struct symbol *symbols, type_id t,
         dim_print(m, symbols, type.dims[i], out);
     }
     text_str(out, "]");
+    layout_print(m, type.layout, out);
     axes_print(m, type.varying, out);
 }
 

@@ -2,6 +2,7 @@
  * bytes. Values get unique names, a body used once stands in place, everything else about a function comes
  * from its row's signature. */
 #include "ir/axes.h"
+#include "ir/mesh.h"
 #include "ir/named.h"
 #include "ir/number.h"
 #include "ir/operator.h"
@@ -254,6 +255,7 @@ static void put_type(struct printer *p, const struct shown *s, type_id t)
         put_dim(p, s, type.dims[i]);
     }
     put_char(p->out, ']');
+    layout_print(p->m, type.layout, p->out);
     axes_print(p->m, type.varying, p->out);
 }
 
@@ -382,6 +384,45 @@ static bool plan_symbols(struct printer *p, const struct shown *around, const st
     return false;
 }
 
+/* The placements of what a node gives the parts of; NULL: of nothing. */
+static struct known_whole *placed_feeds(struct printer *p, const struct fn *f, const struct node *n)
+{
+    const struct op_row *row = node_row(n);
+    if (row->control != CONTROL_PARTS) return NULL;
+    const struct attr *attrs = f->attrs + n->attrs;
+    uint32_t size = node_group_size(f, n, 0);
+    struct placement(*at)[MESH_AXES] = arena_alloc(&p->arena, (size + 1) * sizeof *at);
+    struct known_whole *out = ARENA_ZNEW(&p->arena, struct known_whole, size + 1);
+    placements_read(p->m, mesh_named(p->m, row, attrs),
+                    module_text(p->m, (uint32_t)attrs[row->part_attr - 1].i), size, at);
+    for (uint32_t i = 0; i < size; i++) memcpy(out[i].at, at[i], sizeof at[i]);
+    return out;
+}
+
+/* Is parameter i of a body what the reader would make of an operand's type? */
+static bool is_part_of(struct printer *p, const struct fn *f, const struct node *n, uint32_t i,
+                       struct type fed, const struct placement *at, dim *inner)
+{
+    struct module *m = p->m;
+    const struct fn *g = module_fn(m, node_region(f, n, 0)->fn);
+    uint32_t mesh = mesh_named(m, node_row(n), f->attrs + n->attrs), number;
+    struct coordinates ranks;
+    dim dims[MAX_RANK];
+    if (fed.kind) return true;
+    for (uint32_t k = 0; k < MESH_AXES; k++) ranks.at[k] = dim_symbol(m, g->n_symbols + k);
+    for (uint32_t s = 0; s < g->n_outer_symbols; s++)
+        if (g->symbols[s].axis && mesh_of_axis(m, g->symbols[s].axis, &number) == mesh)
+            ranks.at[number] = dim_symbol(m, s);
+    for (uint32_t d = 0; d < fed.rank; d++) {
+        dims[d] = fed.dims[d];
+        if (!(dims[d] & DIM_TABLE)) continue;
+        if (dim_mentions(m, dims[d], is_lost, inner)) return false;
+        dims[d] = dim_substitute(m, dims[d], inner);
+    }
+    fed.layout = 0;
+    return part_type(m, mesh, at, type_with_dims(m, fed, dims), &ranks) == value_type(g, i);
+}
+
 /* Without a list of symbols the reader lifts the symbols of the operands' types in their order; with one it
  * starts from the list. What the parameter types become that way is compared with what they are. */
 static struct body_plan plan_body(struct printer *p, const struct shown *around, const struct node *n,
@@ -396,12 +437,19 @@ static struct body_plan plan_body(struct printer *p, const struct shown *around,
                         ARENA_NEW(&p->arena, uint32_t, n_outer + 1) };
     for (uint32_t i = 0; i < n_outer; i++) l.inner[i] = HOP_NONE;
     plan.symbols = plan_symbols(p, around, symbols, g, region, feeds, &l);
+    for (uint32_t i = 0; i < g->n_outer_symbols; i++) plan.symbols |= g->symbols[i].axis && !region->dims[i];
     for (uint32_t i = 0; i < n_outer; i++) l.inner[i] = HOP_NONE;
     for (uint32_t i = g->n_outer_symbols; i-- > 0;)
         if (dim_is_symbol(p->m, region->dims[i], &s)) l.inner[s] = dim_symbol(p->m, i);
+    struct known_whole *parts = placed_feeds(p, around->f, n);
     for (uint32_t i = 0; i < g->n_params; i++) {
         struct type have = type_get(p->m, value_type(g, i)), fed = type_get(p->m, feeds[i]);
         bool same = have.rank == fed.rank;
+        if (parts && i < n_fed) {
+            plan.typed[i] = !is_part_of(p, around->f, n, i, fed, parts[i].at, l.inner);
+            plan.typed_feed |= plan.typed[i];
+            continue;
+        }
         for (uint32_t k = 0; same && k < have.rank; k++) {
             dim d = fed.dims[k];
             if (!(d & DIM_TABLE)) same = have.dims[k] == d;
@@ -485,6 +533,16 @@ static uint32_t param_name(struct printer *p, uint32_t name, uint32_t operand_na
     return name && name == operand_name ? name : unique_name(p, name);
 }
 
+/* `along` and its axis, of a rank's coordinate; false: it is none, or nobody wants to know. */
+static bool put_along(struct printer *p, const struct symbol *s, bool wanted)
+{
+    if (!s->axis || !wanted) return false;
+    put_str(p->out, " along ");
+    if (lexer_is_word(module_text(p->m, s->axis))) put_str(p->out, module_text(p->m, s->axis));
+    else text_quoted(p->out, module_text(p->m, s->axis));
+    return true;
+}
+
 static void put_range(struct printer *p, const struct symbol *s)
 {
     put_str(p->out, " in ");
@@ -522,6 +580,7 @@ static void put_body_symbols(struct printer *p, const struct shown *around, cons
         int64_t hi = plain ? around->symbols[found].hi : INT64_MAX;
         if (i) put(p->out, ", ", 2);
         put_str(p->out, module_text(p->m, mine->name));
+        if (put_along(p, mine, !plain)) continue;
         if (mine->lo != lo || mine->hi != hi) put_range(p, mine);
         if (plain) continue;
         put(p->out, " = ", 3);
@@ -836,6 +895,7 @@ static void put_symbols(struct printer *p, const struct shown *s)
         if (i) put(p->out, ", ", 2);
         if (f->symbols[i].origin == SYMBOL_DIM) put_str(p->out, "dim ");
         put_str(p->out, module_text(p->m, s->symbols[i].name));
+        if (put_along(p, &f->symbols[i], true)) continue;
         if (f->symbols[i].lo != 0 || f->symbols[i].hi != INT64_MAX) put_range(p, &f->symbols[i]);
     }
     put_char(p->out, ']');
@@ -1149,6 +1209,29 @@ static void put_operators(struct printer *p)
     }
 }
 
+/* The meshes of the module, where anything that is printed may mention one. */
+static void put_meshes(struct printer *p)
+{
+    struct module *m = p->m;
+    axis_set axes = meshes_axes(m), used = 0;
+    for (uint32_t i = 0; i < m->fns.len && m->meshes.len; i++) {
+        const struct fn *f = module_fn(m, i);
+        if (!p->reached[i]) continue;
+        if (f->global) used = axes;
+        used |= f->axes;
+        for (uint32_t v = 0; v < f->n_values; v++) used |= type_get(m, value_type(f, v)).varying;
+        for (uint32_t s = 0; s < f->n_outer_symbols; s++) used |= f->symbols[s].axis ? axes : 0;
+    }
+    for (uint32_t i = 0; i < m->meshes.len; i++) {
+        if (!(mesh_axes(m, i) & used)) continue;
+        put_str(p->out, "mesh ");
+        put_name(p, '@', m->meshes.data[i].name);
+        put_str(p->out, " = (");
+        mesh_print(m, &m->meshes.data[i], p->out);
+        put_str(p->out, ")\n");
+    }
+}
+
 static void print_module(struct printer *p, uint32_t root)
 {
     struct module *m = p->m;
@@ -1167,6 +1250,7 @@ static void print_module(struct printer *p, uint32_t root)
     mark_constants(p, root);
     release_names(p, 0); /* names of functions and of values do not meet */
     put_str(p->out, "hop 1\n");
+    put_meshes(p);
     put_operators(p);
     for (uint32_t i = 0; i < m->constants.len; i++) {
         if (!p->const_names[i]) continue;

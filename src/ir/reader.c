@@ -2,6 +2,8 @@
  * whole files. Nodes are read in reader_nodes.c, constants and tests in literals.c. */
 #include "ir/reader.h"
 
+#include "ir/mesh.h"
+
 #include <errno.h>
 
 /* {i, "a name"}: the axes along which a value varies. */
@@ -18,6 +20,67 @@ axis_set reader_axes(struct reader *r)
     } while (lexer_accept(&r->lex, ','));
     lexer_expect(&r->lex, '}', "',' or '}'");
     return axes;
+}
+
+/* ---- meshes ---- */
+
+/* At the name behind `mesh`: @m = (data = 2, model = 4). */
+static void read_mesh(struct reader *r)
+{
+    struct lexer *lx = &r->lex;
+    struct token at = lx->tok;
+    uint32_t axes[MESH_AXES], n = 0;
+    int64_t sizes[MESH_AXES];
+    if (at.kind != TOKEN_GLOBAL) lexer_expected(lx, "the name of the mesh (@name)");
+    uint32_t name = reader_name(r);
+    lexer_expect(lx, '=', "'='");
+    lexer_expect(lx, '(', "'(' and the axes");
+    do {
+        struct token axis = lx->tok;
+        if (n == MESH_AXES) lexer_error(lx, axis, "a mesh has at most %d axes", MESH_AXES);
+        if (axis.kind != TOKEN_WORD && axis.kind != TOKEN_STRING) lexer_expected(lx, "the name of an axis");
+        axes[n] = reader_name(r);
+        lexer_expect(lx, '=', "'='");
+        sizes[n++] = lexer_integer(lx, 1, INT32_MAX);
+    } while (lexer_accept(lx, ','));
+    lexer_expect(lx, ')', "',' or ')'");
+    uint32_t mesh = module_mesh(r->m, name, n, axes, sizes);
+    if (r->m->meshes.data[mesh].name != name)
+        lexer_error(lx, at, "the mesh has these axes by another name: @%s",
+                    module_text(r->m, r->m->meshes.data[mesh].name));
+}
+
+type_id reader_layout(struct reader *r, type_id t)
+{
+    struct lexer *lx = &r->lex;
+    struct token at = lx->tok;
+    struct placement placed[MESH_AXES] = { { 0 } };
+    uint32_t n = 0;
+    if (at.kind != TOKEN_GLOBAL || *lx->p != '(') return t;
+    uint32_t mesh = mesh_find(r->m, reader_name(r));
+    if (mesh == HOP_NONE)
+        lexer_error(lx, at,
+                    "there is no mesh %.*s; one is declared like this: mesh @m = (data = 2, model = 4)",
+                    (int)HOP_MIN(at.len, 60u), at.text);
+    uint32_t n_axes = r->m->meshes.data[mesh].n_axes;
+    lexer_expect(lx, '(', "'('");
+    do {
+        struct token word = lx->tok;
+        if (n == n_axes || !placement_read(word.text, word.len, &placed[n]))
+            lexer_error(lx, word,
+                        n == n_axes ? "the mesh has only %u axes"
+                                    : "placement %u: expected the number of a dim, '_', 'sum', 'max', 'min', "
+                                      "'prod', 'mean' or 'each'",
+                        n);
+        lexer_next(lx);
+        n++;
+    } while (lexer_accept(lx, ','));
+    if (n != n_axes) lexer_error(lx, lx->tok, "%u placements, the mesh has %u axes", n, n_axes);
+    lexer_expect(lx, ')', "',' or ')'");
+    if (t == HOP_NONE) return t;
+    const char *wrong = layout_error(r->m, t, mesh, placed);
+    if (wrong) lexer_error(lx, at, "%s", wrong);
+    return type_laid_out(r->m, t, layout_intern(r->m, mesh, placed));
 }
 
 /* ---- functions ---- */
@@ -39,11 +102,13 @@ static void read_symbol_declarations(struct reader *r, struct frame *f)
         if (reader_find_symbol(f, name, false) != HOP_NONE)
             lexer_error(lx, at, "the dim symbol '%s' is declared twice", module_text(r->m, name));
         int64_t lo = 0, hi = INT64_MAX;
-        if (lexer_accept_word(lx, "in")) reader_range(r, &lo, &hi);
+        uint32_t axis = reader_along(r, &hi);
+        if (!axis && lexer_accept_word(lx, "in")) reader_range(r, &lo, &hi);
         /* until the parameters are read, `index` holds the column of the symbol's declaration, 0: an explicit
          * dim */
         uint32_t s = reader_add_symbol(f, name, lo, hi, HOP_NONE);
         f->b.symbols.data[s].index = explicit_dim ? 0 : 1;
+        f->b.symbols.data[s].axis = axis;
     }
     lexer_next(lx);
 }
@@ -317,6 +382,12 @@ static void index_text(struct reader *r)
             owner = HOP_NONE;
             lx->in_test = true;
         }
+        if (!depth && token_is(&at, "mesh")) {
+            owner = HOP_NONE;
+            lexer_next(lx);
+            read_mesh(r);
+            continue;
+        }
         if (!depth && token_is(&at, "operator")) {
             owner = HOP_NONE;
             lexer_next(lx);
@@ -501,9 +572,10 @@ static void read_items_of_text(struct reader *r)
                 if (is_fn) read_fn(r);
                 else reader_const_item(r);
             }
-        } else if (lexer_accept_word(lx, "operator")) read_operator(r);
+        } else if (lexer_accept_word(lx, "mesh")) read_mesh(r);
+        else if (lexer_accept_word(lx, "operator")) read_operator(r);
         else if (token_is(&lx->tok, "test")) reader_test(r);
-        else lexer_expected(lx, "'fn', 'const', 'operator' or 'test'");
+        else lexer_expected(lx, "'fn', 'const', 'mesh', 'operator' or 'test'");
     }
     for (uint32_t i = 0; i < r->operators.len; i++)
         if (!r->operators.data[i].resolved) resolve_rules(r, i);

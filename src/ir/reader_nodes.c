@@ -1,6 +1,7 @@
 /* Reads nodes of the text form: names are resolved, each node goes to a builder (which checks and types it),
  * an inline body becomes a closed function. Generic over the signatures of the table; no operator is named
  * here. */
+#include "ir/mesh.h"
 #include "ir/named.h"
 #include "ir/reader.h"
 
@@ -157,7 +158,7 @@ uint32_t reader_add_symbol(struct frame *f, uint32_t name, int64_t lo, int64_t h
         builder_symbol(&f->b, name, lo, hi);
     } else { /* behind a symbol that a node binds; finish_frame puts it in its place */
         f->late = true;
-        vec_push(&f->b.arena, &f->b.symbols, (struct symbol){ name, SYMBOL_DIM, 0, lo, hi });
+        vec_push(&f->b.arena, &f->b.symbols, (struct symbol){ name, SYMBOL_DIM, 0, lo, hi, 0 });
     }
     vec_reserve(&f->b.arena, &f->binds, HOP_MAX(f->b.symbols.len, f->binds.cap));
     while (f->binds.len < f->b.symbols.len - 1) vec_push(&f->b.arena, &f->binds, HOP_NONE);
@@ -172,7 +173,9 @@ static uint32_t lift_symbol(struct reader *r, struct frame *f, uint32_t index)
     for (uint32_t i = 0; i < f->binds.len; i++)
         if (f->binds.data[i] == outer) return i;
     struct symbol s = f->outer->b.symbols.data[index];
-    return reader_add_symbol(f, s.name, s.lo, s.hi, outer);
+    index = reader_add_symbol(f, s.name, s.lo, s.hi, outer);
+    f->b.symbols.data[index].axis = s.axis;
+    return index;
 }
 
 static uint32_t lookup_symbol(struct reader *r, struct frame *f, uint32_t name, bool by_node)
@@ -290,6 +293,7 @@ type_id reader_type(struct reader *r, struct frame *f)
     /* Before moving on, so that an error points at the type. */
     type_id t = type_intern(r->m, dtype, rank, dims);
     lexer_next(&r->lex);
+    t = reader_layout(r, t);
     return r->lex.tok.kind == '{' ? type_varying(r->m, t, reader_axes(r)) : t;
 }
 
@@ -339,7 +343,7 @@ void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32
         } else dims[rank++] = reader_dim(r, f);
     }
     lexer_next(&r->lex);
-    type_id written = type_intern(r->m, dtype, rank, dims);
+    type_id written = reader_layout(r, type_intern(r->m, dtype, rank, dims));
     if (r->lex.tok.kind == '{') written = type_varying(r->m, written, reader_axes(r));
     check_written(r, f, at, written, actual, what);
 }
@@ -516,6 +520,7 @@ void reader_skip_type(struct reader *r)
         depth += r->lex.tok.kind == '[';
         depth -= r->lex.tok.kind == ']';
     }
+    reader_layout(r, HOP_NONE);
     if (r->lex.tok.kind == '{') reader_axes(r);
 }
 
@@ -620,6 +625,33 @@ static type_id lower_type(struct reader *r, struct frame *f, type_id t)
     return l.inner ? type_substitute(r->m, t, l.inner) : t;
 }
 
+/* Behind the name of a symbol: `along` and an axis of a mesh, of whose coordinates it is that of the rank;
+ * the axis, 0: it is none. */
+uint32_t reader_along(struct reader *r, int64_t *hi)
+{
+    if (!lexer_accept_word(&r->lex, "along")) return 0;
+    struct token at = r->lex.tok;
+    uint32_t number;
+    if (at.kind != TOKEN_WORD && at.kind != TOKEN_STRING) lexer_expected(&r->lex, "the axis of a mesh");
+    uint32_t axis = reader_name(r), mesh = mesh_of_axis(r->m, axis, &number);
+    if (mesh == HOP_NONE)
+        lexer_error(&r->lex, at, "there is no mesh with the axis '%s'", module_text(r->m, axis));
+    *hi = r->m->meshes.data[mesh].sizes[number] - 1;
+    return axis;
+}
+
+/* The symbol of a body that is the rank's coordinate along axis k of a mesh, made if need be. */
+static uint32_t reader_coordinate(struct reader *r, struct frame *f, uint32_t mesh, uint32_t k)
+{
+    struct mesh of = r->m->meshes.data[mesh];
+    for (uint32_t i = 0; i < f->b.symbols.len; i++)
+        if (f->b.symbols.data[i].axis == of.axes[k]) return i;
+    const char *name = arena_printf(&r->arena, "%s_rank", module_text(r->m, of.axes[k]));
+    uint32_t s = reader_add_symbol(f, module_string(r->m, name, strlen(name)), 0, of.sizes[k] - 1, 0);
+    f->b.symbols.data[s].axis = of.axes[k];
+    return s;
+}
+
 /* [T, K = 2*N, M in 1..8 = N]: the body's symbols where they are not simply those of its parameter types. */
 static void read_body_symbols(struct reader *r, struct frame *f)
 {
@@ -633,12 +665,13 @@ static void read_body_symbols(struct reader *r, struct frame *f)
         if (reader_find_symbol(f, name, false) != HOP_NONE)
             lexer_error(lx, at, "the dim symbol '%s' is declared twice", module_text(r->m, name));
         int64_t lo = 0, hi = INT64_MAX;
-        bool ranged = lexer_accept_word(lx, "in");
+        uint32_t axis = reader_along(r, &hi);
+        bool ranged = !axis && lexer_accept_word(lx, "in");
         if (ranged) reader_range(r, &lo, &hi);
-        dim is;
+        dim is = 0;
         if (lexer_accept(lx, '=')) {
             is = reader_dim(r, f->outer);
-        } else {
+        } else if (!axis) {
             index = lookup_symbol(r, f->outer, name, false);
             if (index == HOP_NONE)
                 lexer_error(lx, at, "there is no dim symbol '%s' outside this body", module_text(r->m, name));
@@ -647,8 +680,10 @@ static void read_body_symbols(struct reader *r, struct frame *f)
                 hi = f->outer->b.symbols.data[index].hi;
             }
             is = dim_symbol(r->m, index);
+            axis = f->outer->b.symbols.data[index].axis;
         }
-        reader_add_symbol(f, name, lo, hi, is);
+        index = reader_add_symbol(f, name, lo, hi, is);
+        f->b.symbols.data[index].axis = axis;
     }
     lexer_next(lx);
 }
@@ -671,6 +706,36 @@ void reader_requires(struct reader *r, struct frame *f)
     }
 }
 
+static void bind_param(struct reader *r, struct frame *f, const struct written_operand *item, type_id type)
+{
+    val v = builder_param(&f->b, type, item->param_key & NUMBER_KEY ? 0 : item->param_key);
+    reader_bind(r, item->at, item->param_key, v, item->operand_key);
+}
+
+/* What a rank has of an operand of the i-th one that a group gives the parts of, in terms of the body's
+ * symbols. */
+static type_id part_param(struct reader *r, struct frame *f, const struct node_state *node, uint32_t i,
+                          struct token at, type_id type)
+{
+    const struct op_row *row = node->row;
+    uint32_t mesh = mesh_named(r->m, row, node->attrs), n = node->groups[0];
+    const struct attr *text = &node->attrs[row->part_attr - 1];
+    if (mesh == HOP_NONE || text->kind != ATTR_STRING) return lower_type(r, f, type); /* told of below */
+    struct placement(*placed)[MESH_AXES] = arena_alloc(&r->arena, (n + 1) * sizeof *placed);
+    const char *wrong = placements_read(r->m, mesh, module_text(r->m, (uint32_t)text->i), n, placed);
+    if (wrong)
+        lexer_error(&r->lex, node->at, "%s: attribute '%s': %s", row->name,
+                    row->sig.attrs[row->part_attr - 1].name, wrong);
+    wrong = layout_error(r->m, type, mesh, placed[i]);
+    if (wrong) lexer_error(&r->lex, at, "%s: %s", type_text(r->m, f->outer->b.symbols.data, type), wrong);
+    type = type_laid_out(r->m, lower_type(r, f, type), 0);
+    struct coordinates ranks = { { 0 } };
+    uint32_t needed = part_coordinates(r->m, mesh, placed[i], type);
+    for (uint32_t k = 0; k < MESH_AXES; k++)
+        if (needed >> k & 1) ranks.at[k] = dim_symbol(r->m, reader_coordinate(r, f, mesh, k));
+    return part_type(r->m, mesh, placed[i], type, &ranks);
+}
+
 static void body_param(struct reader *r, struct frame *f, const struct written_operand *item, type_id type)
 {
     if (item->typed) {
@@ -679,8 +744,7 @@ static void body_param(struct reader *r, struct frame *f, const struct written_o
         type = reader_type(r, f);
         r->lex = saved;
     } else type = lower_type(r, f, type);
-    val v = builder_param(&f->b, type, item->param_key & NUMBER_KEY ? 0 : item->param_key);
-    reader_bind(r, item->at, item->param_key, v, item->operand_key);
+    bind_param(r, f, item, type);
 }
 
 /* Parameters that group g feeds; `items`: where its items begin. */
@@ -710,7 +774,10 @@ static void group_params(struct reader *r, struct frame *f, const struct frame *
                     item.type = item.right_type;
                 }
             }
-            body_param(r, f, &item, fed);
+            if (row->sig.groups[g].kind == GROUP_PART && !item.typed) {
+                fed = part_param(r, f, node, i, item.at, fed);
+                bind_param(r, f, &item, fed);
+            } else body_param(r, f, &item, fed);
         }
 }
 

@@ -1,6 +1,7 @@
 /* Checks a finished function against its rows and itself, independently of the builder that made it: every
  * stored fact is derived again and compared. Throws on the first difference. */
 #include "ir/axes.h"
+#include "ir/mesh.h"
 #include "ir/text.h"
 
 struct verifier {
@@ -100,6 +101,7 @@ static void check_regions(struct verifier *v, struct infer *in, const struct op_
             wrong(v, "region %u gives %u dims, its function has %u symbols", r, region->n_dims,
                   g->n_outer_symbols);
         for (uint32_t k = 0; k < region->n_dims; k++) check_dim(v, region->dims[k], "a dim of a region");
+        if (row->control == CONTROL_PARTS) continue; /* the row's infer looks at it */
         struct region again = *region;
         infer_bind_region(in, row, r, &again, region->dims, ARENA_NEW(&v->arena, dim, g->n_outer_symbols));
     }
@@ -165,7 +167,7 @@ static void check_axes(struct verifier *v, struct infer *in, const struct op_row
     struct axes_used used = axes_used(v->m, row, in->attrs, in->regions, in->n_regions);
     if (row->bind_attr && in->attrs[row->bind_attr - 1].kind != ATTR_ABSENT)
         wrong(v, "a node that binds an axis stands in a function in place of what it means");
-    axes_of_results(in, row);
+    if (!row->localize) axes_of_results(in, row);
     v->axes |= used.axes;
     v->exchanged |= used.exchanged;
 }
@@ -215,6 +217,7 @@ static void check_node(struct verifier *v)
                         .capacity = HOP_COUNT(results),
                         .arena = &v->arena };
     infer_no_objects(&in, row);
+    if (v->m->meshes.len) parts_refuse(&in, row);
     if (higher) check_regions(v, &in, row);
     v->effects |= node_effects(v->m, f, n);
     if (v->m->axes.len) axes_verify(&in, row);

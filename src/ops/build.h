@@ -198,6 +198,10 @@ enum { TILES_DIM = AXIS_SIZE + 1, TILES_TILED, TILES_ATTRS };
 enum { ALL_TO_ALL_SPLIT = AXIS_SIZE + 1, ALL_TO_ALL_CONCAT, ALL_TO_ALL_TILED, ALL_TO_ALL_ATTRS };
 enum { RANK_PERMUTE_PAIRS = AXIS_SIZE + 1, RANK_PERMUTE_ATTRS }; /* from, to, from, to, … */
 enum { RANK_BROADCAST_ROOT = AXIS_SIZE + 1, RANK_BROADCAST_ATTRS };
+/* Over distributed arrays (ir/mesh.h): placements as text, "0 _, _ sum", an entry for each operand that is
+ * cut (the group `part`), for each result */
+enum { LOCAL_MAP_MESH, LOCAL_MAP_IN, LOCAL_MAP_OUT, LOCAL_MAP_ATTRS };
+enum { REDISTRIBUTE_MESH, REDISTRIBUTE_TO, REDISTRIBUTE_ATTRS };
 /* operands: carries, from, to; schedule as for scan */
 enum { FORI_SCHEDULE, FORI_EVERY, FORI_SNAPSHOTS, FORI_TAPE, FORI_ATTRS };
 enum { ASSOCIATIVE_DIM, ASSOCIATIVE_REVERSE, ASSOCIATIVE_ATTRS }; /* dim absent: 0 */

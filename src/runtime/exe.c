@@ -84,6 +84,7 @@ static struct fn *copy_header(struct exe *e, const struct module *from, const st
     for (uint32_t i = 0; i < h->n_symbols; i++) {
         h->symbols[i] = f->symbols[i];
         h->symbols[i].name = copy_string(to, from, f->symbols[i].name);
+        h->symbols[i].axis = copy_string(to, from, f->symbols[i].axis);
     }
     for (uint32_t i = 0; i < h->n_required; i++)
         h->required[i] = (struct require){ copy_dim(to, from, f->required[i].a),

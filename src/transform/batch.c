@@ -3,6 +3,7 @@
  * where the user wants it. */
 #include "ir/axes.h"
 #include "ops/build.h"
+#include "transform/localize.h"
 #include "transform/transform.h"
 
 struct batch_record {
@@ -118,6 +119,9 @@ uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim 
 uint32_t batch_axis(struct module *m, uint32_t fn, const bool *batched, dim size, const bool *force,
                     bool lanes, axis_set axis, bool *result_batched)
 {
+    if (module_fn(m, fn)->global)
+        hop_throw(HOP_INVALID, "@%s works on distributed arrays: it has no lanes inside of other functions",
+                  module_text(m, fn_label(module_fn(m, fn))));
     const struct fn *f = module_fn(m, fn);
     if (size != HOP_NONE && !dim_is_const(m, size))
         hop_throw(HOP_INTERNAL, "batching by a size that is neither constant nor a symbol of its own");
@@ -164,6 +168,7 @@ static void check_axis(struct module *m, const struct fn *f, const int *in_axes,
 uint32_t vmap_axis(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes, axis_set axis)
 {
     const struct fn *f = module_fn(m, fn);
+    if (f->global) return global_vmap(m, fn, in_axes, out_axes, axis);
     check_axis(m, f, in_axes, axis);
     struct builder b;
     builder_begin(&b, m, f);

@@ -5,6 +5,7 @@
 #include "ir/finite.h"
 #include "ir/loop.h"
 #include "ops/build.h"
+#include "transform/localize.h"
 #include "transform/transform.h"
 
 #include "loop/lower.h"
@@ -345,6 +346,7 @@ static uint32_t watch_body(struct module *m, uint32_t fn, struct body_of of)
 uint32_t debug_nans_function(struct module *m, uint32_t fn, bool infinities, bool arguments)
 {
     const struct fn *f = module_fn(m, fn);
+    if (f->global) return global_debug_nans(m, fn, infinities, arguments);
     struct body_of of = {
         .loops = "", .insert = HOP_NONE, .index = HOP_NONE, .entry = arguments, .infinities = infinities
     };

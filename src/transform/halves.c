@@ -2,6 +2,7 @@
  * gives what the second half needs beside its arguments and results; and (x…, y…, residual…, cotangents or
  * tangents…), which is linear in the last. The cut is that of vjp_split. */
 #include "ops/build.h"
+#include "transform/localize.h"
 #include "transform/transform.h"
 
 static bool is_float(const struct module *m, type_id t)
@@ -119,6 +120,10 @@ void vjp_two_functions(struct module *m, uint32_t fn, const bool *wrt, const boo
                        uint32_t *backward)
 {
     const struct fn *f = module_fn(m, fn);
+    if (f->global) {
+        global_halves(m, fn, wrt, wanted, false, forward, backward);
+        return;
+    }
     const struct vjp_halves *h = halves_of(m, f, wrt, wanted);
     struct second s;
     second_begin(&s, m, f, h, "backward");
@@ -151,6 +156,10 @@ void jvp_two_functions(struct module *m, uint32_t fn, const bool *wrt, const boo
                        uint32_t *linear)
 {
     const struct fn *f = module_fn(m, fn);
+    if (f->global) {
+        global_halves(m, fn, wrt, wanted, true, forward, linear);
+        return;
+    }
     const struct vjp_halves *h = halves_of(m, f, wrt, wanted);
     const struct fn *back = module_fn(m, h->backward);
     bool *cotangents = ARENA_ZNEW(&m->arena, bool, back->n_params);

@@ -22,4 +22,31 @@ struct edges {
 const struct edges *localize(struct module *m, uint32_t fn);
 static inline uint32_t localized(struct module *m, uint32_t fn) { return localize(m, fn)->local; }
 
+/* What a row over distributed arrays emits for a node of it. */
+struct localizing {
+    struct builder *b;
+    struct copier *copy; /* symbols are mapped */
+    const struct fn *f;  /* the global function */
+    const struct node *n;
+    const struct attr *attrs; /* in terms of b */
+    const val *operands;      /* what the rank has of each */
+    uint32_t mesh;
+    struct coordinates ranks; /* of the rank, as far as they are needed */
+    val *results;             /* out */
+};
+
+/* ---- transforms of global functions ---- */
+
+/* Each localizes, transforms, and makes a global function of what comes out, whose one node is a local_map:
+ * gradients are placed as their parameters, tangents as their primals, cotangents as their results, lanes in
+ * front of what they are lanes of. Parameters and results that are partial have no gradients, which is an
+ * error. Arguments as in transform.h. */
+uint32_t global_vjp(struct module *m, uint32_t fn, const bool *wrt, const bool *wanted);
+uint32_t global_grad(struct module *m, uint32_t fn, const bool *wrt, bool value);
+uint32_t global_jvp(struct module *m, uint32_t fn, const bool *wrt);
+uint32_t global_vmap(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes, axis_set axis);
+void global_halves(struct module *m, uint32_t fn, const bool *wrt, const bool *wanted, bool linear,
+                   uint32_t *forward, uint32_t *second);
+uint32_t global_debug_nans(struct module *m, uint32_t fn, bool infinities, bool arguments);
+
 #endif

@@ -1,6 +1,7 @@
 /* The simplifier: a function and options come in, an equivalent function goes out. Bodies are simplified
  * before the functions that use them, each once however many nodes share it; the passes are applied in the
  * order of passes.def until a round changes nothing. */
+#include "transform/localize.h"
 #include "ir/text.h"
 #include "transform/pass.h"
 
@@ -224,6 +225,7 @@ static uint32_t simplify_fn(struct simplifier *s, uint32_t fn)
 uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o)
 {
     static const struct pass_options everything;
+    if (module_fn(m, fn)->global) return fn; /* what each rank does is simplified */
     struct simplifier s = { .m = m, .o = o ? o : &everything, .root = fn };
     s.verify = hop_debugs("verify");
     s.slices_of_any_size = hop_debugs("slices");

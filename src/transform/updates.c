@@ -1,5 +1,6 @@
 /* Transforms of functions that update parameters: a function and what a transform's engine takes come in; the
  * engine's function goes out, its header saying which results are new contents. */
+#include "transform/localize.h"
 #include "transform/transform.h"
 
 static uint32_t *updates_of(struct arena *a, const struct fn *f, uint32_t n_results)
@@ -22,6 +23,21 @@ static uint32_t update_likewise(struct module *m, uint32_t fn, uint32_t made)
     return out;
 }
 
+/* A global function with the results in keep alone. */
+static uint32_t with_results(struct module *m, const struct fn *f, const bool *keep)
+{
+    struct builder b;
+    uint32_t n = 0;
+    builder_begin(&b, m, f);
+    val *args = ARENA_NEW(&b.arena, val, f->n_params + 1), *out = ARENA_NEW(&b.arena, val, f->n_results + 1);
+    for (uint32_t p = 0; p < f->n_params; p++)
+        args[p] = builder_param(&b, value_type(f, p), f->values[p].name);
+    inline_function(&b, f->id, NULL, args, out);
+    for (uint32_t k = 0; k < f->n_results; k++)
+        if (keep[k]) out[n++] = out[k];
+    return builder_finish(&b, out, n);
+}
+
 uint32_t visible_function(struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
@@ -30,7 +46,7 @@ uint32_t visible_function(struct module *m, uint32_t fn)
     hop_cleanup_push(arena_free, &arena);
     bool *keep = ARENA_NEW(&arena, bool, f->n_results);
     for (uint32_t k = 0; k < f->n_results; k++) keep[k] = fn_updated(f, k) == HOP_NONE;
-    uint32_t out = prune_function(m, fn, keep);
+    uint32_t out = f->global ? with_results(m, f, keep) : prune_function(m, fn, keep);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
     return out;
@@ -65,6 +81,7 @@ static uint32_t visible_first(struct module *m, uint32_t fn)
 
 uint32_t grad_of(struct module *m, uint32_t fn, const bool *wrt, bool with_value)
 {
+    if (module_fn(m, fn)->global) return global_grad(m, fn, wrt, with_value);
     if (!with_value) return grad_function(m, visible_function(m, fn), wrt, false);
     fn = visible_first(m, fn);
     return update_likewise(m, fn, grad_function(m, fn, wrt, true));
@@ -94,6 +111,7 @@ static uint32_t with_zero_tangents(struct module *m, const struct fn *f, uint32_
 
 uint32_t jvp_of(struct module *m, uint32_t fn, const bool *wrt)
 {
+    if (module_fn(m, fn)->global) return global_jvp(m, fn, wrt);
     fn = visible_function(m, fn);
     const struct fn *f = module_fn(m, fn);
     struct arena arena = { 0 };
@@ -132,6 +150,7 @@ static void check_lanes(struct module *m, uint32_t fn, const bool *batched, axis
 uint32_t vmap_of(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes, axis_set axis)
 {
     const struct fn *f = module_fn(m, fn);
+    if (f->global) return global_vmap(m, fn, in_axes, out_axes, axis);
     if (!fn_has_updates(f)) return vmap_axis(m, fn, in_axes, out_axes, axis);
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);

@@ -4,6 +4,7 @@
 #include "ir/axes.h"
 #include "ir/finite.h"
 #include "ops/build.h"
+#include "transform/localize.h"
 #include "transform/transform.h"
 
 /* ---- shared helpers ---- */
@@ -580,6 +581,7 @@ uint32_t vjp_function(struct module *m, uint32_t fn, const bool *wrt)
 uint32_t vjp_of_some(struct module *m, uint32_t fn, const bool *wrt, const bool *wanted)
 {
     const struct fn *f = module_fn(m, fn);
+    if (f->global) return global_vjp(m, fn, wrt, wanted);
     uint32_t *known = wanted ? NULL : transform_recall(m, MEMO_VJP, fn, 0, wrt, f->n_params);
     if (known) return *known;
     check_wrt(m, f, wrt);
@@ -611,6 +613,7 @@ uint32_t vjp_of_some(struct module *m, uint32_t fn, const bool *wrt, const bool 
 uint32_t grad_function(struct module *m, uint32_t fn, const bool *wrt, bool value)
 {
     const struct fn *f = module_fn(m, fn);
+    if (f->global) return global_grad(m, fn, wrt, value);
     uint32_t *known = transform_recall(m, MEMO_GRAD, fn, value, wrt, f->n_params);
     if (known) return *known;
     check_wrt(m, f, wrt);
