@@ -621,6 +621,65 @@ static LLVMValueRef united(struct emitter *e, const struct operands *o)
     return r ? r : ON_BITS(BUILD2(Or));
 }
 
+static bool is_real(struct emitter *e, lpv v, enum dtype t, double number)
+{
+    const struct lp_instr *i = instr(e, v);
+    float single = (float)number;
+    uint64_t bits = 0;
+    if (t == DT_F32) memcpy(&bits, &single, sizeof single);
+    else memcpy(&bits, &number, sizeof number);
+    return i->op == LP_CONST && i->bits == bits;
+}
+static bool is_shift_by(struct emitter *e, const struct lp_instr *i, enum lp_op op, int64_t by)
+{
+    int64_t found;
+    return i->op == op && const_int(e, i->b, &found) && found == by;
+}
+
+/* An operand of an instruction of a kind; NULL: v is none. */
+static LLVMValueRef operand_of(LLVMValueRef v, LLVMOpcode kind, uint32_t number)
+{
+    bool fits = LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == kind;
+    return fits ? LLVMGetOperand(v, number) : NULL;
+}
+
+/* p · 2^n as scalar_math.h makes it of two factors, with n and twice the bias in the last bits of a float:
+ * AVX-512 adds to the exponent, rounds once as well, and has one instruction for all of it. NULL: it is no
+ * such product. */
+static LLVMValueRef scaled(struct emitter *e, const struct operands *o)
+{
+    bool single = o->t == DT_F32;
+    uint32_t mantissa = single ? 23 : 52, lanes = single ? 16 : 8;
+    if (!o->i || !e->has_pairs || e->vector_bytes != 64 || o->lanes != lanes) return NULL;
+    if (instr(e, o->i->a)->op != LP_MUL || instr(e, o->i->b)->op != LP_BITCAST) return NULL;
+    const struct lp_instr *first = instr(e, instr(e, o->i->a)->b), *rest = instr(e, instr(e, o->i->b)->a);
+    if (first->op != LP_BITCAST || rest->op != LP_SUB || rest->b != first->a) return NULL;
+    const struct lp_instr *both = instr(e, rest->a), *half = instr(e, first->a);
+    if (half->op != LP_AND || !is_shift_by(e, instr(e, half->a), LP_SHR, 1)) return NULL;
+    if (instr(e, half->a)->a != rest->a || !is_shift_by(e, both, LP_SHL, mantissa)) return NULL;
+    const struct lp_instr *word = instr(e, both->a);
+    if (word->op != LP_BITCAST) return NULL;
+    const struct lp_instr *shifted = instr(e, word->a);
+    lpv addend = shifted->op == LP_ADD ? shifted->b : shifted->op == LP_FMA ? shifted->c : LPV_NONE;
+    double bias = single ? 0x1.8p23 + 254 : 0x1.8p52 + 2046;
+    if (addend == LPV_NONE || !is_real(e, addend, o->t, bias)) return NULL;
+    LLVMValueRef p = operand_of(o->a, LLVMFMul, 0), t = p ? LLVMGetOperand(o->a, 1) : NULL;
+    static const LLVMOpcode made[] = { LLVMBitCast, LLVMAnd, LLVMLShr, LLVMShl, LLVMBitCast };
+    for (uint32_t k = 0; k < HOP_COUNT(made) && t; k++) t = operand_of(t, made[k], 0);
+    if (!t || LLVMTypeOf(t) != LLVMTypeOf(p)) return NULL;
+    LLVMValueRef n = LLVMBuildFSub(e->builder, t, const_real(e, o->t, lanes, bias), "");
+    LLVMValueRef args[5] = { p, n, p, LLVMConstInt(LLVMIntTypeInContext(e->context, lanes), ~0ull, true),
+                             LLVMConstInt(e->i32, 4, false) }; /* 4: rounded as everything is */
+    const char *name = single ? "llvm.x86.avx512.mask.scalef.ps.512" : "llvm.x86.avx512.mask.scalef.pd.512";
+    return call_intrinsic(e, name, NULL, 0, args, 5);
+}
+
+static LLVMValueRef real_product(struct emitter *e, const struct operands *o)
+{
+    LLVMValueRef r = scaled(e, o);
+    return r ? r : BUILD2(FMul);
+}
+
 static LLVMValueRef contracted(struct emitter *e, const struct operands *o)
 {
     if (e->has_fma) return math(e, "llvm.fma", o);
@@ -641,7 +700,7 @@ OPERATION(CAST, op_cast(e, (enum dtype)o->i->dtype, o->t, o->lanes, o->a))
 OPERATION(BITCAST, LLVMBuildBitCast(e->builder, o->a, type_value(e, (enum dtype)o->i->dtype, o->lanes), ""))
 OPERATION(ADD, is_float(o->t) ? BUILD2(FAdd) : o->t == DT_BOOL ? BUILD2(Or) : BUILD2(Add))
 OPERATION(SUB, is_float(o->t) ? BUILD2(FSub) : BUILD2(Sub))
-OPERATION(MUL, is_float(o->t) ? BUILD2(FMul) : whole_product(e, o))
+OPERATION(MUL, is_float(o->t) ? real_product(e, o) : whole_product(e, o))
 OPERATION(DIV, quotient(e, LP_DIV, o))
 OPERATION(REM, quotient(e, LP_REM, o))
 OPERATION(MIN, extreme(e, LP_MIN, o))

@@ -440,6 +440,9 @@ static lpv simplify_whole(struct lp *p, enum lp_op op, lpv a, lpv b)
     if (lp_dtype(p, a) == DT_I64) {
         if (lp_is_const(p, a, &x) && lp_is_const(p, b, &y) && lp_index_fold(op, x, y, &folded))
             return lp_int(p, compares ? DT_BOOL : DT_I64, folded);
+        bool naturals = lp_range(p, a).lo >= 0 && lp_range(p, b).lo > 0;
+        if (naturals && op == LP_DIV) return lp_bin(p, LP_FLOORDIV, a, b);
+        if (naturals && op == LP_REM) return lp_bin(p, LP_MOD, a, b);
         lpv simple = compares ? lp_index_compare(p, op, a, b) : lp_index_simplify(p, op, a, b);
         if (simple != LPV_NONE) return simple;
     }
