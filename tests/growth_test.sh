@@ -132,7 +132,7 @@ branches() { # branches N
     }'
 }
 
-# Attention over n rows of 64 positions, each of which sees its own block and the one before it: 2 n - 1 blocks of n n.
+# Attention over n rows of 64 positions, each of which sees its own block, by a mask, and all of the one before it: 2 n - 1 blocks of n n.
 window() { # window N
     local s=$((64 * $1)) list="[1, 1, $1]" lists="[1, 1, $1, $1]"
     cat <<TEXT
@@ -141,17 +141,15 @@ fn @main(%q: f32[1, 1, $s, 32], %k: f32[1, 1, $s, 32], %v: f32[1, 1, $s, 32]) ->
   %zero = full {value = 0, dims = [], dtype = i64}
   %scale = full {value = 0.2, dims = [], dtype = f32}
   %row = iota {dims = $lists, dim = 2, dtype = i32}
-  %place = iota {dims = $lists, dim = 3, dtype = i32}
-  %back = sub(%row, %place)
+  %ones = full {value = 1, dims = $lists, dtype = i32}
+  %back = sub(%row, %ones)
   %first = full {value = 0, dims = $lists, dtype = i32}
-  %columns = max(%back, %first)
+  %before = max(%back, %first)
   %rows = iota {dims = $list, dim = 2, dtype = i32}
   %one = full {value = 1, dims = $list, dtype = i32}
-  %so_far = add(%rows, %one)
-  %two = full {value = 2, dims = $list, dtype = i32}
-  %counts = min(%so_far, %two)
+  %none_of_first = min(%rows, %one)
   %o, %l, %m = flex_attention {block = [64, 64]} (%q, %k, %v) from(%s = %scale, %b = %zero, %h = %zero, %i = %zero, %j = %zero)
-      blocks(%counts, %columns) score {
+      blocks(%one, %row, %none_of_first, %before) score {
     yield(%s)
   } mask {
     %t = ge(%i, %j)

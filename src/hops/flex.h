@@ -174,7 +174,10 @@ struct flex_step {
     void (*emit)(const struct flex_step *s, struct builder *b, const val *carry, const val *operands,
                  const val *extra, struct flex_entry entry, enum flex_list list, val *next);
 };
-/* All of them, list by list. carry: what the loops begin with, and what comes out of them. */
+/* Those of a list. carry: what the loop begins with, and what comes out of it. */
+void flex_loop(const struct flex_step *s, struct builder *b, val *carry, const val *operands,
+               const val *extra, enum flex_list list);
+/* All of them, list by list. */
 void flex_loops(const struct flex_step *s, struct builder *b, val *carry, const val *operands,
                 const val *extra);
 /* A mask without lists of blocks, and one that can be asked before there are scores: then lists are made

@@ -1,7 +1,8 @@
 /* The pullback of flex_attention: tiles of probabilities are computed again from the logarithms that the
  * forward run gives, one after the other. A map goes over the heads of keys, and where these are few over
- * parts of the tiles of queries that read them; in it a scan over these tiles carries the cotangents of keys,
- * values and what the score function reads, which each part has of its own, and stacks those of the queries.
+ * parts of the tiles of queries that read them; in it scans over these tiles, one for each list of blocks,
+ * carry the cotangents of keys, values and what the score function reads, which each part has of its own, and
+ * stack those of the queries.
  * Sums of the parts are taken behind the map, in their order. */
 #include "hops/flex.h"
 #include "transform/pass.h"
@@ -162,9 +163,9 @@ static void pull_tile(const struct flex_step *s, struct builder *b, const val *c
     }
 }
 
-/* The loops over the tiles of keys; carry: cotangent of the tile's queries, then what is carried. */
+/* The loop over the tiles of keys in a list; carry: cotangent of the tile's queries, then what is carried. */
 static void pull_row(const struct back *w, struct builder *b, val *carry, const val *operands,
-                     const val *extra)
+                     const val *extra, enum flex_list list)
 {
     const struct flex *x = w->x;
     uint32_t n = 1 + n_carried(w);
@@ -184,10 +185,17 @@ static void pull_row(const struct back *w, struct builder *b, val *carry, const 
                               .there = w->parts == 1 ? HOP_NONE : STEP_THERE,
                               .ctx = w,
                               .emit = pull_tile };
-    flex_loops(&step, b, carry, operands, extra);
+    flex_loop(&step, b, carry, operands, extra, list);
 }
 
 /* ---- all tiles of queries that read one head of keys ---- */
+
+/* What one scan over them goes over. */
+struct turn {
+    enum flex_list list;
+    val before; /* cotangents of the queries so far, a tile for each; VAL_NONE: none */
+    bool last;  /* they are as given then */
+};
 
 enum { ROW_BATCH = GIVEN, ROW_HEAD, ROW_PART, ROW_EXTRAS };
 
@@ -233,23 +241,25 @@ static val tile_number(const struct back *w, struct builder *b, val number, val 
     return emit2(b, OP_min, number, last);
 }
 
-/* (carried…, number, operands…, given…, batch and head of keys, part) -> (carried…, cotangent of the queries)
- */
-static struct region_in row_body(const struct back *w, struct builder *around, const val *with)
+/* (carried…, number, cotangent of the queries so far, operands…, given…, batch and head of keys, part) ->
+ * (carried…, cotangent of the queries) */
+static struct region_in row_body(const struct back *w, const struct turn *turn, struct builder *around,
+                                 const val *with)
 {
     const struct flex *x = w->x;
-    uint32_t n = n_carried(w);
+    uint32_t n = n_carried(w), n_first = n + (turn->before == VAL_NONE ? 1 : 2);
     struct flex_body body;
-    type_id *first = ARENA_NEW(&around->arena, type_id, n + 1), last[ROW_EXTRAS];
-    val *params = ARENA_NEW(&around->arena, val, n + 1 + ROW_EXTRAS);
+    type_id *first = ARENA_NEW(&around->arena, type_id, n_first), last[ROW_EXTRAS];
+    val *params = ARENA_NEW(&around->arena, val, n_first + ROW_EXTRAS);
     val *carry = ARENA_NEW(&around->arena, val, n + 1), extra[STEP_EXTRAS];
     memcpy(first, w->carried, n * sizeof *first);
     first[n] = flex_index(x);
+    if (n_first > n + 1) first[n + 1] = flex_type(x, x->tile[0], x->width);
     given_types(x, last);
     last[ROW_BATCH] = last[ROW_HEAD] = last[ROW_PART] = flex_index(x);
-    flex_body_begin(&body, x, first, n + 1, last, ROW_EXTRAS, params);
+    flex_body_begin(&body, x, first, n_first, last, ROW_EXTRAS, params);
     struct builder *b = &body.b;
-    const val *given = params + n + 1;
+    const val *given = params + n_first;
     val number = tile_number(w, b, params[n], given[ROW_PART], &extra[STEP_THERE]);
     val rows = emit_dim_value(b, x->rows), group = emit_dim_value(b, group_size(x));
     val of_head = emit2(b, OP_div, number, rows);
@@ -267,19 +277,20 @@ static struct region_in row_body(const struct back *w, struct builder *around, c
                                   x->tile[0], 0);
     extra[STEP_DELTA] = flex_window(b, given[GIVEN_DELTA], extra[FLEX_AT_BATCH], extra[FLEX_AT_HEAD], start,
                                     x->tile[0], 0);
-    carry[0] = emit_full(b, x->computed, 0, 2, (dim[]){ x->tile[0], x->width });
+    if (n_first > n + 1) carry[0] = params[n + 1];
+    else carry[0] = emit_full(b, x->computed, 0, 2, (dim[]){ x->tile[0], x->width });
     memcpy(carry + 1, params, n * sizeof *carry);
-    pull_row(w, b, carry, body.operands, extra);
+    pull_row(w, b, carry, body.operands, extra, turn->list);
     val *results = ARENA_NEW(&b->arena, val, n + 1);
     memcpy(results, carry + 1, n * sizeof *results);
-    results[n] = emit_cast(b, carry[0], x->given);
+    results[n] = turn->last ? emit_cast(b, carry[0], x->given) : carry[0];
     return flex_body_finish(&body, results, n + 1, with, x->n + ROW_EXTRAS);
 }
 
-/* The scan over these tiles. carried: what it begins with and what comes out of it; returns the stack of
+/* One scan over these tiles. carried: what it begins with and what comes out of it; returns the stack of
  * cotangents of queries. */
-static val scan_rows(const struct back *w, struct builder *b, val number, val *carried, const val *operands,
-                     const val *given)
+static val scan_rows(const struct back *w, const struct turn *turn, struct builder *b, val number,
+                     val *carried, const val *operands, const val *given)
 {
     const struct flex *x = w->x;
     struct module *m = x->m;
@@ -290,17 +301,28 @@ static val scan_rows(const struct back *w, struct builder *b, val number, val *c
     extra[ROW_HEAD] = emit2(b, OP_rem, head, heads);
     extra[ROW_PART] = emit2(b, OP_rem, number, parts);
     dim steps = flex_blocks(m, tiles_of_head(x), w->parts);
-    val numbers = flex_counted(b, steps);
+    val over[2] = { flex_counted(b, steps), turn->before };
     struct loop l = loop_new(LOOP_SCAN);
     l.carry = arena_copy(&b->arena, carried, n_carried(w) * sizeof *carried);
     l.n_carry = n_carried(w);
-    l.over = &numbers;
-    l.n_over = 1;
+    l.over = over;
+    l.n_over = turn->before == VAL_NONE ? 1 : 2;
     l.length = steps;
-    loop_set_body(&l, m, row_body(w, b, flex_with(b, x, operands, extra, ROW_EXTRAS)));
+    loop_set_body(&l, m, row_body(w, turn, b, flex_with(b, x, operands, extra, ROW_EXTRAS)));
     struct loop_results r = loop_build(b, &l);
     for (uint32_t k = 0; k < n_carried(w); k++) carried[k] = r.last + k;
     return r.stacks;
+}
+
+/* Scans for each list: a step of one that had two loops would copy all that is carried between them. */
+static val scan_lists(const struct back *w, struct builder *b, val number, val *carried, const val *operands,
+                      const val *given)
+{
+    uint32_t n = w->x->n_lists;
+    struct turn whole = { FLEX_WHOLE, VAL_NONE, false };
+    struct turn last = { n ? FLEX_PARTIAL : FLEX_EVERY, VAL_NONE, true };
+    if (n > 1) last.before = scan_rows(w, &whole, b, number, carried, operands, given);
+    return scan_rows(w, &last, b, number, carried, operands, given);
 }
 
 static val zeros(struct builder *b, type_id type)
@@ -348,7 +370,7 @@ static struct pulled over_heads(const struct back *w, struct builder *b, const v
     flex_body_begin(&body, x, first, n_carry + 1, last, GIVEN, params);
     for (uint32_t k = 0; k < n; k++)
         carried[k] = !map && k >= CARRY_OWN ? params[k - CARRY_OWN] : zeros(&body.b, w->carried[k]);
-    val queries = scan_rows(w, &body.b, params[n_carry], carried, body.operands, params + n_carry + 1);
+    val queries = scan_lists(w, &body.b, params[n_carry], carried, body.operands, params + n_carry + 1);
     for (uint32_t k = 0; k < n_carry; k++) results[k] = carried[CARRY_OWN + k];
     results[n_carry] = queries;
     for (uint32_t k = 0; k < n - n_carry; k++) results[n_carry + 1 + k] = carried[k];

@@ -432,8 +432,8 @@ static void step_begin(struct step_body *w, const struct flex_step *s, struct ar
     w->index = w->carry[n];
 }
 
-static void loop_over(const struct flex_step *s, struct builder *b, val *carry, const val *operands,
-                      const val *extra, enum flex_list list)
+void flex_loop(const struct flex_step *s, struct builder *b, val *carry, const val *operands,
+               const val *extra, enum flex_list list)
 {
     const struct flex *x = s->x;
     struct step_body w;
@@ -449,9 +449,9 @@ static void loop_over(const struct flex_step *s, struct builder *b, val *carry, 
 void flex_loops(const struct flex_step *s, struct builder *b, val *carry, const val *operands,
                 const val *extra)
 {
-    if (!s->x->n_lists) loop_over(s, b, carry, operands, extra, FLEX_EVERY);
-    if (s->x->n_lists > 1) loop_over(s, b, carry, operands, extra, FLEX_WHOLE);
-    if (s->x->n_lists) loop_over(s, b, carry, operands, extra, FLEX_PARTIAL);
+    if (!s->x->n_lists) flex_loop(s, b, carry, operands, extra, FLEX_EVERY);
+    if (s->x->n_lists > 1) flex_loop(s, b, carry, operands, extra, FLEX_WHOLE);
+    if (s->x->n_lists) flex_loop(s, b, carry, operands, extra, FLEX_PARTIAL);
 }
 
 val flex_map(const struct flex *x, struct builder *b, dim length, bool apart, struct region_in body)
