@@ -99,6 +99,15 @@ bool product_is_gemm(struct lower *L, const struct node *n)
     return how == PRODUCT_PLAIN && is_line(L, n, &d, &s);
 }
 
+/* Do its elements lie beside each other: has every dim behind it one element? */
+static bool is_innermost(struct lower *L, val v, uint32_t at)
+{
+    struct type t = type_get(L->S->m, value_type(L->f, v));
+    for (uint32_t i = at + 1; i < t.rank; i++)
+        if (!dim_is_const(L->S->m, t.dims[i]) || dim_const_value(L->S->m, t.dims[i]) != 1) return false;
+    return true;
+}
+
 /* Fold along rows when both operands' contracted dim is innermost while the result's innermost dim is not
  * contiguous in what it indexes. */
 bool product_rows(struct lower *L, const struct node *n)
@@ -106,11 +115,7 @@ bool product_rows(struct lower *L, const struct node *n)
     struct dot_dims d;
     if (L->S->p->regime.strict || !product_of(L, n, &d) || d.n_contract != 1) return false;
     const val *o = node_operands(L->f, n);
-    uint32_t lhs_rank = type_get(L->S->m, value_type(L->f, o[0])).rank;
-    uint32_t rhs_rank = type_get(L->S->m, value_type(L->f, o[1])).rank;
-    bool lhs_inner = d.contract_lhs[0] == lhs_rank - 1;
-    bool rhs_inner = d.contract_rhs[0] == rhs_rank - 1;
-    return lhs_inner && rhs_inner;
+    return is_innermost(L, o[0], d.contract_lhs[0]) && is_innermost(L, o[1], d.contract_rhs[0]);
 }
 
 /* ---- sums of products ---- */
@@ -280,8 +285,8 @@ static enum orientation layout_of(const struct stored *s, const struct matrix_di
     return LAYOUT_NONE;
 }
 
-static enum orientation operand_layout(struct lower *L, const struct node *n, uint32_t k, const struct dot_dims *d,
-                                  struct stored *s)
+static enum orientation operand_layout(struct lower *L, const struct node *n, uint32_t k,
+                                       const struct dot_dims *d, struct stored *s)
 {
     struct matrix_dims m = operand_dims(d, k);
     *s = stored_behind(L, node_operands(L->f, n)[k]);

@@ -498,7 +498,8 @@ static struct job transposed(const struct job *j)
 
 /* ---- tiny ones ---- */
 
-/* Sides that stay in the first cache: nothing is planned, each matrix is for one thread. */
+/* Sides that stay in the first cache: nothing is planned, each matrix is for one thread. What is narrower
+ * than f32 is widened, which holds sums of so few bytes exactly, too. */
 enum { TINY = 64 };
 
 struct tiny {
@@ -508,10 +509,12 @@ struct tiny {
 
 static bool is_tiny(const struct product *p)
 {
-    bool plain = p->c_dtype == p->a_dtype && p->c_dtype == p->b_dtype &&
-                 (p->c_dtype == DT_F32 || p->c_dtype == DT_F64);
+    bool plain = p->c_dtype != DT_F64 || (p->a_dtype == DT_F64 && p->b_dtype == DT_F64);
     bool line = p->m == 1 || (p->n == 1 && p->tb != HOP_RT_PANELS);
-    return plain && !line && p->m <= TINY && p->n <= TINY && p->k <= TINY;
+    bool panels = p->tb == HOP_RT_PANELS && p->c_dtype != p->b_dtype;
+    bool dots = product_kernel(p->c_dtype, p->a_dtype, p->b_dtype)->group > 1; /* which pay early */
+    int64_t most = dots ? TINY / 2 : TINY;
+    return plain && !panels && !line && p->m <= most && p->n <= most && p->k <= most;
 }
 
 /* One matrix, tile by tile: rows are cut evenly, into tiles that need not be the largest. */
@@ -532,6 +535,54 @@ static void multiply_tiny(const struct product_kernel *k, const struct product *
     }
 }
 
+static bool is_widened(const struct product *p)
+{
+    return p->c_dtype != p->a_dtype || p->c_dtype != p->b_dtype ||
+           (p->c_dtype != DT_F32 && p->c_dtype != DT_F64);
+}
+
+/* Rows so many elements apart, beside each other as f32. */
+static void widen_rows(float *to, enum dtype t, const char *from, int64_t rows, int64_t n, int64_t apart)
+{
+    row_function widen = row_widens(t);
+    if (apart == n) n *= rows, rows = 1;
+    for (int64_t i = 0; i < rows; i++) widen(to + i * n, from + i * apart * dtype_info[t].size, n);
+}
+
+/* A matrix of narrower elements; `sums` are of f32. */
+static void multiply_widened(const struct tiny *tiny, int64_t matrix)
+{
+    float a[TINY * TINY], b[TINY * TINY], sums[TINY * TINY], turned[TINY * TINY];
+    const struct product *p = tiny->product;
+    const struct product_kernel *k = tiny->kernel;
+    int64_t size = dtype_info[p->c_dtype].size, a_row = p->ta ? p->m : p->k, b_row = p->tb ? p->k : p->n;
+    char *c = p->c + matrix * p->c_apart * size;
+    bool whole = dtype_is_integer(p->c_dtype);
+    struct product of = { .m = p->m, .n = p->n, .k = p->k, .ldc = p->n };
+    struct tile w = { .a_row = p->ta ? 1 : a_row,
+                      .a_step = p->ta ? a_row : 1,
+                      .b_step = p->tb ? k->cols : b_row,
+                      .b_whole = p->tb,
+                      .c_row = p->n,
+                      .c_col = 1,
+                      .depth = p->k,
+                      .add = p->accumulate && !whole };
+    widen_rows(a, p->a_dtype, p->a + matrix * p->a_apart * dtype_info[p->a_dtype].size, p->ta ? p->k : p->m,
+               a_row, p->lda);
+    widen_rows(b, p->b_dtype, p->b + matrix * p->b_apart * dtype_info[p->b_dtype].size, p->tb ? p->n : p->k,
+               b_row, p->ldb);
+    if (w.add) widen_rows(sums, p->c_dtype, c, p->m, p->n, p->ldc);
+    if (p->tb) k->pack(turned, b, p->n, p->k, p->k, 1, k->cols, false);
+    multiply_tiny(k, &of, &w, (const char *)a, (const char *)(p->tb ? turned : b), (char *)sums);
+    row_function leave = whole ? row_adds(p->c_dtype, false) : row_rounds(p->c_dtype);
+    int64_t rows = p->ldc == p->n ? 1 : p->m, n = p->ldc == p->n ? p->m * p->n : p->n;
+    for (int64_t i = 0; i < rows; i++) {
+        char *row = c + i * p->ldc * size;
+        if (whole && !p->accumulate) memset(row, 0, (size_t)(n * size));
+        leave(row, sums + i * n, n);
+    }
+}
+
 static int32_t tiny_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
 {
     _Alignas(ALIGNED) char room[TINY * TINY * sizeof(double)];
@@ -547,6 +598,10 @@ static int32_t tiny_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
                       .depth = p->k,
                       .add = p->accumulate };
     HOP_UNUSED(rt);
+    if (is_widened(p)) {
+        for (int64_t i = lo; i < hi; i++) multiply_widened(tiny, i);
+        return 0;
+    }
     for (int64_t i = lo; i < hi; i++) {
         const char *b = p->b + i * p->b_apart * k->size;
         bool turned = p->tb && p->tb != HOP_RT_PANELS;
@@ -559,7 +614,7 @@ static int32_t tiny_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
 
 static int32_t multiply_all_tiny(struct hop_rt *rt, const struct product *p)
 {
-    struct tiny tiny = { p, product_kernel(p->c_dtype, p->a_dtype, p->b_dtype) };
+    struct tiny tiny = { p, product_kernel(p->c_dtype == DT_F64 ? DT_F64 : DT_F32, DT_F32, DT_F32) };
     double work = (double)(p->m * p->n * p->k);
     if (p->batch == 1 || work * (double)p->batch < 2 * WORTH_A_THREAD)
         return tiny_some(rt, &tiny, 0, p->batch);
