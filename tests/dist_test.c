@@ -6,6 +6,7 @@
 #include "check.h"
 #include "dist/dist_impl.h"
 #include "ir/number.h"
+#include "runtime/pool.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -561,6 +562,72 @@ static void test_same(int32_t n)
     for (int32_t other = -1; other <= n; other++) run(n, same_body, &other, "comparing hashes");
 }
 
+/* ---- threads that programs run on ---- */
+
+enum { PIECES = 4096 };
+struct piece_run {
+    pthread_t caller;
+    atomic_int others;       /* pieces on another thread than the caller's */
+    atomic_int done[PIECES]; /* how often each was */
+};
+static int32_t run_pieces(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
+{
+    struct piece_run *p = env;
+    HOP_UNUSED(rt);
+    if (!pthread_equal(p->caller, pthread_self())) atomic_fetch_add(&p->others, 1);
+    for (int64_t i = lo; i < hi; i++) atomic_fetch_add(&p->done[i], 1);
+    return 0;
+}
+
+/* Each rank has its part of the threads, and with one alone it needs nobody. */
+static hop_status share_body(struct rank *r, void *ctx)
+{
+    const uint32_t *expected = ctx;
+    RANK_CLAIM(pool_threads() == *expected, "rank %d of %d has %u threads, expected %u", r->number, r->size,
+               pool_threads(), *expected);
+    struct piece_run *p = calloc(1, sizeof *p);
+    p->caller = pthread_self();
+    int64_t wrong = 0;
+    for (int round = 1; round <= 20; round++) {
+        pool_run(pool_threads(), NULL, run_pieces, p, PIECES, 1);
+        for (int i = 0; i < PIECES; i++) wrong += atomic_load(&p->done[i]) != round;
+    }
+    RANK_CLAIM(!wrong, "%lld pieces were not run once", (long long)wrong);
+    RANK_CLAIM(*expected > 1 || !atomic_load(&p->others), "a rank with one thread runs alone");
+    free(p);
+    return HOP_OK;
+}
+
+static hop_status nested_body(struct rank *r, void *ctx)
+{
+    HOP_UNUSED(r);
+    return dist_run_threads(2, share_body, ctx);
+}
+
+static void test_shares(void)
+{
+    static const struct {
+        uint32_t threads;
+        int32_t ranks;
+        uint32_t each;
+    } cases[] = { { 8, 1, 8 }, { 8, 2, 4 }, { 8, 3, 2 }, { 4, 4, 1 }, { 2, 3, 1 } };
+    uint32_t before = pool_set_threads(0), usual = pool_threads();
+    for (size_t i = 0; i < HOP_COUNT(cases); i++) {
+        uint32_t each = cases[i].each;
+        pool_set_threads(cases[i].threads);
+        run(cases[i].ranks, share_body, &each, "threads of ranks");
+        CLAIM(pool_threads() == cases[i].threads, "the caller has all of them again");
+    }
+    pool_set_threads(8);
+    run(2, nested_body, &(uint32_t){ 2 }, "ranks of a rank");
+    pool_set_threads(0);
+    pool_set_part(3);
+    CLAIM(pool_threads() == (getenv("HOP_NUM_THREADS") ? usual : 3), "the part of a process");
+    pool_set_part(0);
+    CLAIM(pool_threads() == usual, "all of it again");
+    pool_set_threads(before);
+}
+
 /* ---- all of it ---- */
 
 static void test_exchanges(void)
@@ -599,6 +666,7 @@ static int test_processes(const char *fault)
     }
     struct rank *before = rank_enter(process), *again = NULL;
     CLAIM(!dist_mpi(&again) && again == process, "one rank, however often it is asked for");
+    if (!getenv("HOP_NUM_THREADS")) CLAIM(pool_threads() == process->cores, "its part of the processors");
     CLAIM(process->cores > 0 && dist_under_mpi() == (process->size > 1), "where it runs");
     int code = 0;
     if (fault) code = run_fault(fault);
@@ -617,6 +685,7 @@ int main(int argc, char **argv)
     test_exchanges();
     test_failures();
     test_ends();
+    test_shares();
     CLAIM(hop_live_allocations() == live, "%lld blocks are lost", (long long)(hop_live_allocations() - live));
     return tests_end();
 }

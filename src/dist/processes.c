@@ -54,6 +54,7 @@ static hop_status start(void)
                  (long long)expected, plug_in.path);
     }
     if (status) hop_set_message("%s", error);
+    else pool_set_part(rank.cores);
     return status;
 }
 

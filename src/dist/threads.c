@@ -53,7 +53,8 @@ struct meeting {
 };
 
 struct threads {
-    bool spins; /* there is a processor for each */
+    bool spins;       /* there is a processor for each */
+    uint32_t sharers; /* of the threads that programs run on */
     struct meeting *meetings;
     struct desk desks[];
 };
@@ -430,9 +431,12 @@ static void *run_rank(void *runner)
     struct runner *u = runner;
     struct rank *r = &u->rank, *before = rank_enter(r);
     const struct hop_watch *watch_before = hop_watch_set(r->watch.cancel ? &r->watch : NULL);
+    uint32_t sharers_before = pool_sharers();
+    pool_set_sharers(threads_of(r)->sharers);
     u->status = try_body(u);
     if (!u->status) u->status = rank_finish(r);
     hop_watch_set(watch_before);
+    pool_set_sharers(sharers_before);
     if (u->status) {
         int32_t failed = dist_failed(r);
         snprintf(u->message, sizeof u->message, "%s", hop_message());
@@ -492,11 +496,14 @@ hop_status dist_run_threads(int32_t n, hop_status (*body)(struct rank *r, void *
         return HOP_NOMEM;
     }
     memset(t, 0, bytes);
-    t->spins = (uint32_t)n <= pool_cores();
+    uint32_t cores = pool_cores();
+    t->spins = (uint32_t)n <= cores;
+    t->sharers = (uint32_t)n * pool_sharers();
     job.state = t;
     for (int32_t k = 0; k < n; k++) {
         struct rank r = { .number = k, .size = n, .timeout = dist_timeout(), .job = &job };
         r.transport = &transport;
+        r.cores = HOP_MAX(cores / t->sharers, 1);
         if (watch && (!watch->confirm || !k)) r.watch = *watch;
         runners[k] = (struct runner){ .rank = r, .body = body, .ctx = ctx };
     }

@@ -166,6 +166,8 @@ uint32_t pool_cores(void)
 }
 
 static atomic_uint said, usual; /* 0: nothing was said; it is not known yet */
+static atomic_uint part;        /* 0: all processors */
+static _Thread_local uint32_t sharers = 1;
 
 static uint32_t usual_threads(void)
 {
@@ -173,17 +175,29 @@ static uint32_t usual_threads(void)
     char *end = NULL;
     unsigned long n = text ? strtoul(text, &end, 10) : 0;
     bool good = text && *text >= '0' && *text <= '9' && !*end && n;
-    return good ? (uint32_t)HOP_MIN(n, MAX_WORKERS + 1ul) : pool_cores();
+    if (good) return (uint32_t)HOP_MIN(n, MAX_WORKERS + 1ul);
+    uint32_t cores = atomic_load(&part);
+    return cores ? cores : pool_cores();
+}
+
+uint32_t pool_sharers(void) { return sharers; }
+void pool_set_sharers(uint32_t n) { sharers = HOP_MAX(n, 1); }
+
+void pool_set_part(uint32_t cores)
+{
+    atomic_store(&part, cores);
+    atomic_store(&usual, 0);
 }
 
 uint32_t pool_threads(void)
 {
     uint32_t n = atomic_load_explicit(&said, memory_order_relaxed);
     if (!n) n = atomic_load_explicit(&usual, memory_order_relaxed);
-    if (n) return n;
-    n = usual_threads();
-    atomic_store_explicit(&usual, n, memory_order_relaxed);
-    return n;
+    if (!n) {
+        n = usual_threads();
+        atomic_store_explicit(&usual, n, memory_order_relaxed);
+    }
+    return HOP_MAX(n / sharers, 1);
 }
 
 uint32_t pool_set_threads(uint32_t threads)

@@ -9,6 +9,13 @@ uint32_t pool_cores(void); /* processors this process may use: by affinity, and 
 /* Threads of runs that have no number of their own: what pool_set_threads said, else HOP_NUM_THREADS, else
  * pool_cores. */
 uint32_t pool_threads(void);
+/* Callers that run programs at once, ranks say, and have a part of the threads each: of how many the thread
+ * at hand is one, 1 unless it was said. pool_threads gives it its part, one thread at least. */
+uint32_t pool_sharers(void);
+void pool_set_sharers(uint32_t n);
+/* The part of the processors that this process has, of those that it may use; 0: all. What HOP_NUM_THREADS
+ * and pool_set_threads say goes before it. */
+void pool_set_part(uint32_t cores);
 /* The number of the thread at hand among those of a job: workers have 1, 2, …, below the job's `threads`; of
  * all others it is 0, and one of them at most is in a job. */
 uint32_t pool_number(void);
