@@ -92,15 +92,17 @@ static struct drawn draw(uint64_t seed)
     return d;
 }
 
-/* Few channels out for each of nine groups, of f32, large enough for the
- * runtime: what the kernels that keep rows of sums in registers tell apart. Rows of results are longer than
- * those of taps, or the other way round; either may be more than is known at a time (64 taps, 1,024 taps over
- * lanes); elements lie beside each other, every other one, or further apart. */
+/* Groups of one channel out or a few, large enough for the runtime: what the kernels that keep rows of sums
+ * in registers tell apart. Rows of results are longer than those of taps, or the other way round; either may
+ * be more than is known at a time (64 taps, 1,024 taps over lanes); elements lie beside each other, every
+ * other one, or further apart. */
 static const struct {
     uint32_t n;
     int64_t channels, out;
     int64_t size[MOST_SPACE], taps[MOST_SPACE], stride[MOST_SPACE], x_dilation[MOST_SPACE],
         w_dilation[MOST_SPACE], low[MOST_SPACE], high[MOST_SPACE];
+    int64_t batch; /* 0: two */
+    bool in_f64;
 } by_group[] = {
     { 1, 1, 1, { 600 }, { 7 }, { 1 }, { 1 }, { 1 }, { 3 }, { 0 } },
     { 1, 3, 1, { 300 }, { 64 }, { 1 }, { 1 }, { 1 }, { 0 }, { 0 } },
@@ -126,17 +128,37 @@ static const struct {
     { 1, 2, 3, { 300 }, { 9 }, { 1 }, { 2 }, { 1 }, { 4 }, { 0 } },
     { 3, 2, 5, { 3, 7, 40 }, { 2, 3, 3 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 } },
     { 3, 2, 3, { 3, 7, 40 }, { 2, 3, 3 }, { 1, 1, 1 }, { 1, 1, 1 }, { 2, 1, 1 }, { 1, 2, 1 }, { 1, 0, 1 } },
+    /* Few long sums for each of several channels out: results along the last dim at once, or batches. */
+    { 1, 2, 13, { 90 }, { 80 }, { 1 }, { 1 }, { 1 }, { 4 }, { 4 } },
+    { 2, 1, 40, { 12, 66 }, { 10, 30 }, { 1, 1 }, { 1, 1 }, { 1, 2 }, { 1, 1 }, { 1, 1 } },
+    { 2, 2, 33, { 12, 30 }, { 10, 28 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, 13 },
+    { 1, 3, 12, { 70 }, { 25 }, { 3 }, { 1 }, { 2 }, { 5 }, { 0 }, 7 },
+    { 2, 2, 16, { 9, 50 }, { 7, 23 }, { 2, 3 }, { 1, 1 }, { 1, 2 }, { -1, -2 }, { 3, 9 }, 6, true },
+    { 3,
+      1,
+      17,
+      { 3, 6, 30 },
+      { 2, 5, 28 },
+      { 1, 1, 1 },
+      { 1, 1, 1 },
+      { 1, 1, 1 },
+      { 1, 0, 1 },
+      { 0, 1, 1 },
+      8 },
+    { 1, 2, 14, { 300 }, { 64 }, { 4 }, { 1 }, { 4 }, { 9 }, { 0 }, 1, true },
+    { 2, 1, 30, { 40, 34 }, { 3, 32 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, 25 },
+    { 2, 3, 15, { 20, 60 }, { 20, 60 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 0, 0 }, 10 },
 };
 
 static struct drawn case_by_group(uint32_t k)
 {
     struct drawn d = { .n = by_group[k].n,
-                       .batch = 2,
-                       .groups = 9,
+                       .batch = by_group[k].batch ? by_group[k].batch : 2,
+                       .groups = by_group[k].out < 12 ? 9 : 2,
                        .out = by_group[k].out,
                        .channels = by_group[k].channels,
-                       .dtype = DT_F32,
-                       .turned = k % 3 == 2 };
+                       .dtype = by_group[k].in_f64 ? DT_F64 : DT_F32,
+                       .turned = by_group[k].out < 12 && k % 3 == 2 };
     for (uint32_t i = 0; i < d.n; i++) {
         d.size[i] = by_group[k].size[i];
         d.taps[i] = by_group[k].taps[i];

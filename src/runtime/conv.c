@@ -36,8 +36,6 @@ struct conv_job {
     int64_t whole_rows, whole_lines;
 };
 
-static int64_t blocks_of(int64_t n, int64_t each) { return (n + each - 1) / each; }
-
 /* ---- a block ---- */
 
 static const char *row_panel(const struct conv_job *j, int64_t row, int64_t from, int64_t depth)
@@ -133,7 +131,7 @@ static int32_t blocks_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
     const struct conv_part *p = &j->part;
     HOP_UNUSED(rt);
     for (int64_t i = lo; i < hi; i++) {
-        int64_t of_unit = blocks_of(j->unit, j->block_lines), at = i / j->n_row_blocks;
+        int64_t of_unit = conv_blocks_of(j->unit, j->block_lines), at = i / j->n_row_blocks;
         int64_t first = at % of_unit * j->block_lines;
         struct block b = { .line = at / of_unit * j->unit + first,
                            .row = i % j->n_row_blocks * j->block_rows };
@@ -215,28 +213,28 @@ static void choose_blocks(struct conv_job *j)
 {
     const struct product_kernel *k = j->kernel;
     const struct conv_part *p = &j->part;
-    int64_t panels = BLOCK_PANELS, tiles = blocks_of(p->out, k->rows);
+    int64_t panels = BLOCK_PANELS, tiles = conv_blocks_of(p->out, k->rows);
     double work = work_of(p);
     if (j->beside) panels = BESIDE_PANELS;
     if (j->lines) tiles = HOP_MIN(tiles, SHARED_ROWS);
     bool by_rows = j->each_packs && p->lines <= panels * k->cols; /* each is packed for one block */
     for (;; by_rows ? (tiles = (tiles + 1) / 2) : (panels = (panels + 1) / 2)) {
         j->block_lines = panels * k->cols;
-        j->n_line_blocks = p->lines / j->unit * blocks_of(j->unit, j->block_lines);
+        j->n_line_blocks = p->lines / j->unit * conv_blocks_of(j->unit, j->block_lines);
         j->block_rows = tiles * k->rows;
         int64_t room = BESIDE_SUMS / (j->block_lines * k->sum_size) / k->rows * k->rows;
         if (j->beside) j->block_rows = HOP_MIN(j->block_rows, room);
-        j->n_row_blocks = blocks_of(p->out, j->block_rows);
+        j->n_row_blocks = conv_blocks_of(p->out, j->block_rows);
         double n = (double)j->n_line_blocks * (double)j->n_row_blocks;
         if ((by_rows ? tiles : panels) == 1 || n >= MANY_BLOCKS || work / n < WORTH_A_THREAD) return;
     }
 }
 
-static int32_t each(struct hop_rt *rt, int32_t (*some)(struct hop_rt *, void *, int64_t, int64_t),
-                    struct conv_job *j, int64_t n, double work)
+int32_t conv_each(struct hop_rt *rt, int32_t (*some)(struct hop_rt *, void *, int64_t, int64_t), void *env,
+                  int64_t n, double work)
 {
-    if (work < 2 * WORTH_A_THREAD || n < 2) return some(rt, j, 0, n);
-    return rt->parallel(rt, some, j, n, (int64_t)(WORTH_A_THREAD * (double)n / 2 / work) + 1);
+    if (work < 2 * WORTH_A_THREAD || n < 2) return some(rt, env, 0, n);
+    return rt->parallel(rt, some, env, n, (int64_t)(WORTH_A_THREAD * (double)n / 2 / work) + 1);
 }
 
 /* Memory for panels of all rows, and of all lines where they are few, as far as there is any. */
@@ -256,12 +254,12 @@ static int32_t make_panels(struct hop_rt *rt, struct conv_job *j)
     if (room && pack) {
         j->rows = room;
         room += rounded_up(of_rows, ALIGNED);
-        status = each(rt, rows_some, j, j->whole_rows / k->rows, (double)of_rows / 4);
+        status = conv_each(rt, rows_some, j, j->whole_rows / k->rows, (double)of_rows / 4);
     }
     if (room && share && !status) {
         j->lines = room;
-        status = each(rt, lines_some, j, j->whole_lines / k->cols * blocks_of(p->depth, DEPTH),
-                      (double)of_lines);
+        status = conv_each(rt, lines_some, j, j->whole_lines / k->cols * conv_blocks_of(p->depth, DEPTH),
+                           (double)of_lines);
     }
     j->each_packs = !j->rows && !even;
     return status;
@@ -300,6 +298,8 @@ static int32_t multiply_part(struct hop_rt *rt, const struct conv_part *given)
     }
     if (!p->lines || !p->out) return 0;
     if (!p->depth) return clear(p), 0;
+    int32_t done;
+    if (conv_long_sums(rt, p, &done)) return done;
     j.kernel = product_kernel(p->y_dtype, DT_F32, DT_F32); /* what is narrower is widened as it is gathered */
     choose_order(p);
     choose_leaving(&j);
@@ -308,7 +308,7 @@ static int32_t multiply_part(struct hop_rt *rt, const struct conv_part *given)
     int32_t status = make_panels(rt, &j);
     choose_blocks(&j);
     if (status) return status;
-    return each(rt, blocks_some, &j, j.n_line_blocks * j.n_row_blocks, work_of(p));
+    return conv_each(rt, blocks_some, &j, j.n_line_blocks * j.n_row_blocks, work_of(p));
 }
 
 /* ---- phases ---- */

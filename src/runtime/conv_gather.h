@@ -57,9 +57,16 @@ void conv_places(const struct conv_part *p, int64_t line, int64_t n, int64_t *pl
 /* Do depths lie evenly in w? Then a step is *step. */
 bool conv_rows_even(const struct conv_part *p, int64_t *step);
 
+static inline int64_t conv_blocks_of(int64_t n, int64_t each) { return (n + each - 1) / each; }
+/* n pieces of so many multiplications together, on threads if these are worth it (conv.c). */
+int32_t conv_each(struct hop_rt *rt, int32_t (*some)(struct hop_rt *, void *, int64_t, int64_t), void *env,
+                  int64_t n, double work);
 /* All groups of a convolution of f32 whose groups give few channels out, row by row (conv_planes.c), and
  * whether it is one that is done so. */
 bool conv_has_planes(const struct conv_part *part);
 int32_t conv_planes(struct hop_rt *rt, const struct conv_part *part);
+
+/* A convolution of few long sums (conv_sums.c). False: it is none, and nothing has been done. */
+bool conv_long_sums(struct hop_rt *rt, const struct conv_part *p, int32_t *status);
 
 #endif

@@ -496,7 +496,7 @@ static int32_t planes_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
 {
     const struct planes *s = env;
     const struct conv_part *p = &s->part;
-    int64_t blocks = (p->out + s->outs - 1) / s->outs, rows = p->space[p->n - 2].results;
+    int64_t blocks = conv_blocks_of(p->out, s->outs), rows = p->space[p->n - 2].results;
     HOP_UNUSED(rt);
     for (int64_t i = lo; i < hi; i++) {
         int64_t unit = i / s->stripes, out = unit % blocks * s->outs, group = unit / blocks % p->groups;
@@ -555,7 +555,7 @@ int32_t conv_planes(struct hop_rt *rt, const struct conv_part *part)
     if (!each) s.part.channels = 0; /* of no terms */
     if (part->out > 1) s.outs = ROWS;
     each *= (double)HOP_MIN(s.outs, part->out);
-    int64_t n = part->batch * part->groups * ((part->out + s.outs - 1) / s.outs);
+    int64_t n = part->batch * part->groups * conv_blocks_of(part->out, s.outs);
     if (s.wide && each > 2 * WORTH_A_THREAD) { /* stripes of rows, as many as are worth it */
         int64_t rows = s.stripe, worth = (int64_t)(2 * WORTH_A_THREAD / each * (double)rows) + 1;
         s.stripe = (worth + ROWS - 1) / ROWS * ROWS;
@@ -563,6 +563,5 @@ int32_t conv_planes(struct hop_rt *rt, const struct conv_part *part)
         each /= (double)s.stripes;
         n *= s.stripes;
     }
-    if (each * (double)n < 2 * WORTH_A_THREAD) return planes_some(rt, &s, 0, n);
-    return rt->parallel(rt, planes_some, &s, n, (int64_t)(WORTH_A_THREAD / 2 / HOP_MAX(each, 1)) + 1);
+    return conv_each(rt, planes_some, &s, n, each * (double)n);
 }
