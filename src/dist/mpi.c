@@ -237,8 +237,10 @@ static int leave_job(MPI_Comm comm, int key, void *value, void *extra)
         j->bye.news = NEWS_ENDED;
         tell(j, &j->bye, j->leaving);
         if (wait_for_others(j)) {
-            MPI_Waitall(j->rank->size, j->telling, MPI_STATUSES_IGNORE);
-            MPI_Waitall(j->rank->size, j->leaving, MPI_STATUSES_IGNORE);
+            for (int32_t k = 0; k < j->rank->size; k++) {
+                MPI_Wait(&j->telling[k], MPI_STATUS_IGNORE);
+                MPI_Wait(&j->leaving[k], MPI_STATUS_IGNORE);
+            }
             MPI_Cancel(&j->hearing);
             MPI_Wait(&j->hearing, MPI_STATUS_IGNORE);
             return MPI_SUCCESS;
