@@ -280,8 +280,8 @@ static void test_own_back_end(void)
     mute.abilities &= ~(uint32_t)ABLE_TO_TELL;
     struct job guard = { .backend = &mute, .fn = "guard", .args = { tensor_new(DT_F32, 0, NULL) } };
     CLAIM(attempt(run_job, &guard) == HOP_UNAVAILABLE &&
-              strstr(hop_message(),
-                     "checks, prints, callbacks or operators, which the back end 'mute' cannot run"),
+              strstr(hop_message(), "checks, prints, callbacks, operators or exchanges with ranks, which the "
+                                    "back end 'mute' cannot run"),
           "what a back end is not able to is said: %s", hop_message());
     guard.backend = &executor_backend;
     *(float *)guard.args[0]->data = -1;

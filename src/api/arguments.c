@@ -2,6 +2,7 @@
  * results given or to be made, and private copies of arguments whose memory the program writes but somebody
  * else may look at. After the run everything is brought to where the caller wants it. */
 #include "api/arguments.h"
+#include "dist/parts.h"
 
 /* ---- shared memory ---- */
 
@@ -13,7 +14,7 @@ static struct range range_of(const struct tensor *t)
 {
     uintptr_t at = (uintptr_t)t->data;
     size_t width = dtype_info[t->dtype].size;
-    if (!t->count) return (struct range){ at, at };
+    if (!t->count || t->parts) return (struct range){ at, at };
     if (!t->strides) return (struct range){ at, at + (size_t)t->count * width };
     int64_t lo = 0, hi = 0;
     for (uint32_t i = 0; i < t->rank; i++)
@@ -261,9 +262,11 @@ void begin_call(struct call *c, int n_in, int n_out)
     uint32_t n = map->n_params + map->n_results;
     check_counts(map, n_in, n_out);
     check_lists(c->in, n_in, c->out, n_out);
-    for (int i = 0; i < n_in; i++) check_tensor(c->in[i], "argument", i);
+    struct tensor *(*check)(const hop_tensor *, const char *, int) = c->ranks ? check_any_tensor
+                                                                              : check_tensor;
+    for (int i = 0; i < n_in; i++) check(c->in[i], "argument", i);
     for (int i = 0; i < n_out; i++)
-        if (c->out[i] && check_tensor(c->out[i], "result", i)->kind)
+        if (c->out[i] && check(c->out[i], "result", i)->kind)
             hop_throw(HOP_INVALID, "result %d: an object is given back as itself; its place must be NULL", i);
     size_t bytes = call_bytes(map);
     c->block = NULL;
@@ -335,8 +338,9 @@ void end_call(struct call *c)
             struct tensor *made = made_result(c, k);
             if (made == want || !made) continue;
             if (want && !pass) same_type(made, want, k);
+            if (want && !pass) parts_check_alike(want, made, k);
             if (!pass) continue;
-            if (want) tensor_copy_elements(want, made);
+            if (want) parts_bring(want, made);
             else *to = hand_over(c, k);
         }
     hop_cleanup_pop(c);

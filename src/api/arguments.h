@@ -14,6 +14,7 @@ struct call {
     const uint32_t *over;
     const uint8_t *taken;   /* per parameter: some result is computed there; NULL: none */
     const uint8_t *donated; /* per parameter; NULL: none */
+    bool ranks;             /* of a program over a mesh: distributed tensors are taken, too */
     bool keep;              /* nothing of the caller's changes before the run has succeeded */
     void **spare; /* memory of call_bytes that large calls use again, or a place for it; NULL: none */
     bool meet;    /* some tensors may share memory; begin_call finds out */

@@ -2,6 +2,7 @@
  */
 #include "api/arguments.h"
 #include "interp/interp.h"
+#include "runtime/ranks.h"
 #include "runtime/blas.h"
 #include "runtime/pool.h"
 
@@ -27,6 +28,7 @@ static void set_call(struct call *c, const struct result_map *map, const struct 
     c->over = NULL;
     c->taken = NULL;
     c->donated = NULL;
+    c->ranks = false;
     c->keep = false;
     c->spare = NULL;
 }
@@ -85,9 +87,11 @@ static void do_interpret(void *args)
     struct call c;
     set_call(&c, &f->map, a);
     c.keep = true; /* it makes its own results */
+    c.ranks = f->shared->m->meshes.len > 0;
     begin_call(&c, a->n_in, a->n_out);
     const hop_run_options *o = a->options;
     struct interp interp = { .m = f->shared->m,
+                             .ranks = &interp_on_ranks,
                              .print = o ? o->print : NULL,
                              .print_ctx = o ? o->print_ctx : NULL };
     struct hop_watch watch = { 0 };
@@ -123,7 +127,8 @@ static void set_memory(struct call *c, const struct hop_exe *e, const hop_run_op
     c->over = e->over;
     c->taken = e->taken;
     c->donated = e->donated;
-    c->keep = o && o->keep;
+    c->ranks = exe_on_ranks(e->e);
+    c->keep = (o && o->keep) || c->ranks;
     c->spare = (void **)&e->spare;
 }
 

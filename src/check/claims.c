@@ -141,7 +141,9 @@ static const char *gradient(const struct claim *c, const bool *wrt)
     }
 
     bool *result_active = ARENA_ZNEW(a, bool, f->n_results);
-    uint32_t jvp = jvp_function(c->m, c->fn, wrt, result_active);
+    uint32_t jvp = f->global ? jvp_of(c->m, c->fn, wrt) : jvp_function(c->m, c->fn, wrt, result_active);
+    for (uint32_t r = 0; f->global && r < f->n_results; r++) /* it has tangents of all of them */
+        result_active[r] = dtype_is_float((enum dtype)type_get(c->m, value_type(f, f->results[r])).dtype);
     at = f->n_params;
     for (uint32_t p = 0; p < f->n_params; p++)
         if (wrt[p]) args[at++] = tangents[p];

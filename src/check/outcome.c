@@ -2,6 +2,7 @@
 #include "check/check.h"
 
 #include "ops/operators.h"
+#include "runtime/ranks.h"
 
 const struct way interpreter = { .name = "interpreter", .passes = { .strict = true } };
 
@@ -105,11 +106,28 @@ static void run_interpreted(struct module *m, uint32_t fn, const struct way *how
                             const int64_t *dims, struct outcome *out)
 {
     struct interp in = { .m = m,
+                         .ranks = &interp_on_ranks,
                          .print = add_line,
                          .print_ctx = &out->printed,
                          .callback = add_call,
                          .callback_ctx = &out->printed };
     interp_run(&in, how->simplify ? simplify(m, fn, &how->passes) : fn, args, dims, out->results);
+}
+
+/* Distributed results as the arrays that they are. */
+static bool collect_results(struct bag *bag, struct outcome *out)
+{
+    struct hop_catch caught;
+    if (HOP_TRY(caught)) {
+        for (uint32_t i = 0; i < out->n; i++)
+            if (out->results[i]->parts) out->results[i] = bag_keep(bag, parts_whole(out->results[i]));
+        hop_catch_end(&caught);
+        return true;
+    }
+    out->status = hop_caught();
+    out->message = arena_string(&bag->arena, hop_message(), strlen(hop_message()));
+    out->n = 0;
+    return false;
 }
 
 bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct way *how, struct tensor *const *args,
@@ -131,7 +149,7 @@ bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct way *ho
         return false;
     }
     for (uint32_t i = 0; i < out->n; i++) bag_keep(bag, out->results[i]);
-    return true;
+    return collect_results(bag, out);
 }
 
 const char *outcome_difference(struct arena *a, const struct outcome *found, const struct outcome *expected,

@@ -447,6 +447,7 @@ static void add_emitted(struct test_run *run, struct c_programs *c, struct modul
         struct pass_options passes = emitted_backends[k].passes;
         passes.without = run->without;
         to->numbers[k] = HOP_NONE;
+        if (module_fn(m, t->fn)->global) continue; /* emitted C has no ranks */
         if (run->quick && !passes.strict && quick_strict(run, t)) continue;
         if (HOP_TRY(caught)) {
             hop_cleanup_push(arena_free, &arena);

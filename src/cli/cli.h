@@ -17,6 +17,7 @@ enum option_id {
     O_STRICT,
     O_WITHOUT,
     O_THREADS,
+    O_RANKS,
     O_TIME,
     O_WRT,
     O_IN_AXES,
@@ -55,10 +56,10 @@ enum option_id {
 _Static_assert(O_COUNT <= 64, "a bit for each option");
 struct options {
     struct bag bag;
-    uint64_t given;   /* bit per option_id */
-    uint32_t without; /* switches that are off */
-    enum pass after;  /* with O_AFTER */
-    uint32_t threads, jobs, capacity;
+    uint64_t given;                          /* bit per option_id */
+    uint32_t without;                        /* switches that are off */
+    enum pass after;                         /* with O_AFTER */
+    uint32_t threads, ranks, jobs, capacity; /* 0: not given */
     const char *fn, *wrt, *in_axes, *constant, *names;
     const char *profile, *profile_out;       /* the form, "": not said; the file, NULL: none */
     const struct backend *backend;           /* NULL: not said */

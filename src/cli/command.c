@@ -23,6 +23,8 @@ static const struct option {
                     "LLVM)" },
     [O_STRICT] = { "strict", NULL, "numbers that are equal bit for bit on every back end" },
     [O_WITHOUT] = { "without", "PASS", "switch a pass off; may be repeated" },
+    [O_RANKS] = { "ranks", "N",
+                  "ranks of a program over a mesh, which are threads: as many as the mesh has" },
     [O_THREADS] = { "threads", "N", "threads of the run; otherwise HOP_NUM_THREADS, or all cores" },
     [O_TIME] = { "time", NULL, "say on standard error how long compiling and running took" },
     [O_WRT] = { "wrt", "NAMES", "parameters to differentiate by, x,y; otherwise all of floating point" },
@@ -112,6 +114,7 @@ static void take_option(struct options *o, enum option_id id, const char *argume
     case O_IN: vec_push(&o->bag.arena, &o->inputs, argument); break;
     case O_DIM: vec_push(&o->bag.arena, &o->dims, argument); break;
     case O_OUT: vec_push(&o->bag.arena, &o->outputs, argument); break;
+    case O_RANKS: o->ranks = parse_count("ranks", argument, 1 << 20); break;
     case O_THREADS: o->threads = parse_count("threads", argument, 1024); break;
     case O_CAPACITY: o->capacity = parse_count("capacity", argument, INT32_MAX); break;
     case O_JOBS: o->jobs = parse_count("jobs", argument, 1024); break;
@@ -200,7 +203,7 @@ void options_help(const struct command *c, FILE *out)
 
 #define RUN_OPTIONS \
     (O_BIT(O_IN) | O_BIT(O_DIM) | O_BIT(O_INTERPRET) | O_BIT(O_JIT) | O_BIT(O_BACKEND) | O_BIT(O_STRICT) | \
-     O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_TIME) | O_BIT(O_JSON) | O_BIT(O_OUT) | \
+     O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_RANKS) | O_BIT(O_TIME) | O_BIT(O_JSON) | O_BIT(O_OUT) | \
      O_BIT(O_NO_CACHE) | O_BIT(O_CONSTANT) | O_BIT(O_OPERATORS) | O_BIT(O_DEBUG_NANS) | O_BIT(O_PROFILE) | \
      O_BIT(O_PROFILE_OUT))
 #define DERIVED_OPTIONS \

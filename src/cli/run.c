@@ -3,6 +3,7 @@
 #include "transform/transform.h"
 #include "ops/operators.h"
 #include "runtime/profile.h"
+#include "runtime/ranks.h"
 
 #include <errno.h>
 #include <time.h>
@@ -67,6 +68,7 @@ static void job_once(const struct job *j, bool print)
                                     .callback = print ? print_call : skip_call });
     } else {
         struct interp in = { .m = j->m,
+                             .ranks = &interp_on_ranks,
                              .print = print ? print_line : skip_line,
                              .callback = print ? print_call : skip_call };
         interp_run(&in, j->fn, j->args, j->dims, j->results);
@@ -201,8 +203,24 @@ static void report_profile(struct options *o, const struct job *j, struct profil
                   strerror(errno));
 }
 
+/* How many ranks is what the mesh says, and what is said here must be that. */
+static void check_ranks(const struct options *o, struct module *m, uint32_t fn)
+{
+    if (!option_on(o, O_RANKS)) return;
+    if (!module_fn(m, fn)->global)
+        hop_throw(HOP_INVALID, "--ranks: @%s is no program over a mesh",
+                  module_text(m, fn_label(module_fn(m, fn))));
+    const struct mesh *mesh = &m->meshes.data[localize(m, fn)->mesh];
+    struct text axes = { .arena = &m->scratch };
+    mesh_print(m, mesh, &axes);
+    if ((int64_t)o->ranks != mesh_size(mesh))
+        hop_throw(HOP_INVALID, "--ranks: expected %lld, as many as the mesh (%s) has, found %u",
+                  (long long)mesh_size(mesh), axes.data, o->ranks);
+}
+
 static int run_function(struct options *o, struct module *m, uint32_t fn)
 {
+    check_ranks(o, m, fn);
     if (option_on(o, O_DEBUG_NANS)) fn = debug_nans_function(m, fn, true, true);
     const struct fn *f = module_fn(m, fn);
     struct job j = { .m = m,
@@ -236,7 +254,10 @@ static int run_function(struct options *o, struct module *m, uint32_t fn)
     double start = now_ms();
     job_once(&j, true);
     double first_ms = now_ms() - start;
-    for (uint32_t r = 0; r < f->n_results; r++) bag_keep(&o->bag, j.results[r]);
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        bag_keep(&o->bag, j.results[r]);
+        if (j.results[r]->parts) j.results[r] = bag_keep(&o->bag, parts_whole(j.results[r]));
+    }
     outputs_write(&files, j.results, f->n_results);
     print_results(o, m, f, &files, j.results);
     if (option_on(o, O_TIME)) report_time(o, &j, compile_ms, first_ms);

@@ -58,6 +58,14 @@ void rank_leave(struct rank *before);
  * the job. */
 hop_status dist_run_threads(int32_t n, hop_status (*body)(struct rank *r, void *ctx), void *ctx);
 
+/* The same with ranks that keep their communicators from one job to the next, which begins sooner. One job at
+ * a time; a team whose job has failed is of no more use. dist_team_new: NULL, with a message, where n is none
+ * or there is no memory. */
+struct dist_team;
+struct dist_team *dist_team_new(int32_t n);
+void dist_team_free(struct dist_team *team); /* accepts NULL */
+hop_status dist_team_run(struct dist_team *team, hop_status (*body)(struct rank *r, void *ctx), void *ctx);
+
 /* This process as a rank of an MPI job, the same one at every call: loads libhop_mpi.so, and initialises MPI
  * unless that was done (then the caller finalises it). HOP_UNAVAILABLE: there is no plug-in, or no MPI. One
  * thread at a time runs the rank. A job that has failed stays so, as messages may be under way; at exit it

@@ -389,3 +389,39 @@ struct tensor *parts_whole(const struct tensor *t)
     parts_free(now);
     return out;
 }
+
+/* ---- given results ---- */
+
+static bool lie_alike(const struct parts *a, const struct parts *b)
+{
+    return a->first == b->first && a->n == b->n && !strcmp(a->spread.mesh, b->spread.mesh) &&
+           !strcmp(a->spread.placements, b->spread.placements);
+}
+
+void parts_check_alike(const struct tensor *to, const struct tensor *from, uint32_t result)
+{
+    struct arena arena = { 0 };
+    bool alike = !to->parts || (from->parts && lie_alike(to->parts, from->parts));
+    if (alike) return;
+    hop_cleanup_push(arena_free, &arena);
+    hop_throw(HOP_INVALID, "result %u: expected a tensor %s, found %s", result, parts_text(&arena, from),
+              parts_text(&arena, to));
+}
+
+void parts_bring(struct tensor *to, struct tensor *from)
+{
+    if (!from->parts) {
+        tensor_copy_elements(to, from);
+        return;
+    }
+    if (!to->parts) {
+        struct tensor *whole = parts_whole(from);
+        tensor_copy_elements(to, whole);
+        tensor_free(whole);
+        return;
+    }
+    for (int32_t i = 0; i < to->parts->n; i++) {
+        tensor_copy_elements(to->parts->part[i], from->parts->part[i]);
+        tensor_written(to->parts->part[i]);
+    }
+}

@@ -53,6 +53,10 @@ struct tensor *parts_new(enum dtype dtype, uint32_t rank, const int64_t *dims, c
 struct tensor *parts_of(struct tensor *whole, const struct spread *s, int32_t first, int32_t n);
 /* The array whose parts are all here; throws. */
 struct tensor *parts_whole(const struct tensor *t);
+/* Elements of `from` to `to`, of one dtype and one size: both plain, both distributed alike
+ * (parts_check_alike throws where they are not), or one that is put together. */
+void parts_bring(struct tensor *to, struct tensor *from);
+void parts_check_alike(const struct tensor *to, const struct tensor *from, uint32_t result);
 /* "f32[8, 16] on (data = 2) as (0)" */
 const char *parts_text(struct arena *arena, const struct tensor *t);
 

@@ -2,6 +2,7 @@
  * it where it lies, small arrays from a copy that lets their owner go on at once. A large all_reduce is cut
  * into stripes: each rank reduces one and writes it to everybody. Ranks that wait spin for a moment if there
  * is a processor for each, then sleep until somebody who made a step rings. */
+#include "dist/crew.h"
 #include "dist/dist_impl.h"
 #include "runtime/pool.h"
 
@@ -406,8 +407,6 @@ struct runner {
     struct rank rank;
     hop_status (*body)(struct rank *r, void *ctx);
     void *ctx;
-    pthread_t thread;
-    bool started;
     hop_status status;
     bool own; /* the error is this rank's, not one that it was told */
     char message[DIST_MESSAGE];
@@ -426,7 +425,7 @@ static hop_status try_body(struct runner *u)
     return status;
 }
 
-static void *run_rank(void *runner)
+static void run_rank(void *runner)
 {
     struct runner *u = runner;
     struct rank *r = &u->rank, *before = rank_enter(r);
@@ -448,15 +447,13 @@ static void *run_rank(void *runner)
     atomic_store(&desk_of(r)->gone, true);
     ring_everybody(r);
     rank_leave(before);
-    return NULL;
 }
 
-static void start_ranks(struct runner *runners, int32_t n)
+static void start_ranks(struct runner *runners, int32_t n, struct crew_latch *latch)
 {
     struct rank *first = &runners[0].rank;
     for (int32_t k = 1; k < n && dist_failed(first) < 0; k++) {
-        runners[k].started = !pthread_create(&runners[k].thread, NULL, run_rank, &runners[k]);
-        if (runners[k].started) continue;
+        if (crew_start(latch, run_rank, &runners[k])) continue;
         runners[k].status = HOP_UNAVAILABLE;
         runners[k].own = true;
         snprintf(runners[k].message, DIST_MESSAGE, "no thread could be started for it");
@@ -478,47 +475,80 @@ static hop_status outcome(const struct runner *runners, int32_t n)
     return first->status;
 }
 
-hop_status dist_run_threads(int32_t n, hop_status (*body)(struct rank *r, void *ctx), void *ctx)
+/* Ranks with their communicators, for one job after the other. */
+struct dist_team {
+    struct dist_job job;
+    int32_t n;
+    struct threads *threads;
+    struct runner runners[];
+};
+
+struct dist_team *dist_team_new(int32_t n)
 {
-    struct dist_job job = { .lock = PTHREAD_MUTEX_INITIALIZER };
-    const struct hop_watch *watch = hop_watch_get();
-    if (n < 1) {
-        hop_set_message("expected one rank or more, found %d", n);
-        return HOP_INVALID;
-    }
-    size_t bytes = sizeof(struct threads) + (size_t)n * sizeof(struct desk);
-    struct threads *t = hop_try_malloc(bytes);
-    struct runner *runners = hop_try_malloc((size_t)n * sizeof *runners);
-    if (!t || !runners) {
-        hop_free(t);
-        hop_free(runners);
-        hop_set_message("no memory for %d ranks", n);
-        return HOP_NOMEM;
+    size_t bytes = n < 1 ? 0 : sizeof(struct threads) + (size_t)n * sizeof(struct desk);
+    struct dist_team *team = bytes ? hop_try_malloc(sizeof *team + (size_t)n * sizeof *team->runners) : NULL;
+    struct threads *t = team ? hop_try_malloc(bytes) : NULL;
+    if (!t) {
+        hop_free(team);
+        if (n < 1) hop_set_message("expected one rank or more, found %d", n);
+        else hop_set_message("no memory for %d ranks", n);
+        return NULL;
     }
     memset(t, 0, bytes);
-    uint32_t cores = pool_cores();
-    t->spins = (uint32_t)n <= cores;
-    t->sharers = (uint32_t)n * pool_sharers();
-    job.state = t;
+    memset(team, 0, sizeof *team + (size_t)n * sizeof *team->runners);
+    team->n = n;
+    team->threads = team->job.state = t;
+    pthread_mutex_init(&team->job.lock, NULL);
     for (int32_t k = 0; k < n; k++) {
-        struct rank r = { .number = k, .size = n, .timeout = dist_timeout(), .job = &job };
-        r.transport = &transport;
-        r.cores = HOP_MAX(cores / t->sharers, 1);
-        if (watch && (!watch->confirm || !k)) r.watch = *watch;
-        runners[k] = (struct runner){ .rank = r, .body = body, .ctx = ctx };
+        struct rank *r = &team->runners[k].rank;
+        *r = (struct rank){ .number = k, .size = n, .job = &team->job, .transport = &transport };
     }
-    start_ranks(runners, n);
-    run_rank(&runners[0]);
-    for (int32_t k = 1; k < n; k++)
-        if (runners[k].started) pthread_join(runners[k].thread, NULL);
-    hop_status status = outcome(runners, n);
-    for (int32_t k = 0; k < n; k++) rank_free_comms(&runners[k].rank);
-    for (struct meeting *m = t->meetings, *next; m; m = next) {
+    return team;
+}
+
+void dist_team_free(struct dist_team *team)
+{
+    if (!team) return;
+    for (int32_t k = 0; k < team->n; k++) rank_free_comms(&team->runners[k].rank);
+    for (struct meeting *m = team->threads->meetings, *next; m; m = next) {
         next = m->next;
         hop_free(m);
     }
-    pthread_mutex_destroy(&job.lock);
-    hop_free(t);
-    hop_free(runners);
+    pthread_mutex_destroy(&team->job.lock);
+    hop_free(team->threads);
+    hop_free(team);
+}
+
+hop_status dist_team_run(struct dist_team *team, hop_status (*body)(struct rank *r, void *ctx), void *ctx)
+{
+    struct crew_latch latch = { 0 };
+    const struct hop_watch *watch = hop_watch_get();
+    double timeout = dist_timeout();
+    uint32_t cores = pool_cores(), sharers = (uint32_t)team->n * pool_sharers();
+    team->threads->spins = (uint32_t)team->n <= cores;
+    team->threads->sharers = sharers;
+    for (int32_t k = 0; k < team->n; k++) {
+        struct runner *u = &team->runners[k];
+        u->body = body;
+        u->ctx = ctx;
+        u->status = HOP_OK;
+        u->own = false;
+        u->rank.timeout = timeout;
+        u->rank.cores = HOP_MAX(cores / sharers, 1);
+        u->rank.watch = watch && (!watch->confirm || !k) ? *watch : (struct hop_watch){ 0 };
+        atomic_store(&team->threads->desks[k].gone, false);
+    }
+    start_ranks(team->runners, team->n, &latch);
+    run_rank(&team->runners[0]);
+    crew_wait(&latch);
+    return outcome(team->runners, team->n);
+}
+
+hop_status dist_run_threads(int32_t n, hop_status (*body)(struct rank *r, void *ctx), void *ctx)
+{
+    struct dist_team *team = dist_team_new(n);
+    if (!team) return n < 1 ? HOP_INVALID : HOP_NOMEM;
+    hop_status status = dist_team_run(team, body, ctx);
+    dist_team_free(team);
     return status;
 }

@@ -28,6 +28,7 @@ static uint32_t needed_by_call(const struct lp_call *c)
 {
     if (lp_is_site(c)) return ABLE_TO_TELL | (c->n_found ? ABLE_TO_GROW : 0);
     if (c->kind == CALL_RESERVE) return ABLE_TO_GROW;
+    if (c->kind == CALL_EXCHANGE) return ABLE_TO_TELL;
     bool multiplies = c->kind == CALL_GEMM || c->kind == CALL_PACK || c->kind == CALL_CONV;
     return multiplies ? ABLE_TO_MULTIPLY : 0;
 }
@@ -48,7 +49,7 @@ void backend_accept(const struct backend *b, const struct lp *p)
     static const struct {
         uint32_t ability;
         const char *what;
-    } asked[] = { { ABLE_TO_TELL, "checks, prints, callbacks or operators" },
+    } asked[] = { { ABLE_TO_TELL, "checks, prints, callbacks, operators or exchanges with ranks" },
                   { ABLE_TO_GROW, "arrays whose size is found while running" },
                   { ABLE_TO_MULTIPLY, "a library's matrix products" } };
     if (b->available && !b->available()) hop_throw(HOP_UNAVAILABLE, "%s", hop_message());

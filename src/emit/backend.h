@@ -58,7 +58,7 @@ struct launch {
 
 enum backend_ability {
     ABLE_TO_KEEP = 1,     /* a compiled program is an object, which the cache keeps */
-    ABLE_TO_TELL = 2,     /* kernels call the host: checks, prints, callbacks */
+    ABLE_TO_TELL = 2,     /* kernels call the host: checks, prints, callbacks, exchanges */
     ABLE_TO_GROW = 4,     /* kernels ask for memory: arrays whose size is found while running */
     ABLE_TO_MULTIPLY = 8, /* kernels call a library for matrix products */
     RUNS_LOOPS = 16       /* runs the loop program itself, which the executable keeps */

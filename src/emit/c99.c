@@ -1026,6 +1026,10 @@ void c99_finish(struct c99_unit *unit, const char *header_name, struct text *sou
 struct lp *c99_lower(struct module *m, uint32_t fn, const struct pass_options *passes)
 {
     struct pass_options plain = *passes;
+    const struct fn *f = module_fn(m, fn);
+    if (f->global)
+        hop_throw(HOP_UNAVAILABLE, "%s@%s: emitted C has no ranks, and this is a program over a mesh",
+                  place_text(m, f->place), module_text(m, fn_label(f)));
     plain.plain_products = true;
     return lower_and_plan(m, fn, &plain);
 }

@@ -322,6 +322,11 @@ static void put_call(struct c99 *e, const struct lp_call *c, uint32_t indent)
         return;
     case CALL_COPY:
     case CALL_ZERO: put_copy(e, c, indent); return;
+    case CALL_EXCHANGE:
+    case CALL_WAIT:
+        hop_throw(HOP_UNAVAILABLE,
+                  "%s%s: emitted C has no ranks; the program runs with 'hop run', in C and in Python",
+                  place_text(e->p->m, c->place), module_text(e->p->m, c->text));
     case CALL_DROP: break; /* lp_keep_in_memory leaves none */
     case CALL_CONV:
     case CALL_PACK: break; /* nor does plain_products leave these */

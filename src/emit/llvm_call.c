@@ -335,7 +335,7 @@ static void give_operand(struct emitter *e, const struct lp_operand *o, LLVMValu
 }
 
 /* Numbers that are all known are a constant. */
-static LLVMValueRef conv_numbers(struct emitter *e, const struct lp_call *c)
+static LLVMValueRef call_numbers(struct emitter *e, const struct lp_call *c)
 {
     int64_t *known = EMIT_NEW(e, int64_t, c->n_sizes);
     bool all = true;
@@ -358,9 +358,31 @@ static void emit_CONV(struct emitter *e, const struct lp_call *c)
                    field(e, call, offsetof(struct hop_rt_conv, dtypes)));
     LLVMBuildStore(e->builder, int32(e, (int64_t)(words / sizeof(struct hop_rt_space))),
                    field(e, call, offsetof(struct hop_rt_conv, n_spatial)));
-    LLVMBuildStore(e->builder, conv_numbers(e, c), field(e, call, offsetof(struct hop_rt_conv, numbers)));
+    LLVMBuildStore(e->builder, call_numbers(e, c), field(e, call, offsetof(struct hop_rt_conv, numbers)));
     LLVMValueRef args[2] = { e->f->rt, call };
     call_rt(e, offsetof(struct hop_rt, conv), e->nothing, args, 2);
+}
+
+static void emit_EXCHANGE(struct emitter *e, const struct lp_call *c)
+{
+    LLVMValueRef call = stack_slot(e, e->i8, (uint32_t)sizeof(struct hop_rt_exchange), 8);
+    const struct lp_operand *in = &c->operands[0], *out = &c->operands[1];
+    int32_t dtype = e->p->buffers.data[out->buffer].dtype;
+    LLVMBuildStore(e->builder, int32(e, dtype), field(e, call, offsetof(struct hop_rt_exchange, dtype)));
+    LLVMBuildStore(e->builder, int32(e, c->target), field(e, call, offsetof(struct hop_rt_exchange, number)));
+    LLVMBuildStore(e->builder, operator_data(e, in), field(e, call, offsetof(struct hop_rt_exchange, in)));
+    LLVMBuildStore(e->builder, operator_data(e, out), field(e, call, offsetof(struct hop_rt_exchange, out)));
+    LLVMBuildStore(e->builder, call_numbers(e, c), field(e, call, offsetof(struct hop_rt_exchange, numbers)));
+    LLVMValueRef args[2] = { e->f->rt, call };
+    LLVMValueRef failed = call_rt(e, offsetof(struct hop_rt, begin), e->i32, args, 2);
+    leave_unless(e, LLVMBuildIsNull(e->builder, failed, ""), HOP_INVALID);
+}
+
+static void emit_WAIT(struct emitter *e, const struct lp_call *c)
+{
+    LLVMValueRef args[2] = { e->f->rt, int32(e, c->target) };
+    LLVMValueRef failed = call_rt(e, offsetof(struct hop_rt, wait), e->i32, args, 2);
+    leave_unless(e, LLVMBuildIsNull(e->builder, failed, ""), HOP_INVALID);
 }
 
 static void emit_OPERATOR(struct emitter *e, const struct lp_call *c)

@@ -14,8 +14,8 @@ static void fori_infer(struct infer *in)
     for (uint32_t g = GROUP_OF_FROM; g <= GROUP_OF_TO; g++) {
         const char *word = g == GROUP_OF_FROM ? "from" : "to";
         if (in->groups[g] != 1) infer_error(in, "'%s' takes one bound, given %u", word, in->groups[g]);
-        type_id t = in->operands[n_carry + g - 1];
-        if (t != type_scalar(in->m, DT_I64))
+        type_id t = in->operands[n_carry + g - 1]; /* which may vary along named axes */
+        if (type_varying(in->m, t, 0) != type_scalar(in->m, DT_I64))
             infer_error(in, "'%s': expected i64[], found %s", word, infer_text(in, t));
     }
     infer_schedule(in, &in->attrs[FORI_SCHEDULE]);

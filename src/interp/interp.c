@@ -313,6 +313,13 @@ void interp_run(struct interp *in, uint32_t fn, struct tensor *const *args, cons
 {
     const struct fn *f = module_fn(in->m, fn);
     struct arena arena = { 0 };
+    if (f->global && in->ranks) {
+        in->ranks->run(in, fn, args, dims, results);
+        return;
+    }
+    if (f->global)
+        hop_throw(HOP_INVALID, "@%s is a program over a mesh, and there are no ranks here",
+                  module_text(in->m, fn_label(f)));
     axes_all_bound(in->m, fn, "run");
     hop_cleanup_push(arena_free, &arena);
     struct shape_view *views = ARENA_NEW(&arena, struct shape_view, f->n_params);

@@ -4,6 +4,15 @@
 
 #include "ir/table.h"
 
+struct hop_rt_exchange; /* loop/rt.h */
+struct interp;
+struct interp_ranks {
+    /* An exchange with other ranks; a message is set where it fails. */
+    hop_status (*exchange)(const struct hop_rt_exchange *x);
+    /* interp_run of a function over a mesh. */
+    void (*run)(struct interp *in, uint32_t fn, struct tensor *const *args, const int64_t *dims,
+                struct tensor **results);
+};
 struct interp {
     struct module *m;
     void (*print)(void *ctx, const char *line, size_t length); /* where print goes; NULL: nowhere */
@@ -11,6 +20,10 @@ struct interp {
     /* Takes the calls of callbacks; NULL: the registered functions do. */
     void (*callback)(void *ctx, const char *name, struct tensor *const *args, uint32_t n);
     void *callback_ctx;
+    /* What runs on ranks (runtime/ranks.h); NULL: nothing can. */
+    const struct interp_ranks *ranks;
+    int32_t
+        rank; /* of a program on several ranks: this one's number, and one: it is told with what it prints */
     uint64_t steps;     /* nodes evaluated so far */
     uint64_t max_steps; /* 0: no limit; else throws HOP_CANCELLED beyond it (fuzzing, random tests) */
 };

@@ -110,20 +110,27 @@ type_id part_type(struct module *m, uint32_t mesh, const struct placement *at, t
                   const struct coordinates *ranks);
 /* On which coordinates of a rank the dims of its part depend: bit k is axis k of the mesh. */
 uint32_t part_coordinates(struct module *m, uint32_t mesh, const struct placement *at, type_id t);
-/* The other way round: the type of the whole array of which a rank has a part of type t placed so. HOP_NONE:
- * the size of dim *wrong depends on the rank without being that of a part placed so. */
+/* The other way round: the type of the whole array of which a rank has a part of type t placed so. `known`
+ * are n sizes that may have been cut, with the placements under which they were (n rows): a size that depends
+ * on the rank must be the part of one of them. HOP_NONE: dim *wrong of it is none. */
+struct known_whole {
+    type_id type; /* of the whole array */
+    struct placement at[MESH_AXES];
+};
 type_id whole_type(struct module *m, uint32_t mesh, const struct placement *at, type_id t,
-                   const struct coordinates *ranks, uint32_t *wrong);
-/* The placements under which a rank's part has type t, as far as its sizes tell, replicated along other axes:
- * a size that depends on the rank is that of a part. False: one is none. */
+                   const struct coordinates *ranks, const struct known_whole *known, uint32_t n,
+                   uint32_t *wrong);
+
+/* The placements under which a rank's part has type t, as far as its sizes tell: a size that depends on the
+ * rank is that of a part of one of the known arrays. False: one is none, or two are cut along one axis. */
 bool part_placements(struct module *m, uint32_t mesh, type_id t, const struct coordinates *ranks,
-                     struct placement at[MESH_AXES]);
+                     const struct known_whole *known, uint32_t n, struct placement at[MESH_AXES]);
 
 /* ---- nodes ---- */
 
 /* What a node says of the parts that its one body is given (GROUP_PART). Types and dims are those of the
  * function around, in which the coordinates are symbols behind its own. */
-struct parts {
+struct parts_node {
     uint32_t mesh, n; /* the mesh; operands that have placements, the first ones */
     const struct mesh *of;
     struct placement (*at)[MESH_AXES]; /* per operand of the group */
@@ -132,12 +139,12 @@ struct parts {
     const struct symbol *symbols; /* the function's, and the coordinates */
 };
 /* Throws where placements are none, or are not those that operands have. */
-void parts_read(struct infer *in, const struct op_row *row, struct parts *out);
+void parts_read(struct infer *in, const struct op_row *row, struct parts_node *out);
 /* Binds the body of a node that is being built: one with other parameter types than what it is given becomes
  * such a one. given: as in region_in. */
 void parts_settle(struct infer *in, const struct op_row *row, struct region *region, const dim *given);
 /* The symbols of the body here, coordinates among them; throws where it does not take what it is given. */
-dim *parts_bound(struct infer *in, const struct parts *parts, const struct region *region);
+dim *parts_bound(struct infer *in, const struct parts_node *parts, const struct region *region);
 /* Throws where a row that does not take distributed arrays, or bodies over such, has them. */
 void parts_refuse(struct infer *in, const struct op_row *row);
 

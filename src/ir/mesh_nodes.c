@@ -83,7 +83,7 @@ static const struct symbol *with_coordinates(struct infer *in, const struct mesh
     return symbols;
 }
 
-static void check_operand(struct infer *in, struct parts *p, uint32_t i, const struct attr *text)
+static void check_operand(struct infer *in, struct parts_node *p, uint32_t i, const struct attr *text)
 {
     struct module *m = in->m;
     struct type t = infer_type(in, i);
@@ -113,11 +113,11 @@ static void check_operand(struct infer *in, struct parts *p, uint32_t i, const s
                     infer_text(in, in->operands[i]));
 }
 
-void parts_read(struct infer *in, const struct op_row *row, struct parts *out)
+void parts_read(struct infer *in, const struct op_row *row, struct parts_node *out)
 {
     struct module *m = in->m;
     const struct attr *text = &in->attrs[row->part_attr - 1];
-    *out = (struct parts){ .mesh = mesh_named(m, row, in->attrs), .n = in->groups[0] };
+    *out = (struct parts_node){ .mesh = mesh_named(m, row, in->attrs), .n = in->groups[0] };
     if (out->mesh == HOP_NONE)
         infer_error(in, "there is no mesh @%s", module_text(m, (uint32_t)in->attrs[row->mesh_attr - 1].i));
     out->of = arena_copy(in->arena, &m->meshes.data[out->mesh], sizeof *out->of);
@@ -141,7 +141,7 @@ void parts_read(struct infer *in, const struct op_row *row, struct parts *out)
     }
 }
 
-static void check_params(const struct infer *in, const struct parts *p, const struct fn *g)
+static void check_params(const struct infer *in, const struct parts_node *p, const struct fn *g)
 {
     if (g->n_params != in->n_operands)
         infer_error(in, "its body takes %u parameters, given %u", g->n_params, in->n_operands);
@@ -155,7 +155,8 @@ static void check_params(const struct infer *in, const struct parts *p, const st
 }
 
 /* What each outer symbol of the body is here; HOP_NONE: neither given nor a size of a part. */
-static dim *symbols_of_body(struct infer *in, const struct parts *p, const struct fn *g, const dim *given)
+static dim *symbols_of_body(struct infer *in, const struct parts_node *p, const struct fn *g,
+                            const dim *given)
 {
     uint32_t s, number;
     dim *dims = ARENA_NEW(in->arena, dim, g->n_outer_symbols + 1);
@@ -185,7 +186,7 @@ static bool depends_on_rank(struct infer *in, dim d)
 }
 
 /* Has the body, with these symbols, the parameters that it is given? */
-static bool fits(struct infer *in, const struct parts *p, const struct fn *g, const dim *dims)
+static bool fits(struct infer *in, const struct parts_node *p, const struct fn *g, const dim *dims)
 {
     bool same = true;
     for (uint32_t i = 0; i < g->n_params; i++)
@@ -198,7 +199,7 @@ static bool fits(struct infer *in, const struct parts *p, const struct fn *g, co
 /* Symbols of the function around, and coordinates, as symbols of a body that is being built. */
 struct lifting {
     struct builder *b;
-    const struct parts *p;
+    const struct parts_node *p;
     uint32_t n_symbols; /* of the function around */
     dim *inner, *outer; /* per symbol around, HOP_NONE: not met; per symbol of the body */
 };
@@ -225,7 +226,7 @@ static dim lift_dim(struct lifting *l, dim d)
 }
 
 /* The same body for the parameters that it is given; what its new symbols are here goes to *outer. */
-static uint32_t fitted(struct infer *in, const struct parts *p, const struct fn *g, const dim *dims,
+static uint32_t fitted(struct infer *in, const struct parts_node *p, const struct fn *g, const dim *dims,
                        dim **outer)
 {
     struct module *m = in->m;
@@ -255,7 +256,7 @@ static uint32_t fitted(struct infer *in, const struct parts *p, const struct fn 
     return builder_finish(&b, results, g->n_results);
 }
 
-static void refuse_late(const struct infer *in, const struct parts *p, const struct fn *g)
+static void refuse_late(const struct infer *in, const struct parts_node *p, const struct fn *g)
 {
     for (uint32_t i = 0; i < g->n_params && in->written && g->transposed; i++) {
         axis_set more = value_axes(in->m, p->feeds[i]) & (axis_set)~value_axes(in->m, value_type(g, i));
@@ -270,7 +271,7 @@ static void refuse_late(const struct infer *in, const struct parts *p, const str
 
 void parts_settle(struct infer *in, const struct op_row *row, struct region *region, const dim *given)
 {
-    struct parts p;
+    struct parts_node p;
     parts_read(in, row, &p);
     const struct fn *g = module_fn(in->m, region->fn);
     check_params(in, &p, g);
@@ -289,7 +290,7 @@ void parts_settle(struct infer *in, const struct op_row *row, struct region *reg
     region->n_dims = g->n_outer_symbols;
 }
 
-dim *parts_bound(struct infer *in, const struct parts *p, const struct region *region)
+dim *parts_bound(struct infer *in, const struct parts_node *p, const struct region *region)
 {
     const struct fn *g = module_fn(in->m, region->fn);
     struct infer with = *in;

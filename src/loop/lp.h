@@ -140,7 +140,8 @@ struct lp_call {
     struct place place;
     uint32_t n_operands;
     struct lp_operand *operands;
-    lpv mask; /* print: bool, LPV_NONE: always */
+    lpv mask;    /* print: bool, LPV_NONE: always */
+    bool varies; /* print: ranks may show other values, so that each of them does */
     /* operator */
     uint32_t lanes;        /* leading dims of every array that lanes run along */
     uint32_t n_sizes;      /* of the size variables of its signature … */
@@ -254,6 +255,7 @@ struct lp {
     /* Checks, prints, callbacks and operators in the order in which they were made, those of procedures
      * included: what native code knows of them is their number here. */
     vec(const struct lp_call *) sites;
+    uint32_t n_exchanges;      /* that were begun anywhere in it (CALL_EXCHANGE) */
     vec(struct lp_mark) marks; /* of a profiled program, its procedures' included; the first is its own */
     struct lp *program; /* of a procedure: whose it is, with the list of sites; NULL: a program's own */
     struct lp_block *root, *current;
@@ -341,6 +343,8 @@ struct lp_stmt *lp_while_end(struct lp *p);
 void lp_accum(struct lp *p, uint32_t local, enum lp_fold fold, lpv value);
 struct lp_stmt *lp_add_stmt(struct lp *p, struct lp_stmt s);
 struct lp_call *lp_add_call(struct lp *p, struct lp_call c);
+/* The number of an exchange that is to be written. */
+static inline uint32_t lp_new_exchange(struct lp *p) { return (p->program ? p->program : p)->n_exchanges++; }
 
 lpv lp_const_bits(struct lp *p, enum dtype t, uint64_t bits);
 lpv lp_int(struct lp *p, enum dtype t, int64_t v);

@@ -297,6 +297,19 @@ static void check_mark(const struct checker *c, const struct lp_call *call)
     if (call->target >= (counts ? 2 * most : most + 1)) fail(c, "has a number that is none of a mark");
 }
 
+/* Ranks meet in one order, which threads of one of them would not keep. */
+static void check_exchange(const struct checker *c, const struct lp_call *call)
+{
+    bool waits = call->source != HOP_RT_INDEX;
+    if (waits && (c->parallel || c->p->in_region)) fail(c, "is inside a parallel loop");
+    if (call->n_operands != 2 || call->operands[1].buffer == HOP_NONE)
+        fail(c, "has not one array that goes and one that comes");
+    if (call->operands[0].buffer == HOP_NONE) return;
+    const struct lp_buffer *buffers = c->p->buffers.data;
+    if (buffers[call->operands[0].buffer].dtype != buffers[call->operands[1].buffer].dtype)
+        fail(c, "gives another dtype than it takes");
+}
+
 static void check_call(const struct checker *c, const struct lp_call *call)
 {
     if (c->vector) fail(c, "is inside a vector loop");
@@ -347,6 +360,8 @@ static void check_call(const struct checker *c, const struct lp_call *call)
         break;
     }
     case CALL_OPERATOR: check_operator(c, call); break;
+    case CALL_EXCHANGE:
+    case CALL_WAIT: check_exchange(c, call); break;
     case CALL_CONV: {
         const struct lp_buffer *buffers = c->p->buffers.data;
         const struct lp_operand *o = call->operands;

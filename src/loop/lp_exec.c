@@ -607,6 +607,37 @@ static void convolve(struct executor *e, const struct lp_call *c)
     e->rt->conv(e->rt, &conv);
 }
 
+/* How many elements an exchange reads and writes on this rank. */
+static void exchanged(const struct hop_rt_exchange_numbers *x, int64_t *reads, int64_t *writes)
+{
+    int64_t lanes = x->sizes[x->axis], each = x->rows * x->size;
+    bool gathers = x->kind == HOP_RT_ALL_GATHER, scatters = x->kind == HOP_RT_REDUCE_SCATTER;
+    bool parts = x->kind == HOP_RT_ALL_TO_ALL;
+    *reads = x->kind == HOP_RT_INDEX ? 0 : scatters || parts ? each * lanes : each;
+    *writes = x->kind == HOP_RT_INDEX ? 1 : gathers || parts ? each * lanes : each;
+}
+
+static int32_t begin_exchange(struct executor *e, const struct lp_call *c)
+{
+    struct arena arena = { 0 };
+    int64_t reads, writes;
+    hop_cleanup_push(arena_free, &arena);
+    const struct hop_rt_exchange_numbers *numbers = (const struct hop_rt_exchange_numbers *)
+        values_of(e, c->sizes, c->n_sizes, &arena);
+    const struct lp_operand *in = &c->operands[0], *out = &c->operands[1];
+    exchanged(numbers, &reads, &writes);
+    struct hop_rt_exchange x = { .dtype = e->p->buffers.data[out->buffer].dtype,
+                                 .number = (int32_t)c->target,
+                                 .numbers = numbers };
+    if (in->buffer != HOP_NONE)
+        x.in = elements(e, in->buffer, index_of(e, in->index, 0), reads, "what an exchange sends");
+    x.out = elements(e, out->buffer, index_of(e, out->index, 0), writes, "what an exchange gives");
+    int32_t status = e->rt->begin(e->rt, &x) ? HOP_INVALID : HOP_OK;
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    return status;
+}
+
 static int32_t run_procedure(struct executor *e, const struct lp_call *c)
 {
     struct executor **known = &e->procedures[c->target];
@@ -634,6 +665,8 @@ static int32_t run_call(struct executor *e, const struct lp_call *c)
         if (c->mask == LPV_NONE || value_of(e, c->mask).b) tell_site(e, c);
         return HOP_OK;
     case CALL_CONV: convolve(e, c); return HOP_OK;
+    case CALL_EXCHANGE: return begin_exchange(e, c);
+    case CALL_WAIT: return e->rt->wait(e->rt, (int32_t)c->target) ? HOP_INVALID : HOP_OK;
     case CALL_OPERATOR: return call_operator(e, c);
     case CALL_RESERVE: return reserve(e, c);
     case CALL_SETDIM: e->symbols[c->target] = value_of(e, c->value).i64; return HOP_OK;

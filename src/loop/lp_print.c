@@ -228,6 +228,20 @@ static void put_given(struct printer *w, const struct lp_call *c)
     }
 }
 
+static void put_exchange(struct printer *w, const struct lp_call *c)
+{
+    const struct lp_operand *in = &c->operands[0], *out = &c->operands[1];
+    text_add(w->out, "%s %u %s(", c->kind == CALL_WAIT ? "wait for" : "begin", c->target,
+             module_text(w->p->m, c->text));
+    if (in->buffer != HOP_NONE) put_element(w, in->buffer, in->index);
+    text_str(w->out, " -> ");
+    put_element(w, out->buffer, out->index);
+    for (uint32_t k = 0; k < c->n_sizes; k++) {
+        text_str(w->out, k ? ", " : "; ");
+        put_value(w, c->sizes[k]);
+    }
+}
+
 static void put_batch(struct printer *w, const struct lp_call *c)
 {
     const lpv apart[] = { c->gemm.a_apart, c->gemm.b_apart, c->gemm.c_apart };
@@ -297,6 +311,8 @@ static void put_call(struct printer *w, const struct lp_call *c)
         put_shown(w, c);
         break;
     case CALL_OPERATOR: put_given(w, c); break;
+    case CALL_EXCHANGE:
+    case CALL_WAIT: put_exchange(w, c); break;
     case CALL_CONV:
         put_element(w, c->operands[2].buffer, c->operands[2].index);
         text_str(out, " = conv(");

@@ -246,6 +246,8 @@ static inline void lp_stmt_buffers(const struct lp *p, const struct lp_stmt *s,
                 touch(ctx, c->operands[k].buffer, c->operands[k].index, false);
         break;
     case CALL_CONV:
+    case CALL_EXCHANGE:
+    case CALL_WAIT:
     case CALL_OPERATOR: lp_operator_buffers(c, touch, ctx); break;
     case CALL_RESERVE: touch(ctx, c->target, LPV_NONE, true); break;
     case CALL_COPY:

@@ -183,7 +183,8 @@ bool lower_may_share(const struct lower *L, uint32_t fn)
     const struct shared *S = L->S;
     if (fn > program_entry(S)->id || S->large) return false;
     const struct unfolding *u = &S->unfolding[fn];
-    return u->plain && !u->outward && u->nodes <= MOST_SHARED;
+    bool meets = module_fn(S->m, fn)->exchanged; /* ranks meet in one order, on one thread each */
+    return u->plain && !meets && !u->outward && u->nodes <= MOST_SHARED;
 }
 
 /* ---- making ---- */

@@ -43,6 +43,34 @@ struct hop_rt_conv {
     const struct hop_rt_conv_numbers *numbers;
 };
 
+/* What a rank has to do with an exchange among the ranks along one axis of a mesh. Sizes are in elements, and
+ * mean what dist/dist.h says; parts of all ranks are equally large. */
+enum hop_rt_exchange_kind {
+    HOP_RT_ALL_REDUCE,
+    HOP_RT_ALL_GATHER,
+    HOP_RT_REDUCE_SCATTER,
+    HOP_RT_ALL_TO_ALL,
+    HOP_RT_PERMUTE,
+    HOP_RT_BROADCAST,
+    HOP_RT_INDEX /* out: the rank's number along the axis, an i64; nobody is waited for */
+};
+enum { HOP_RT_MESH_AXES = 8 };
+struct hop_rt_exchange_numbers {
+    int64_t kind, op; /* enum hop_rt_exchange_kind, enum reduction */
+    int64_t scalar;   /* all_reduce: see dist.h */
+    int64_t root;     /* broadcast */
+    int64_t rows, size;
+    int64_t n_axes, axis, sizes[HOP_RT_MESH_AXES]; /* of the mesh; the number of the axis among them */
+    int64_t n_pairs;                               /* permute: from, to */
+    int64_t pairs[];
+};
+struct hop_rt_exchange {
+    int32_t dtype, number; /* number: of the exchange in the program, by which it is waited for */
+    const void *in;
+    void *out;
+    const struct hop_rt_exchange_numbers *numbers;
+};
+
 struct hop_rt_operand {
     void *data;
     int32_t dtype, rank; /* dtype -1: nothing is given */
@@ -78,6 +106,10 @@ struct hop_rt {
     /* Calls the operator or the callback that the site names. Non-zero: it failed, which is noted; native
      * code leaves with HOP_INVALID. */
     int32_t (*call)(struct hop_rt *rt, struct hop_rt_call *call);
+    /* Begins an exchange with other ranks; waits for one that was begun. Non-zero: it failed, which is noted;
+     * native code leaves with HOP_INVALID. Between the two nobody writes to `in` or looks at `out`. */
+    int32_t (*begin)(struct hop_rt *rt, const struct hop_rt_exchange *x);
+    int32_t (*wait)(struct hop_rt *rt, int32_t number);
     /* Runs body(rt, env, lo, hi) over pieces of 0..n on the pool; returns the first non-zero status. Grain:
      * so many iterations are worth a thread; below zero: one is, -grain times. */
     int32_t (*parallel)(struct hop_rt *rt,

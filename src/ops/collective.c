@@ -1,8 +1,10 @@
 /* The rows along a named axis (ir/axes.h): a value that is the same in all lanes counted as one that varies,
- * reductions, gathers and permutations across lanes, the number of a lane. They have rules for transforms,
- * and none for running: batched over their axis they become operators on the array of all lanes, whose dim 0
- * is the axis. Transposes follow the types: where a result is the same in all lanes, so is its cotangent. */
+ * reductions, gathers and permutations across lanes, the number of a lane. Batched over their axis they
+ * become operators on the array of all lanes, whose dim 0 is the axis; along an axis of a mesh they run on
+ * ranks (collective_run.c). Transposes follow the types: where a result is the same in all lanes, so is its
+ * cotangent. */
 #include "ir/axes.h"
+#include "ops/collective.h"
 #include "ops/rowkit.h"
 
 /* ---- infer ---- */
@@ -22,6 +24,7 @@ static dim infer_size(struct infer *in)
 {
     dim size = (dim)in->attrs[AXIS_SIZE].i;
     infer_axis(in);
+    collective_check_size(in);
     if (dim_is_const(in->m, size) && dim_const_value(in->m, size) < 1)
         infer_error(in, "the axis '%s': expected a size of at least 1, found %lld", axis_text(in),
                     (long long)dim_const_value(in->m, size));
@@ -53,6 +56,7 @@ static void infer_index(struct infer *in)
 static void infer_all_reduce(struct infer *in)
 {
     infer_axis(in);
+    collective_check_size(in);
     if (infer_type(in, 0).dtype == DT_BOOL)
         infer_error(in, "expected numbers, found %s", infer_text(in, in->operands[0]));
     int64_t op = in->attrs[ALL_REDUCE_OP].i;
@@ -574,7 +578,7 @@ AXIS_ROW(vary, VARIES,
          "sum over "
          "the lanes",
          vary_samples, .sig = { 1, 1, ROW_ATTRS(axis_attrs) }, .infer = infer_same, .vjp = vjp_vary,
-         .jvp = jvp_linear, .batch = batch_vary)
+         .jvp = jvp_linear, .batch = batch_vary, .eval = eval_vary, .lower = &lower_vary)
 
 #define REDUCED(op) LANES("", "f64[4, 3]", "f64[4, 3]", "%y = all_reduce {axis = \"i\", op = " op "} (%x)")
 static const struct op_sample all_reduce_samples[] = {
@@ -591,7 +595,8 @@ AXIS_ROW(
     "the sum, the extreme, the product or the mean over the lanes of an axis, the same in all of them. size: "
     "how many lanes, for a product",
     all_reduce_samples, .sig = { 1, 1, ROW_ATTRS(all_reduce_attrs) }, .infer = infer_all_reduce,
-    .vjp = vjp_all_reduce, .jvp = jvp_all_reduce, .batch = batch_all_reduce)
+    .vjp = vjp_all_reduce, .jvp = jvp_all_reduce, .batch = batch_all_reduce, .eval = eval_exchange,
+    .lower = &lower_exchange, .flags = OPF_NO_FOLD)
 
 static const struct op_sample all_gather_samples[] = {
     LANES("", "f64[3, 2]", "f64[3, 3, 2]", "%y = all_gather {axis = \"i\", size = 3} (%x)"),
@@ -606,7 +611,8 @@ AXIS_ROW(
     "the operands of all lanes, along a new dim (absent: 0), or with tiled one behind the other along a dim; "
     "the same in all lanes",
     all_gather_samples, .sig = { 1, 1, ROW_ATTRS(tiles_attrs) }, .infer = infer_all_gather,
-    .vjp = vjp_all_gather, .jvp = jvp_linear, .batch = batch_all_gather)
+    .vjp = vjp_all_gather, .jvp = jvp_linear, .batch = batch_all_gather, .eval = eval_exchange,
+    .lower = &lower_exchange, .flags = OPF_NO_FOLD)
 
 static const struct op_sample reduce_scatter_samples[] = {
     LANES("", "f64[3, 3, 2]", "f64[3, 2]", "%y = reduce_scatter {axis = \"i\", size = 3} (%x)"),
@@ -621,7 +627,8 @@ AXIS_ROW(
     "the sum over the lanes of an axis, of which each lane has a part: its element of a dim (absent: 0) of "
     "the axis's size, or with tiled its share of the dim",
     reduce_scatter_samples, .sig = { 1, 1, ROW_ATTRS(tiles_attrs) }, .infer = infer_reduce_scatter,
-    .vjp = vjp_reduce_scatter, .jvp = jvp_linear, .batch = batch_reduce_scatter)
+    .vjp = vjp_reduce_scatter, .jvp = jvp_linear, .batch = batch_reduce_scatter, .eval = eval_exchange,
+    .lower = &lower_exchange, .flags = OPF_NO_FOLD)
 
 static const struct op_sample all_to_all_samples[] = {
     LANES("", "f64[3, 3, 2]", "f64[3, 2, 3]",
@@ -638,7 +645,8 @@ AXIS_ROW(
     "lane k gets the k-th part along dim split of each lane, along a new dim at concat; tiled: parts are "
     "shares of the dim, put one behind the other along dim concat",
     all_to_all_samples, .sig = { 1, 1, ROW_ATTRS(all_to_all_attrs) }, .infer = infer_all_to_all,
-    .vjp = vjp_all_to_all, .jvp = jvp_linear, .batch = batch_all_to_all)
+    .vjp = vjp_all_to_all, .jvp = jvp_linear, .batch = batch_all_to_all, .eval = eval_exchange,
+    .lower = &lower_exchange, .flags = OPF_NO_FOLD)
 
 static const struct op_sample rank_permute_samples[] = {
     LANES("", "f64[3, 2]", "f64[3, 2]",
@@ -650,7 +658,8 @@ static const struct op_sample rank_permute_samples[] = {
 AXIS_ROW(rank_permute, EXCHANGES,
          "lane `to` gets what lane `from` has, for pairs from, to, …; a lane that nobody sends to gets zeros",
          rank_permute_samples, .sig = { 1, 1, ROW_ATTRS(permute_attrs) }, .infer = infer_permute,
-         .vjp = vjp_permute, .jvp = jvp_linear, .batch = batch_permute)
+         .vjp = vjp_permute, .jvp = jvp_linear, .batch = batch_permute, .eval = eval_exchange,
+         .lower = &lower_exchange, .flags = OPF_NO_FOLD)
 
 static const struct op_sample rank_broadcast_samples[] = {
     LANES("", "f64[3, 2]", "f64[3, 2]", "%y = rank_broadcast {axis = \"i\", size = 3, root = 1} (%x)"),
@@ -658,7 +667,8 @@ static const struct op_sample rank_broadcast_samples[] = {
 };
 AXIS_ROW(rank_broadcast, JOINS, "what the lane of number root has, in all lanes", rank_broadcast_samples,
          .sig = { 1, 1, ROW_ATTRS(broadcast_attrs) }, .infer = infer_broadcast, .vjp = vjp_broadcast,
-         .jvp = jvp_linear, .batch = batch_broadcast)
+         .jvp = jvp_linear, .batch = batch_broadcast, .eval = eval_exchange, .lower = &lower_exchange,
+         .flags = OPF_NO_FOLD)
 
 static const struct op_sample rank_index_samples[] = {
     LANES("", "i64[4]", "i64[4]", "%k = rank_index {axis = \"i\"}\n    %y = add(%x, %k)"),
@@ -666,6 +676,7 @@ static const struct op_sample rank_index_samples[] = {
 };
 AXIS_ROW(rank_index, VARIES, "the number of the lane along an axis, from 0 on, i64", rank_index_samples,
          .sig = { 0, 0, ROW_ATTRS(axis_attrs) }, .infer = infer_index, .batch = batch_index,
+         .eval = eval_exchange, .lower = &lower_exchange, .flags = OPF_NO_FOLD,
          .no_gradient = "integer-valued")
 
 static const struct op_sample rank_count_samples[] = {
@@ -674,4 +685,5 @@ static const struct op_sample rank_count_samples[] = {
 };
 AXIS_ROW(rank_count, COUNTS, "how many lanes an axis has, i64", rank_count_samples,
          .sig = { 0, 0, ROW_ATTRS(axis_attrs) }, .infer = infer_index, .batch = batch_count,
+         .eval = eval_rank_count, .lower = &lower_rank_count, .flags = OPF_NO_FOLD,
          .no_gradient = "integer-valued")

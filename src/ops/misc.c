@@ -781,9 +781,18 @@ static void infer_told(struct infer *in)
     }
 }
 
+/* May ranks, or lanes of a named axis, have other values? */
+static bool told_varies(const struct module *m, const struct fn *f, const struct node *n)
+{
+    bool varies = false;
+    for (uint32_t i = 0; i < n->n_operands; i++) varies |= operand_type(m, f, n, i).varying != 0;
+    return varies;
+}
+
 static void print_lane(const struct eval *e, struct arena *arena, struct tensor *const *values, uint32_t n)
 {
     struct text line = { .arena = arena };
+    if (e->in->rank && told_varies(e->m, e->f, e->n)) text_add(&line, "rank %d: ", e->in->rank - 1);
     format_values(&line, module_text(e->m, (uint32_t)node_attr(e->f, e->n, PRINT_FORMAT)->i), values, n);
     e->in->print(e->in->print_ctx, line.data, line.len);
 }
@@ -791,7 +800,7 @@ static void print_lane(const struct eval *e, struct arena *arena, struct tensor 
 /* A line for every lane that runs, in ascending order. */
 static void eval_print(struct eval *e)
 {
-    if (!e->in->print) return;
+    if (!e->in->print || (e->in->rank > 1 && !told_varies(e->m, e->f, e->n))) return;
     const struct attr *a = node_attr(e->f, e->n, 0);
     uint32_t k = told_lanes(a), skip = told_masked(a), n = e->n->n_operands - skip;
     struct arena arena = { 0 };
@@ -877,7 +886,8 @@ static void block_told(struct lower *L, const struct fn *f, const struct node *n
                                      .place = n->place,
                                      .n_operands = count,
                                      .operands = shown,
-                                     .mask = mask });
+                                     .mask = mask,
+                                     .varies = told_varies(m, f, n) });
     for (uint32_t d = 0; d < k; d++) lp_for_end(p);
 }
 

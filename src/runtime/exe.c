@@ -111,6 +111,7 @@ static void copy_sites(struct exe *e, const struct lp *p)
         e->sites[i].declared = arena_string(&e->arena, declared, strlen(declared));
         e->sites[i].effects = c->effects;
         e->sites[i].version = c->version;
+        e->sites[i].varies = c->varies;
         e->sites[i].n_counts = c->n_counts;
         e->sites[i].counts = arena_copy(&e->arena, c->counts, c->n_counts * sizeof *c->counts);
     }
@@ -227,6 +228,10 @@ void exe_free(void *exe)
 {
     struct exe *e = exe;
     if (!e || __atomic_fetch_sub(&e->more, 1, __ATOMIC_ACQ_REL)) return;
+    if (e->ranks) {
+        exe_free(e->ranks->local);
+        mesh_program_end(&e->ranks->program);
+    }
     if (e->marks) profile_detach(e);
     for (uint32_t i = 0; i < SPARE_RUNS; i++) run_free(atomic_load(&e->spare[i]));
     hop_free(ready_end(atomic_load(&e->ready), 0));
@@ -499,6 +504,30 @@ static void name_inputs(struct exe *init, const struct module *m, const struct f
         init->header->values[i].name = copy_string(init->m, m, f->values[split->inputs[i]].name);
 }
 
+/* The executable of what each rank does, and what is known of the whole. Nothing is computed once for all
+ * runs, as ranks have constants of their own, and nothing is written before all ranks have succeeded. */
+static struct exe *compile_for_ranks(struct module *m, uint32_t fn, const struct compile_options *o,
+                                     struct compile_report *report)
+{
+    struct exe *e = exe_new(o->backend ? o->backend : backend_at(0));
+    e->ranks = ARENA_ZNEW(&e->arena, struct exe_ranks, 1);
+    struct mesh_program *p = &e->ranks->program;
+    mesh_program_of(&e->arena, m, fn, p);
+    e->header = copy_header(e, m, p->header);
+    p->m = e->m;
+    p->header = e->header;
+    struct compile_options local = *o;
+    if (o->threads) local.threads = HOP_MAX(o->threads / (uint32_t)p->mesh.ranks, 1);
+    local.over = NULL;
+    local.soon = false;
+    local.constant = (struct once_marks){ 0 };
+    e->ranks->local = exe_compile(m, p->local, &local, report);
+    hop_cleanup_pop(e);
+    return e;
+}
+
+bool exe_on_ranks(const struct exe *e) { return e->ranks != NULL; }
+
 struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_options *options,
                         struct compile_report *report)
 {
@@ -507,6 +536,7 @@ struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_opti
     struct arena arena = { 0 };
     struct once_split split;
     if (report) memset(report, 0, sizeof *report);
+    if (module_fn(m, fn)->global) return compile_for_ranks(m, fn, o, report);
     hop_cleanup_push(arena_free, &arena);
     bool keeps = once_split(&arena, m, fn, &o->constant, &split);
     struct exe *e = compile_one(m, keeps ? split.main : fn, o, report);
@@ -547,5 +577,10 @@ const char *exe_param_name(const struct exe *e, uint32_t p)
 
 bool exe_available(void) { return backend_at(0)->available(); }
 bool exe_promising(void) { return plug_in_path() != NULL; }
-const struct lp *exe_lp(const struct exe *e) { return e->kept; }
-size_t exe_arena_bytes(const struct exe *e) { return e->arena_static ? (size_t)e->arena_size : (size_t)-1; }
+static const struct exe *code_of(const struct exe *e) { return e->ranks ? e->ranks->local : e; }
+const struct lp *exe_lp(const struct exe *e) { return code_of(e)->kept; }
+size_t exe_arena_bytes(const struct exe *e)
+{
+    e = code_of(e);
+    return e->arena_static ? (size_t)e->arena_size : (size_t)-1;
+}

@@ -51,6 +51,8 @@ const struct fn *exe_header(const struct exe *e, const struct module **m);
 /* Results that compile_options.over names: which of them are computed in the memory of an argument. exe_run
  * gives no tensor for these: args hold them. */
 const struct lp_update *exe_updates(const struct exe *e, uint32_t *n);
+/* Is it of a program over a mesh? Its arguments and results may be distributed; it writes to none of them. */
+bool exe_on_ranks(const struct exe *e);
 const char *exe_name(const struct exe *e);
 const char *exe_param_name(const struct exe *e, uint32_t p);
 /* Runs on contiguous tensors: results[i] NULL is allocated, else written into (shape must fit). Throws with

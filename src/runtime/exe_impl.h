@@ -7,6 +7,7 @@
 #include "emit/backend.h"
 #include "ir/canon.h"
 #include "runtime/exe.h"
+#include "runtime/ranks.h"
 
 #include <stdatomic.h>
 
@@ -20,10 +21,16 @@ struct site {                         /* of a check, a print, a callback or an o
     const char *declared;
     effect_set effects;
     uint32_t version, n_counts;
+    uint32_t varies; /* of a print: each rank has values of its own */
     int32_t *counts; /* arrays of each parameter */
 };
 struct bound_buffer { /* an argument or a result and the buffer it lies in */
     uint32_t buffer, index;
+};
+/* What each rank runs, and what a run has to know. */
+struct exe_ranks {
+    struct exe *local;
+    struct mesh_program program;
 };
 struct run;
 struct code;
@@ -66,6 +73,7 @@ struct exe {
     struct mark_table *marks;             /* of a profiled program; NULL: of none */
     struct lp_amount *bytes, *operations; /* per mark, in terms of `m` */
     struct profile *profile; /* what its runs are noted in, NULL: nothing; behind profile.c's lock */
+    struct exe_ranks *ranks; /* of a program over a mesh: all there is besides the header; NULL: of none */
     struct keeper *once;     /* what it keeps from run to run; NULL: nothing */
     struct run *_Atomic spare[SPARE_RUNS];
     struct ready *_Atomic ready; /* memory for the temporaries of the first run; NULL: it takes its own */

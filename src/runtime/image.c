@@ -375,7 +375,7 @@ static void buffers(struct stream *s)
 static void sites(struct stream *s)
 {
     struct exe *e = s->e;
-    count(s, &e->n_sites, 3 * LEAST_TEXT + LEAST_PLACE + sizeof(effect_set) + 2 * sizeof(uint32_t));
+    count(s, &e->n_sites, 3 * LEAST_TEXT + LEAST_PLACE + sizeof(effect_set) + 3 * sizeof(uint32_t));
     LIST(s, e->sites, e->n_sites);
     for (uint32_t i = 0; i < e->n_sites; i++) {
         text(s, &e->sites[i].text);
@@ -384,6 +384,7 @@ static void sites(struct stream *s)
         text(s, &e->sites[i].declared);
         raw(s, &e->sites[i].effects, sizeof e->sites[i].effects);
         u32(s, &e->sites[i].version);
+        u32(s, &e->sites[i].varies);
         count(s, &e->sites[i].n_counts, sizeof(uint32_t));
         LIST(s, e->sites[i].counts, e->sites[i].n_counts);
         for (uint32_t k = 0; k < e->sites[i].n_counts; k++) u32(s, (uint32_t *)&e->sites[i].counts[k]);

@@ -5,6 +5,7 @@
 #include "runtime/operator_call.h"
 #include "interp/interp.h"
 #include "ir/angle.h"
+#include "dist/exchange.h"
 #include "ir/finite.h"
 #include "ops/misc.h"
 #include "runtime/blas.h"
@@ -60,6 +61,9 @@ struct run {
     int told_status;    /* of a print or a callback that failed; `note` says why */
     atomic_bool noted;
     struct profiled_run profiled;
+    struct rank *rank;             /* that runs it; NULL: no job */
+    struct dist_request *requests; /* per exchange of the program that has been begun so far … */
+    int32_t n_requests, n_open;    /* … and how many are under way */
     char note[NOTE_SIZE];
 };
 
@@ -217,6 +221,16 @@ static int32_t rt_finite(struct hop_rt *rt, int32_t site, int32_t n, const struc
     return failed;
 }
 
+/* What all ranks have alike, rank 0 prints; of other lines it is said whose they are. */
+static bool is_said_elsewhere(const struct run *r, int32_t site)
+{
+    return r->rank && r->rank->number && !r->e->sites[site].varies;
+}
+static void put_rank(const struct run *r, int32_t site, struct text *out)
+{
+    if (r->rank && r->rank->size > 1 && r->e->sites[site].varies) text_add(out, "rank %d: ", r->rank->number);
+}
+
 static void rt_print(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands)
 {
     struct run *r = rt->state;
@@ -224,7 +238,9 @@ static void rt_print(struct hop_rt *rt, int32_t site, int32_t n, const struct ho
     struct text out = { .arena = &arena };
     struct hop_catch c;
     if (!r->print || atomic_load_explicit(&r->ended, memory_order_relaxed)) return;
+    if (is_said_elsewhere(r, site)) return;
     if (HOP_TRY(c)) {
+        put_rank(r, site, &out);
         format_values(&out, r->e->sites[site].text, shown_tensors(&arena, operands, n), (uint32_t)n);
         r->print(r->print_ctx, out.data, out.len);
         hop_catch_end(&c);
@@ -320,6 +336,60 @@ static int32_t rt_call(struct hop_rt *rt, struct hop_rt_call *call)
     return status ? note_told(r, status, note) : 0;
 }
 
+/* ---- exchanges ---- */
+
+static int32_t note_exchange(struct run *r, hop_status status)
+{
+    return status ? note_told(r, (int)status, hop_message()) : 0;
+}
+
+/* The place of exchange `number`; NULL: no memory, which is noted. */
+static struct dist_request *request_of(struct run *r, int32_t number)
+{
+    if (number >= r->n_requests) {
+        int32_t n = HOP_MAX(number + 1, 2 * r->n_requests);
+        struct dist_request *more = hop_try_malloc((size_t)n * sizeof *more);
+        if (!more) {
+            note_told(r, HOP_NOMEM, "out of memory while running");
+            return NULL;
+        }
+        memset(more, 0, (size_t)n * sizeof *more);
+        if (r->n_requests) memcpy(more, r->requests, (size_t)r->n_requests * sizeof *more);
+        hop_free(r->requests);
+        r->requests = more;
+        r->n_requests = n;
+    }
+    return &r->requests[number];
+}
+
+/* A rank's own number is asked for by several threads at a time, all else by one. */
+static int32_t rt_begin(struct hop_rt *rt, const struct hop_rt_exchange *x)
+{
+    struct run *r = rt->state;
+    struct dist_request none, *request = &none;
+    if (x->numbers->kind != HOP_RT_INDEX) request = request_of(r, x->number);
+    if (!request) return 1;
+    hop_status status = exchange_begin(r->rank, x, request);
+    if (!status && request->comm) r->n_open++;
+    return note_exchange(r, status);
+}
+
+static int32_t rt_wait(struct hop_rt *rt, int32_t number)
+{
+    struct run *r = rt->state;
+    struct dist_request *request = &r->requests[number];
+    if (!request->comm) return 0;
+    r->n_open--;
+    return note_exchange(r, exchange_wait(request));
+}
+
+/* A run that ends while exchanges are under way ends the job: others would go on to use its memory. */
+static void leave_exchanges(struct run *r)
+{
+    if (r->n_open) dist_fail(r->rank, HOP_CANCELLED, hop_message());
+    r->n_open = 0;
+}
+
 static int32_t rt_parallel(struct hop_rt *rt,
                            int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
                            int64_t n, int64_t grain)
@@ -389,6 +459,7 @@ void run_free(struct run *r)
     if (!r) return;
     for (uint32_t i = 0; i < r->e->n_dyn; i++) give_block(r->e, r->grown[i].block);
     give_block(r->e, r->block);
+    hop_free(r->requests);
     hop_free(r);
 }
 
@@ -434,6 +505,8 @@ static struct run *run_new(struct exe *e)
         .finite = rt_finite,
         .print = rt_print,
         .call = rt_call,
+        .begin = rt_begin,
+        .wait = rt_wait,
         .parallel = rt_parallel,
         .offset = rt_offset,
         .table = rt_table,
@@ -473,6 +546,7 @@ static void run_return(void *run)
 {
     struct run *r = run;
     struct exe *e = r->e;
+    leave_exchanges(r);
     if (e->marks) profile_leave(&r->profiled);
     for (uint32_t i = 0; i < e->header->n_results; i++) {
         tensor_free(r->fresh[i]);
@@ -722,7 +796,7 @@ static _Noreturn void run_failed(const struct run *r, int32_t status)
 {
     switch (status) {
     case HOP_CHECK: hop_throw(HOP_CHECK, "%s", r->note);
-    case HOP_INVALID: hop_throw((hop_status)r->told_status, "%s", r->note); /* a callback failed */
+    case HOP_INVALID: hop_throw((hop_status)r->told_status, "%s", r->note); /* something outside failed */
     case HOP_NOMEM:
         if (r->told_status == HOP_IO) hop_throw(HOP_IO, "%s", r->note);
         hop_throw(HOP_NOMEM, "out of memory while running");
@@ -768,6 +842,7 @@ static struct tensor *const *all_arguments(struct run *r, struct tensor *const *
 
 size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *dims)
 {
+    if (e->ranks) hop_throw(HOP_INVALID, "a program over a mesh takes no workspace of the caller's");
     struct run *r = run_take(e);
     hop_cleanup_push(run_return, r);
     args = all_arguments(r, args, NULL);
@@ -779,9 +854,18 @@ size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *d
     return bytes;
 }
 
+static void run_local(void *local, const struct rank_run *r)
+{
+    exe_run(local, r->args, r->dims, r->results, r->call);
+}
+
 void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, struct tensor **results,
              const struct exe_call *call)
 {
+    if (e->ranks) {
+        mesh_run(&e->ranks->program, args, dims, results, call, run_local, e->ranks->local);
+        return;
+    }
     struct run *r = run_take(e);
     hop_cleanup_push(run_return, r);
     if (e->marks) profile_enter(&r->profiled);
@@ -802,6 +886,7 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
     r->confirm = call ? call->confirm : NULL;
     r->confirm_ctx = call ? call->confirm_ctx : NULL;
     r->thread = &this_thread;
+    r->rank = rank_current();
     r->told_status = HOP_OK;
     atomic_store_explicit(&r->noted, false, memory_order_relaxed);
     atomic_store_explicit(&r->ended, false, memory_order_relaxed);
