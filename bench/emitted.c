@@ -44,6 +44,12 @@ static const struct program programs[] = {
     { "encoder", "encoder.hop", NULL, 0, -0.1, 0.1, 0 },
     { "viterbi", "viterbi.hop", NULL, 0, -3, 3, 0 },
     { "adaptive", "adaptive.hop", NULL, 0, 0.5, 4, 0 },
+    { "argmax", "argmax.hop", NULL, 0, -1, 1, 0 },
+    { "spread", "spread.hop", NULL, 0, -2, 2, 0 },
+    { "powers", "powers.hop", NULL, 0, 0.5, 1.5, 0 },
+    { "mean_field", "mean_field.hop", NULL, 0, -1, 1, 0 },
+    { "branches60", "branches60.hop", NULL, 0, -0.25, 0.25, 0 },
+    { "skew", "skew.hop", NULL, 0, 8, 30, 0 },
 };
 
 /* ---- arguments ---- */

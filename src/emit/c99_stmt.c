@@ -555,7 +555,7 @@ static void put_lanes_fold(struct c99 *e, lpv v, uint32_t indent)
     text_str(e->out, e->vectors->locals[local].wide ? ";\n#endif\n" : ";\n");
 }
 
-void c99_put_first(struct c99 *e, lpv v, const char *value, const char *position)
+static void put_first_of(struct c99 *e, lpv v, const char *value, const char *position)
 {
     const struct lp_instr *i = &e->p->instrs.data[v];
     text_add(e->out, "if ((%s == ", value);
@@ -579,7 +579,7 @@ static void put_lanes_first(struct c99 *e, lpv v, uint32_t indent)
         other_guard(e, indent);
     }
     text_str(e->out, "for (int j = 0; j < 16; j++) ");
-    c99_put_first(e, v, arena_printf(e->arena, "s_%u[j]", values), arena_printf(e->arena, "s_%u[j]", i->b));
+    put_first_of(e, v, arena_printf(e->arena, "s_%u[j]", values), arena_printf(e->arena, "s_%u[j]", i->b));
     if (vectors) text_str(e->out, "#endif\n");
 }
 

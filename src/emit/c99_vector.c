@@ -260,7 +260,7 @@ static uint8_t parts_of(const struct c99_loop *l)
 {
     uint32_t lanes = most_lanes(l), parts = 1;
     uint32_t least = l->strict && l->class == WIDE_B ? 2 : 1;
-    if (l->reads_lanes) return (uint8_t)least;
+    if (l->reads_lanes && l->strict) return (uint8_t)least;
     if (l->has_loop) parts = l->weight > HEAVY_INSIDE ? 2 : 4;
     else if (!l->has_lanes) parts = l->weight <= LIGHT_WORK ? 2 : 1;
     else if (l->weight <= HEAVY_SUM) parts = l->weight > LIGHT_WORK ? 2 : 4;
@@ -374,7 +374,6 @@ static void size_locals(struct c99 *e, const struct lp_block *block, const struc
             uint8_t strict_parts = a->class == WIDE_A ? 1 : 2;
             if (lanes) a->parts = a->strict ? strict_parts : HOP_MAX(a->parts, inside->parts);
             else e->vectors->own[s->target] = true;
-            a->single |= lanes && inside->reads_lanes;
         }
         if (s->kind == LP_FOR && s->mode == FOR_VECTOR) l = &e->vectors->loops[s->target];
         size_locals(e, s->body, l);
@@ -402,6 +401,4 @@ void c99_plan_vectors(struct c99 *e)
         v->any |= v->loops[i].wide;
     }
     size_locals(e, e->p->root, NULL);
-    for (uint32_t i = 0; i < e->p->locals.len; i++)
-        if (v->locals[i].single && !v->locals[i].strict) v->locals[i].parts = 1;
 }

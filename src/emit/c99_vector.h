@@ -27,7 +27,6 @@ struct c99_loop {
 };
 struct c99_accumulators { /* of a LOCAL_LANES */
     bool wide, strict;
-    bool single; /* a loop reads what they hold: one vector, unless strict lanes are two */
     uint8_t class, parts;
 };
 
@@ -66,10 +65,8 @@ void c99_put_wide_loop(struct c99 *e, const struct lp_stmt *s, uint32_t indent);
 void c99_put_accumulators(struct c99 *e, uint32_t local, uint32_t indent); /* their definition */
 void c99_put_accumulators_set(struct c99 *e, uint32_t local, lpv value);
 void c99_put_accumulators_fold(struct c99 *e, uint32_t local, enum lp_fold fold);
-/* An LP_FIRST: into its variable goes the least of it and what the lanes have; of one lane, whose value and
- * position are these. */
+/* An LP_FIRST: into its variable goes the least of it and what the lanes have. */
 void c99_put_accumulators_first(struct c99 *e, lpv v, uint32_t indent);
-void c99_put_first(struct c99 *e, lpv v, const char *value, const char *position);
 const char *c99_guard(bool widest); /* the macro that says that vectors are there, or the widest ones */
 
 /* c99_vector_text.c */

@@ -936,11 +936,22 @@ void c99_put_accumulators_first(struct c99 *e, lpv v, uint32_t indent)
 {
     const struct lp_instr *i = instr(e, v);
     uint32_t values = (uint32_t)i->imm;
-    for (uint32_t p = 0; p < e->vectors->locals[values].parts; p++) {
+    const struct c99_accumulators *a = &e->vectors->locals[values];
+    enum c99_wide_class class = (enum c99_wide_class)a->class;
+    enum dtype value = c99_wide_dtype((enum dtype)e->p->locals.data[values].dtype, class);
+    const char *at = accumulator_name(e, i->b), *mask = name_of(e, c99_wide_dtype(DT_BOOL, class), class);
+    enum dtype place = c99_wide_dtype((enum dtype)i->dtype, class);
+    for (uint32_t p = 0; p < a->parts; p++) {
         put_indent(e, indent);
-        text_add(e->out, "for (int j = 0; j < %s; j++) ", class_lanes[e->vectors->locals[values].class]);
-        c99_put_first(e, v, arena_printf(e->arena, "s_%u_%u[j]", values, p),
-                      arena_printf(e->arena, "s_%u_%u[j]", i->b, p));
+        text_add(e->out, "{ const %s f = hop_fold_min_%s(hop_select_%s(__builtin_convertvector((hop_%s)(",
+                 c99_value[place], at, at, name_of(e, signed_of(value), class));
+        text_add(e->out, "(s_%u_%u == hop_set_%s(", values, p, accumulator_name(e, values));
+        c99_put(e, i->a);
+        text_str(e->out, "))");
+        if (dtype_is_float(value)) text_add(e->out, " | (s_%u_%u != s_%u_%u)", values, p, values, p);
+        text_add(e->out, "), hop_%s), s_%u_%u, hop_set_%s(%s))); ", mask, i->b, p, at,
+                 dtype_info[place].size == 4 ? "INT32_MAX" : "INT64_MAX");
+        text_add(e->out, "if (f < v_%u) v_%u = f; }\n", v, v);
     }
 }
 
