@@ -450,3 +450,124 @@ void baseline_heat(float *y, const float *u, const float *w)
     for (int i = 0; i < HEAT_SIDE; i++)
         memcpy(y + i * HEAT_SIDE, grids[HEAT_STEPS % 2] + (i + 1) * ROW_STEP + LANES, HEAT_SIDE * sizeof *y);
 }
+
+/* ---- where values are computed, positions, powers, lanes ---- */
+
+void baseline_argmax(float *places, const float *x)
+{
+#pragma omp parallel for schedule(static)
+    for (int r = 0; r < PLACE_ROWS; r++) {
+        const float *row = x + (size_t)r * PLACE_WIDTH;
+        vec16 most = all(-__builtin_inff());
+        ivec16 lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }, at = lane;
+        int i = 0, place = PLACE_WIDTH;
+        for (; i + LANES <= PLACE_WIDTH; i += LANES) {
+            vec16 v = get(row + i);
+            ivec16 wins = v > most;
+            most = choose(wins, v, most);
+            at = (wins & (lane + i)) | (~wins & at);
+        }
+        float best = largest(most);
+        for (int l = 0; l < LANES; l++)
+            if (most[l] == best && at[l] < place) place = at[l];
+        for (; i < PLACE_WIDTH; i++)
+            if (row[i] > best) best = row[i], place = i;
+        places[r] = (float)place;
+    }
+}
+
+/* log of normal numbers: x = m 2^e with m around 1, log m from the series of atanh. */
+static inline vec16 log_16(vec16 x)
+{
+    ivec16 bits = (ivec16)x - 0x3f3504f3, whole = bits >> 23;
+    vec16 m = (vec16)((bits & 0x7fffff) + 0x3f3504f3), e = __builtin_convertvector(whole, vec16);
+    vec16 s = (m - all(1.0f)) / (m + all(1.0f)), z = s * s;
+    vec16 series = ((all(0.2447f) * z + all(0.285279f)) * z + all(0.4000096f)) * z + all(0.66666663f);
+    return e * all(0.693147181f) + (s + s) + s * z * series;
+}
+
+void baseline_spread(float *y, const float *raw, const float *a, const float *b)
+{
+#pragma omp parallel for schedule(static)
+    for (int r = 0; r < SPREAD_ROWS; r++) {
+        float dt[SPREAD_WIDTH];
+        for (int i = 0; i < SPREAD_WIDTH; i += LANES)
+            put(dt + i, log_16(expm1_16(get(raw + r * SPREAD_WIDTH + i)) + all(2.0f)));
+        float *to = y + (size_t)r * SPREAD_WIDTH * SPREAD_STATES;
+        for (int i = 0; i < SPREAD_WIDTH; i++)
+            for (int k = 0; k < SPREAD_STATES; k++)
+                to[i * SPREAD_STATES + k] = dt[i] * a[i * SPREAD_STATES + k] * b[r * SPREAD_STATES + k];
+    }
+}
+
+/* The cube root: a third of the exponent, and two of Halley's steps. */
+void baseline_powers(float *y, const float *x)
+{
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < POWERS; i += LANES) {
+        vec16 v = get(x + i);
+        vec16 third = (vec16)(__builtin_convertvector(__builtin_convertvector((ivec16)v, vec16) / all(3.0f),
+                                                      ivec16) +
+                              0x2a5119f2);
+        for (int k = 0; k < 2; k++) {
+            vec16 cube = third * third * third;
+            third = third * (cube + v + v) / (cube + cube + v);
+        }
+        put(y + i, all(1.0f) / (v * root(v)) + third);
+    }
+}
+
+float baseline_single(const float *h, const float *xs)
+{
+    float c = h[0];
+    for (int t = 0; t < SINGLE_STEPS; t++) c = 0.9f * c + xs[t];
+    return c;
+}
+
+float baseline_mean_field(const float *h)
+{
+    vec16 x[FIELD / LANES];
+    for (int k = 0; k < FIELD / LANES; k++) x[k] = get(h + k * LANES);
+    for (int t = 0; t <= FIELD_STEPS; t++) {
+        vec16 sum = x[0] + x[1];
+        float total = 0;
+        for (int l = 0; l < LANES; l++) total += sum[l];
+        if (t == FIELD_STEPS) return total;
+        for (int k = 0; k < FIELD / LANES; k++) x[k] += trig_16(all(total / FIELD) - x[k], 0);
+    }
+    return 0;
+}
+
+float baseline_branches(const float *h)
+{
+    float rows[2][CARRY_ROW + 2] = { { 0 } };
+    memcpy(rows[0] + 1, h, CARRY_LEAVES * sizeof *h);
+    close_ring(rows[0]);
+    for (int t = 0; t < CARRY_STEPS; t++) {
+        float *next = rows[(t + 1) & 1];
+        const float *row = rows[t & 1];
+        for (int i = 0; i < 64; i += LANES) {
+            vec16 c = get(row + 1 + i), after = get(row + 2 + i);
+            put(next + 1 + i, t & 1 ? tanh_16(c - after) : trig_16(c * get(row + i) + after, 0));
+        }
+        close_ring(next);
+    }
+    return ring_sum(rows[CARRY_STEPS & 1]);
+}
+
+/* Vectors of lanes, each until its last lane ends. */
+void baseline_skew(float *last, const float *few)
+{
+    for (int i = 0; i < SKEW_LANES; i += LANES) {
+        vec16 x = get(few + i), rate = all(0.5f);
+        if (i <= 300 && 300 < i + LANES) x[300 - i] = 1e30f, rate[300 - i] = 0.87f;
+        for (;;) {
+            ivec16 on = x > all(1.0f);
+            int any = 0;
+            for (int l = 0; l < LANES; l++) any |= on[l];
+            if (!any) break;
+            x = choose(on, x * rate, x);
+        }
+        put(last + i, x);
+    }
+}

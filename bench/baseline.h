@@ -11,6 +11,8 @@ enum { RNN_STEPS = 1000, RNN_WIDTH = 64, ASSOC_ROWS = 65536, ASSOC_WIDTH = 16 };
 enum { SQUARE = 1024, TABLE_ROWS = 8192, TABLE_WIDTH = 2048, SOFT_ROWS = 4096, SOFT_WIDTH = 1024 };
 enum { BODIES = 64, BODY_STEPS = 500 };
 enum { LAYER_CHANNELS = 64, DEPTHWISE_CHANNELS = 144, PLANE_SIDE = 56, HEAT_SIDE = 256, HEAT_STEPS = 200 };
+enum { PLACE_ROWS = 2000, PLACE_WIDTH = 1000, SPREAD_ROWS = 2048, SPREAD_WIDTH = 64, SPREAD_STATES = 8 };
+enum { POWERS = 1 << 20, SINGLE_STEPS = 100000, FIELD = 32, FIELD_STEPS = 1000, SKEW_LANES = 512 };
 
 void baseline_while(float x[16], const volatile int64_t *bound);
 void baseline_scan(float *ys, const float *xs, size_t n);
@@ -32,5 +34,12 @@ void baseline_conv3x3(float *y, const float *x, const float *w); /* LAYER_CHANNE
 void baseline_depthwise(float *y, const float *x, const float *w);
 void baseline_heat(float *y, const float *u, const float *w);
 void baseline_nbody(float *out, const float *x, const float *v, const float *mass);
+void baseline_argmax(float *places, const float *x);
+void baseline_spread(float *y, const float *raw, const float *a, const float *b);
+void baseline_powers(float *y, const float *x);
+float baseline_single(const float *h, const float *xs);
+float baseline_mean_field(const float *h);
+float baseline_branches(const float *h);
+void baseline_skew(float *last, const float *few);
 
 #endif

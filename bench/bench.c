@@ -177,6 +177,42 @@ static void heat_inputs(struct tensor **a)
     memcpy(a[1]->data, star, sizeof star);
 }
 static void heat_c(struct tensor *const *a, float *out) { baseline_heat(out, data(a[0]), data(a[1])); }
+static void argmax_inputs(struct tensor **a) { a[0] = floats(2, (int64_t[]){ PLACE_ROWS, PLACE_WIDTH }, 1); }
+static void argmax_c(struct tensor *const *a, float *out) { baseline_argmax(out, data(a[0])); }
+static void spread_inputs(struct tensor **a)
+{
+    a[0] = floats(2, (int64_t[]){ SPREAD_ROWS, SPREAD_WIDTH }, 4);
+    a[1] = floats(2, (int64_t[]){ SPREAD_WIDTH, SPREAD_STATES }, 1);
+    a[2] = floats(2, (int64_t[]){ SPREAD_ROWS, SPREAD_STATES }, 1);
+}
+static void spread_c(struct tensor *const *a, float *out)
+{
+    baseline_spread(out, data(a[0]), data(a[1]), data(a[2]));
+}
+static void powers_inputs(struct tensor **a)
+{
+    a[0] = floats(1, (int64_t[]){ POWERS }, 1);
+    for (int i = 0; i < POWERS; i++) ((float *)a[0]->data)[i] += 1;
+}
+static void powers_c(struct tensor *const *a, float *out) { baseline_powers(out, data(a[0])); }
+static void single_inputs(struct tensor **a)
+{
+    a[0] = floats(1, (int64_t[]){ 1 }, 0);
+    a[1] = floats(2, (int64_t[]){ SINGLE_STEPS, 1 }, 1);
+}
+static void single_c(struct tensor *const *a, float *out)
+{
+    out[0] = baseline_single(data(a[0]), data(a[1]));
+}
+static void field_inputs(struct tensor **a) { a[0] = floats(1, (int64_t[]){ FIELD }, 2); }
+static void field_c(struct tensor *const *a, float *out) { out[0] = baseline_mean_field(data(a[0])); }
+static void branches_c(struct tensor *const *a, float *out) { out[0] = baseline_branches(data(a[0])); }
+static void skew_inputs(struct tensor **a)
+{
+    a[0] = floats(1, (int64_t[]){ SKEW_LANES }, 22);
+    for (int i = 0; i < SKEW_LANES; i++) ((float *)a[0]->data)[i] += 19;
+}
+static void skew_c(struct tensor *const *a, float *out) { baseline_skew(out, data(a[0])); }
 
 static const struct bench_case cases[] = {
     { "while100k", "while100k.hop", NULL, 2, 1, 101, 1, while_inputs, while_c, 16, 0 },
@@ -201,6 +237,14 @@ static const struct bench_case cases[] = {
       DEPTHWISE_CHANNELS *PLANE_SIDE *PLANE_SIDE, 0 },
     { "heat", "heat.hop", NULL, 2, 1, 31, 1, heat_inputs, heat_c, HEAT_SIDE *HEAT_SIDE, 0, HEAT_STEPS },
     { "nbody", "nbody.hop", NULL, 3, 1, 21, 1, nbody_inputs, nbody_c, BODIES * 3, 0, BODY_STEPS },
+    { "argmax", "argmax.hop", NULL, 1, 1, 101, 1, argmax_inputs, argmax_c, PLACE_ROWS, 0 },
+    { "spread", "spread.hop", NULL, 3, 1, 51, 1, spread_inputs, spread_c,
+      SPREAD_ROWS *SPREAD_WIDTH *SPREAD_STATES, 0 },
+    { "powers", "powers.hop", NULL, 1, 1, 51, 1, powers_inputs, powers_c, POWERS, 0 },
+    { "single", "single.hop", NULL, 2, 1, 51, 1, single_inputs, single_c, 1, 0, SINGLE_STEPS },
+    { "mean_field", "mean_field.hop", NULL, 1, 1, 51, 1, field_inputs, field_c, 1, 0, FIELD_STEPS },
+    { "branches60", "branches60.hop", NULL, 1, 1, 51, 1, carry_inputs, branches_c, 1, 0, CARRY_STEPS },
+    { "skew", "skew.hop", NULL, 1, 2, 51, 5, skew_inputs, skew_c, SKEW_LANES, 0 },
 };
 
 static struct exe *build(const struct bench_case *c, const char *dir, struct module **out)

@@ -428,7 +428,7 @@ static volatile int cancel;
 static hop_status cancel_body(struct rank *r, void *ctx)
 {
     HOP_UNUSED(ctx);
-    if (r->number == 2) cancel = 1;
+    if (r->number == 2) __atomic_store_n(&cancel, 1, __ATOMIC_RELAXED);
     return r->number == 2 ? HOP_OK : late_body(r, &(double){ 0 });
 }
 

@@ -158,7 +158,7 @@ static void lanes_apart(void)
         int lanes;
         const char *says;
     } cases[] = {
-        { 512, "while_loop: 4 blocks of 128 lanes, each until its last lane ends" },
+        { 512, "while_loop: 4 blocks of 128 lanes, each until its last lane ends, the last few alone" },
         { 100, "while_loop: 100 lanes together: too few for two blocks" },
     };
     hop_compile_options portable = { .portable = 1 };

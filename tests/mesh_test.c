@@ -61,8 +61,6 @@ static void check_parts(uint64_t seed)
     for (uint32_t k = 0; k < MESH_AXES; k++) coordinates.at[k] = dim_symbol(m, 4 + k);
     type_id whole = type_intern(m, DT_F32, rank, dims), back;
     type_id part = part_type(m, number, at, whole, &coordinates);
-    struct known_whole known = { .type = whole };
-    memcpy(known.at, at, sizeof at);
     char *seen = hop_calloc((size_t)total + 1, 1);
     bool same = true, once = true;
     for (int64_t r = 0; r < ranks; r++) {
@@ -93,7 +91,7 @@ static void check_parts(uint64_t seed)
     }
     for (int64_t i = 0; i < total; i++) once &= seen[i] == copies || copies > 127;
     uint32_t wrong = 0;
-    back = whole_type(m, number, at, part, &coordinates, &known, 1, &wrong);
+    back = whole_type(m, number, at, part, &coordinates, &wrong);
     CLAIM(same, "parts %llu: sizes as dims are those as numbers", (unsigned long long)seed);
     CLAIM(once && found == total * copies, "parts %llu: each element is in one part",
           (unsigned long long)seed);
@@ -101,8 +99,13 @@ static void check_parts(uint64_t seed)
           (unsigned long long)seed, back == HOP_NONE ? "nothing" : type_text(m, NULL, back),
           type_text(m, NULL, part));
     struct placement again[MESH_AXES];
-    CLAIM(part_placements(m, number, part, &coordinates, &known, 1, again), "parts %llu: placements",
-          (unsigned long long)seed);
+    bool placed = part_placements(m, number, part, &coordinates, again);
+    if (placed) {
+        back = whole_type(m, number, again, part, &coordinates, &wrong);
+        back = part_type(m, number, again, type_laid_out(m, back, 0), &coordinates);
+        placed = type_varying(m, back, 0) == type_varying(m, part, 0);
+    }
+    CLAIM(placed, "parts %llu: placements from sizes", (unsigned long long)seed);
     hop_free(seen);
     module_free(m);
 }
@@ -373,12 +376,226 @@ static void walk_program(uint64_t seed)
     hop_catch_end(&caught);
 }
 
+/* ---- what is refused, and why ---- */
+
+#define MESH "hop 1\nmesh @m = (data = 2, model = 3)\n"
+#define MAP(in, out, params, body) \
+    "local_map {mesh = \"m\", in = \"" in "\", out = \"" out "\"} part(" params ") {\n" body "  }\n"
+
+struct refusal {
+    const char *text, *message;
+    char then; /* 'g': refused by the gradient; 'l': by what each rank does; 0: when it is read */
+};
+
+static const struct refusal refusals[] = {
+    { MESH "fn @f(%x: f64[4, 6]@m(0, _)) -> (f64[4, 6]@m(0, _)) {\n  %y = sin(%x)\n  return %y\n}\n",
+      "4:3: sin: operand 0 has type f64[4, 6]@m(0, _), and what works on distributed arrays is local_map, "
+      "redistribute, calls, branches and loops: compute with its parts in a local_map, or make it whole on "
+      "each rank: redistribute {mesh = \"m\", to = \"_ _\"}",
+      0 },
+    { MESH "fn @f(%x: f64[4, 6]@m(0, _)) -> (f64[4, 6]@m(_, 0)) {\n  %y = " MAP(
+          "_ 0", "_ 0", "%a = %x", "    yield(%a)\n") "  return %y\n}\n",
+      "4:3: local_map: operand 0 has type f64[4, 6]@m(0, _), its placements are to be '_ 0': redistribute "
+      "{mesh = \"m\", to = \"_ 0\"} it first",
+      0 },
+    { MESH "fn @f(%x: f64[4]@m(0, _)) -> (f64[]) {\n  %y = " MAP(
+          "0 _", "_ _", "%a = %x", "    %s = sum(%a)\n    yield(%s)\n") "  return %y\n}\n",
+      "local_map: result 0 varies along the axis 'data' and is said to be replicated along it ('_'): reduce "
+      "or "
+      "gather it first",
+      0 },
+    { MESH
+      "fn @f(%x: f64[4]@m(0, _)) -> (f64[]@m(sum, _)) {\n  %y = " MAP("0 _", "sum _", "%a = %x",
+                                                                      "    %s = sum(%a)\n    %t = all_reduce "
+                                                                      "{axis = \"data\", op = sum} (%s)\n    "
+                                                                      "yield(%t)\n") "  return "
+                                                                                     "%y\n}\n",
+      "local_map: result 0 is the same on all ranks along the axis 'data' and is said to be a contribution "
+      "to "
+      "a whole there: it was reduced already",
+      0 },
+    { MESH
+      "fn @f(%x: f64[4]@m(0, _)) -> (f64[4]@m(0, _)) {\n  %y = " MAP("0", "0 _", "%a = %x",
+                                                                     "    yield(%a)\n") "  return %y\n}\n",
+      "local_map: attribute 'in': list 0 has 1 placement, the mesh @m (data = 2, model = 3) has 2 axes", 0 },
+    { MESH
+      "fn @f(%x: f64[4]@m(0, _)) -> (f64[4]@m(0, _)) {\n  %y = " MAP("0 _, _ _", "0 _", "%a = %x",
+                                                                     "    yield(%a)\n") "  return %y\n}\n",
+      "local_map: attribute 'in': expected 1 list of placements, found 2", 0 },
+    { MESH
+      "fn @f(%x: f64[4]@m(0, _)) -> (f64[4]@m(0, _)) {\n  %y = " MAP("0 _", "0 _, 0 _", "%a = %x",
+                                                                     "    yield(%a)\n") "  return %y\n}\n",
+      "local_map: attribute 'out': expected 1 list of placements, found 2", 0 },
+    { MESH "fn @f(%x: f64[4]@m(1, _)) -> (f64[4]) {\n  return %x\n}\n",
+      "3:17: along the axis 'data' dim 1 is sharded, and there is 1 dim", 0 },
+    { MESH "fn @f(%x: f64[4]@n(0, _)) -> (f64[4]) {\n  return %x\n}\n",
+      "there is no mesh @n; one is declared like this: mesh @m = (data = 2, model = 4)", 0 },
+    { MESH "mesh @n = (data = 4)\nfn @f(%x: f64[4]) -> (f64[4]) {\n  return %x\n}\n",
+      "the axis 'data' of the mesh (data = 4) belongs to another mesh of the program: @m = (data = 2, model "
+      "= 3)",
+      0 },
+    { MESH "fn @f(%x: f64[5]@m(0, _)) -> (f64[]@m(0, _)) {\n  %y = " MAP(
+          "0 _", "0 _", "%a = %x", "    %o = concat {dim = 0} (%a, %a)\n    yield(%o)\n") "  return %y\n}\n",
+      "depends on the rank without being that of a part of an array placed so", 0 },
+    { MESH "fn @f(%x: f64[4]@m(0, _)) -> (f64[4]@m(0, _)) {\n  %y = " MAP(
+          "0 _", "0 _", "%a = %x",
+          "    %b = redistribute {mesh = \"m\", to = \"0 _\"} (%a)\n    yield(%b)\n") "  return %y\n}\n",
+      "local_map: its body is over parts: there are no distributed arrays, no local_map and no redistribute "
+      "in "
+      "it",
+      0 },
+    { MESH "fn @f(%x: f64[4, 2]@m(0, _)) -> (f64[2]) {\n  %c = full {value = 0.0, dims = [2], dtype = f64}\n"
+           "  %y = scan carry(%a = %c) over(%r in %x) {\n    next(%a)\n  }\n  return %y\n}\n",
+      "operand 1, along whose leading, sharded dim it goes, has type f64[4, 2]@m(0, _)", 0 },
+    { MESH "fn @f(%x: f64[4]@m(sum, _)) -> (f64[]) {\n  %r = redistribute {mesh = \"m\", to = \"_ _\"} (%x)\n"
+           "  %s = sum(%r)\n  return %s\n}\n",
+      "@f: parameter 0 (%x) of type f64[4]@m(sum, _) is a contribution to a whole, which has no derivative "
+      "of "
+      "its own: redistribute it first",
+      'g' },
+    { MESH "fn @f(%x: f64[5]@m(0, _)) -> (f64[5]@m(0, _)) {\n  %y = " MAP(
+          "0 _", "0 _", "%a = %x",
+          "    %b = all_reduce {axis = \"data\", op = sum} (%a)\n    %o = vary {axis = \"data\"} (%b)\n"
+          "    yield(%o)\n") "  return %y\n}\n",
+      "all_reduce: operand 0 has type", 'l' },
+    { MESH "fn @f(%x: f64[5]@m(0, _)) -> (f64[]) {\n  %y = " MAP(
+          "0 _", "_ _", "%a = %x",
+          "    %z = full {value = 0.0, dims = [], dtype = f64}\n"
+          "    %l = scan carry(%c = %z) over(%v in %a) {\n"
+          "      %n = add(%c, %v)\n      %t = all_reduce {axis = \"data\", op = sum} (%n)\n      next(%t)\n  "
+          "  }\n"
+          "    %s = all_reduce {axis = \"data\", op = sum} (%l)\n    yield(%s)\n") "  return %y\n}\n",
+      "scan: ranks make different numbers of steps along the axis 'data', as their parts have different "
+      "sizes",
+      'l' },
+    { MESH "fn @f(%x: i64[4]@m(0, _)) -> (i64[]) {\n  %y = " MAP(
+          "0 _", "_ _", "%a = %x",
+          "    %k = rank_index {axis = \"data\"}\n"
+          "    %o = switch(%k) [(%v = %k) {\n      yield(%v)\n    }, (%v = %k) {\n"
+          "      %t = all_reduce {axis = \"data\", op = sum} (%v)\n      %u = vary {axis = \"data\"} (%t)\n"
+          "      yield(%u)\n    }]\n"
+          "    %s = all_reduce {axis = \"data\", op = sum} (%o)\n    yield(%s)\n") "  return %y\n}\n",
+      "its index varies along the axis 'data', and a body of it has all_reduce over that axis", 0 },
+};
+
+struct asking {
+    const struct refusal *r;
+    struct module *m;
+};
+
+static void ask(void *ctx)
+{
+    struct asking *a = ctx;
+    static const bool first[] = { true };
+    a->m = text_read("program", a->r->text, strlen(a->r->text));
+    uint32_t f = module_find(a->m, "f");
+    if (a->r->then == 'g') grad_of(a->m, f, first, false);
+    if (a->r->then == 'l') localize(a->m, f);
+}
+
+static void check_refusals(void)
+{
+    for (size_t i = 0; i < HOP_COUNT(refusals); i++) {
+        struct asking a = { &refusals[i], NULL };
+        hop_status status = attempt(ask, &a);
+        CLAIM(status == HOP_INVALID && strstr(hop_message(), refusals[i].message),
+              "refusal %zu: expected %s, found %s", i, refusals[i].message,
+              status ? hop_message() : "no error");
+        module_free(a.m);
+    }
+}
+
+/* ---- types, and what goes with them ---- */
+
+static void check_types(void)
+{
+    static const char text[] = MESH
+        "fn @f[N](%x: f64[N, 6]@m(0, 1), %y: f64[N]@m(_, sum)) -> (f64[N, 6]@m(0, 1), f64[N]@m(_, sum)) {\n"
+        "  return %x, %y\n}\n";
+    struct module *m = text_read("program", text, sizeof text - 1), *other = module_new();
+    const struct fn *f = module_fn(m, module_find(m, "f"));
+    type_id t = value_type(f, 0);
+    CLAIM(f->global && !strcmp(type_text(m, f->symbols, t), "f64[N, 6]@m(0, 1)"), "a type: %s",
+          type_text(m, f->symbols, t));
+    CLAIM(!strcmp(type_text(m, f->symbols, type_insert_dim(m, t, 1, 2)), "f64[N, 2, 6]@m(0, 2)") &&
+              !strcmp(type_text(m, f->symbols, type_drop_dim(m, t, 0)), "f64[6]@m(_, 0)"),
+          "shards stay with their dims: %s", type_text(m, f->symbols, type_insert_dim(m, t, 1, 2)));
+    const int64_t sizes[] = { 7 };
+    uint32_t axis = module_string(other, "z", 1);
+    module_mesh(other, module_string(other, "m", 1), 1, &axis, sizes);
+    dim dims[] = { 3, 4 };
+    t = type_import(other, m, type_get(m, t), dims);
+    CLAIM(!strcmp(type_text(other, NULL, t), "f64[3, 4]@m_2(0, 1)"),
+          "a mesh goes into another module by its axes: %s", type_text(other, NULL, t));
+    module_free(other);
+    const struct edges *e = localize(m, f->id);
+    const struct fn *local = module_fn(m, e->local);
+    CLAIM(e->n_ranks == 1 && e->rank_axes[0] == 0 && local->n_outer_symbols == 2 && !local->global,
+          "N is cut along data: one coordinate");
+    CLAIM(local->symbols[0].origin == SYMBOL_PARAM && local->symbols[1].origin == SYMBOL_DIM,
+          "N is bound by %%y, whose parts are whole");
+    module_free(m);
+}
+
+/* What a body over parts sees: 80 rows by eight ranks are ten; the function around sees 80, forward and
+ * backward, placed alike. */
+static void check_shapes(void)
+{
+    static const char text[] =
+        "hop 1\nmesh @m = (d = 8)\nfn @f(%x: f32[80, 80]@m(0)) -> (i64[80, 80]@m(0), f32[80, 80]@m(0)) {\n"
+        "  %k, %y = local_map {mesh = \"m\", in = \"0\", out = \"0, 0\"} part(%a: f32[10, 80]{d} = %x) {\n"
+        "    %s = sin(%a)\n    %i = cast {dtype = i64} (%s)\n    yield(%i, %s)\n  }\n  return %k, %y\n}\n";
+    static const bool first[] = { true };
+    struct module *m = text_read("program", text, sizeof text - 1);
+    const struct fn *b = module_fn(m, vjp_function(m, module_find(m, "f"), first));
+    struct text shown = { .arena = &m->arena };
+    text_print(m, b->id, 0, &shown);
+    CLAIM(b->n_params == 2 && b->n_results == 3 && b->n_nodes == 1 &&
+              value_type(b, b->results[2]) == value_type(b, 0) && value_type(b, 1) == value_type(b, 0),
+          "a result without derivative first, one with behind it: %s", shown.data);
+    CLAIM(strstr(shown.data, "in = \"0, 0\", out = \"0, 0, 0\"") != NULL, "placements of the gradient: %s",
+          shown.data);
+    module_free(m);
+}
+
+/* What a policy keeps is kept inside of what each rank does, as in any function. */
+static void check_policy(void)
+{
+    static const char text[] =
+        "hop 1\nmesh @m = (d = 2)\nfn @f(%x: f64[4]@m(0)) -> (f64[4]@m(0)) {\n"
+        "  %y = invoke_subgraph {policy = \"POLICY\"} with(%b = %x) {\n"
+        "    %z = local_map {mesh = \"m\", in = \"0\", out = \"0\"} part(%a = %b) {\n"
+        "      %s = exp(%a)\n      %t = sin(%s)\n      %u = exp(%t)\n      yield(%u)\n    }\n"
+        "    yield(%z)\n  }\n  return %y\n}\n";
+    uint32_t kept[2];
+    static const bool first[] = { true };
+    for (int k = 0; k < 2; k++) {
+        struct text t = { 0 };
+        struct module *m = module_new();
+        t.arena = &m->arena;
+        const char *at = strstr(text, "POLICY");
+        text_add(&t, "%.*s%s%s", (int)(at - text), text, k ? "everything" : "nothing", at + 6);
+        text_read_into(m, "program", t.data, t.len);
+        uint32_t forward, backward;
+        vjp_two_functions(m, module_find(m, "f"), first, NULL, &forward, &backward);
+        kept[k] = module_fn(m, forward)->n_results;
+        CLAIM(module_fn(m, forward)->global && module_fn(m, backward)->global, "halves are global");
+        module_free(m);
+    }
+    CLAIM(kept[0] == 1 && kept[1] > 1,
+          "kept besides the result: %u under \"nothing\", %u under \"everything\"", kept[0] - 1, kept[1] - 1);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 60;
     setenv("HOP_DEBUG", "verify", 1);
     check_numbers();
+    check_refusals();
+    check_types();
+    check_shapes();
+    check_policy();
     for (uint64_t seed = 1; seed <= 400; seed++) check_parts(seed);
     for (uint64_t seed = first; seed < first + count; seed++) walk_program(seed);
     CLAIM(n_run || !count, "some programs are run");

@@ -25,6 +25,8 @@ transform/pass_sums.c add sub neg sum: the sum of the rows, with what else is ad
 transform/pass_unroll.c concat: steps written out stack their rows
 transform/loop_plan.c concat: the carries before each step are the first one and the stacked ones
 transform/pass_lanes.c pad: a last block of fewer lanes is filled up
+transform/pass_lanes.c sum cast gt: a loop ends when a few lanes are left, which are counted
+transform/pass_lanes.c nonzero lt gather scatter: these are put side by side, and back where they stood
 transform/pass_forward.c reshape: carries are carried in the shape that steps work with
 transform/pass_pack.c slice reshape concat broadcast switch: lanes of an array are written so, and lists of values; lanes go through branches
 transform/pack_build.c concat gather reverse: arrays of lanes are put together and taken apart

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Threads under a race detector and under valgrind: the threads test is built once more with the thread sanitizer, native code and the slow executor of loop
-# programs both run in it; valgrind then runs the plain build and must find no error and no lost block.
+# Threads under a race detector and under valgrind: the tests of threads, callbacks and ranks are built once more with the thread sanitizer, native code and
+# the slow executor of loop programs both run in it; valgrind then runs the plain build and must find no error and no lost block.
 set -u
 export HOP_CACHE="${HOP_CACHE-off}"
 cd "$(dirname "$0")/.." || exit 2
@@ -17,12 +17,13 @@ claim() { # claim NAME COMMAND…: it ends well and says that nothing failed
     fi
 }
 
-if make -s BUILD="$race" CFLAGS='-O0 -g1 -fsanitize=thread' all "$race/tests/threads_test" "$race/tests/callback_test"; then
+if make -s BUILD="$race" CFLAGS='-O0 -g1 -fsanitize=thread' all "$race/tests/threads_test" "$race/tests/callback_test" "$race/tests/dist_test"; then
     export TSAN_OPTIONS=halt_on_error=1
     claim 'race detector, native code' "$race/tests/threads_test"
     claim 'race detector, shared code' env HOP_CACHE=memory "$race/tests/threads_test"
     claim 'race detector, loop programs' "$race/tests/threads_test" --portable
     claim 'race detector, callbacks' "$race/tests/callback_test"
+    claim 'race detector, ranks' "$race/tests/dist_test"
 else
     failed=$((failed + 1))
 fi

@@ -177,7 +177,7 @@ const struct hop_watch *hop_watch_get(void) { return watch; }
 
 bool hop_watch_ends(const struct hop_watch *w)
 {
-    if (!w || !w->cancel || !*w->cancel) return false;
+    if (!w || !w->cancel || !__atomic_load_n(w->cancel, __ATOMIC_RELAXED)) return false;
     if (!w->confirm) return true;
     const struct hop_watch *before = hop_watch_set(NULL); /* what confirm calls is not to be ended */
     int ends = w->confirm(w->ctx);

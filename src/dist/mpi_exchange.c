@@ -481,7 +481,7 @@ static void plan(const struct comm *c, const struct open *o, struct work *w)
     int64_t each = dist_in_bytes(c, o), all = parts ? call->rows * o->total : each * c->size;
     bool few = c->size <= FEW, is_small = all <= SMALL;
     w->lanes = 1;
-    find_parts(c, o, w);
+    if (parts || !is_small || call->kind == DIST_BROADCAST) find_parts(c, o, w);
     switch (call->kind) {
     case DIST_BARRIER: w->step = step_barrier; return;
     case DIST_ALL_TO_ALL:

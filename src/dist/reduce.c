@@ -14,7 +14,9 @@ union block {
 };
 
 struct fold {
-    void (*start)(void *acc, int64_t n);                   /* the identity */
+    void (*start)(void *acc, int64_t n); /* the identity */
+    void (*two)(void *acc, const void *x, const void *y,
+                int64_t n);                                /* start, add x, add y; acc may be x, y */
     void (*add)(void *acc, const void *from, int64_t n);   /* elements of the dtype */
     void (*join)(void *acc, const void *other, int64_t n); /* other accumulators */
     void (*give)(void *out, const void *acc, int64_t n);   /* rounded */
@@ -31,6 +33,17 @@ struct fold {
         wide *restrict a = acc; \
         const type *restrict x = from; \
         for (int64_t i = 0; i < n; i++) a[i] = combine(wide, a[i], load(x[i])); \
+    } \
+    static void two_##name##_##T(void *acc, const void *from, const void *then, int64_t n) \
+    { \
+        wide *a = acc; \
+        const type *x = from, *y = then; \
+        wide first = (identity); \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) \
+        { \
+            wide one = combine(wide, first, load(x[i])); \
+            a[i] = combine(wide, one, load(y[i])); \
+        } \
     } \
     static void join_##name##_##T(void *restrict acc, const void *restrict other, int64_t n) \
     { \
@@ -89,11 +102,11 @@ REAL(f64, double, double, AS_IT_IS, AS_IT_IS)
 
 #define FOLDS(T) \
     { \
-        [REDUCTION_SUM] = { start_sum_##T, add_sum_##T, join_sum_##T, give_##T }, \
-        [REDUCTION_MAX] = { start_max_##T, add_max_##T, join_max_##T, give_##T }, \
-        [REDUCTION_MIN] = { start_min_##T, add_min_##T, join_min_##T, give_##T }, \
-        [REDUCTION_PROD] = { start_prod_##T, add_prod_##T, join_prod_##T, give_##T }, \
-        [REDUCTION_MEAN] = { start_sum_##T, add_sum_##T, join_sum_##T, give_##T }, \
+        [REDUCTION_SUM] = { start_sum_##T, two_sum_##T, add_sum_##T, join_sum_##T, give_##T }, \
+        [REDUCTION_MAX] = { start_max_##T, two_max_##T, add_max_##T, join_max_##T, give_##T }, \
+        [REDUCTION_MIN] = { start_min_##T, two_min_##T, add_min_##T, join_min_##T, give_##T }, \
+        [REDUCTION_PROD] = { start_prod_##T, two_prod_##T, add_prod_##T, join_prod_##T, give_##T }, \
+        [REDUCTION_MEAN] = { start_sum_##T, two_sum_##T, add_sum_##T, join_sum_##T, give_##T }, \
     }
 static const struct fold folds[DT_COUNT][REDUCTION_MEAN + 1] = {
     [DT_I8] = FOLDS(i8),   [DT_I16] = FOLDS(i16),   [DT_I32] = FOLDS(i32), [DT_I64] = FOLDS(i64),
@@ -101,12 +114,14 @@ static const struct fold folds[DT_COUNT][REDUCTION_MEAN + 1] = {
     [DT_F16] = FOLDS(f16), [DT_BF16] = FOLDS(bf16), [DT_F32] = FOLDS(f32), [DT_F64] = FOLDS(f64),
 };
 
-static void divide(enum dtype t, union block *acc, int64_t n, int32_t ranks)
+static void divide(enum dtype t, void *acc, int64_t n, int32_t ranks)
 {
+    double *f64 = acc;
+    float *f32 = acc;
     if (t == DT_F64) {
-        for (int64_t i = 0; i < n; i++) acc->f64[i] /= (double)ranks;
+        for (int64_t i = 0; i < n; i++) f64[i] /= (double)ranks;
     } else {
-        for (int64_t i = 0; i < n; i++) acc->f32[i] /= (float)ranks;
+        for (int64_t i = 0; i < n; i++) f32[i] /= (float)ranks;
     }
 }
 
@@ -121,20 +136,38 @@ static void fold_row(const struct fold *f, int32_t n, const void *const *parts, 
     memcpy(acc, &lanes[0], sizeof lanes[0]);
 }
 
+/* A block, in the order of the ranks: into `out` itself, unless it is computed in another dtype or would take
+ * the place of what is read later. */
+static void fold_block(const struct dist_call *call, const struct fold *f, int32_t n,
+                       const void *const *parts, int64_t at, char *out, int64_t some)
+{
+    union block block;
+    bool apart = call->dtype == DT_F16 || call->dtype == DT_BF16 || n == 1;
+    for (int32_t k = 2; k < n; k++) apart |= (const char *)parts[k] + at == out;
+    void *acc = apart ? (void *)&block : out;
+    if (n > 1) f->two(acc, (const char *)parts[0] + at, (const char *)parts[1] + at, some);
+    else {
+        f->start(acc, some);
+        f->add(acc, (const char *)parts[0] + at, some);
+    }
+    for (int32_t k = 2; k < n; k++) f->add(acc, (const char *)parts[k] + at, some);
+    if (call->op == REDUCTION_MEAN) divide(call->dtype, acc, some, n);
+    if (apart) f->give(out, acc, some);
+}
+
 void dist_reduce(const struct dist_call *call, int32_t n, const void *const *parts, void *out, int64_t count)
 {
     const struct fold *f = &folds[call->dtype][call->op];
     int64_t width = element_bytes(call->dtype);
-    union block acc;
+    if (call->scalar) {
+        union block acc;
+        fold_row(f, n, parts, &acc);
+        if (call->op == REDUCTION_MEAN) divide(call->dtype, &acc, 1, n);
+        f->give(out, &acc, 1);
+        return;
+    }
     for (int64_t first = 0; first < count; first += BLOCK) {
         int64_t some = HOP_MIN(count - first, BLOCK);
-        if (call->scalar) {
-            fold_row(f, n, parts, &acc);
-        } else {
-            f->start(&acc, some);
-            for (int32_t k = 0; k < n; k++) f->add(&acc, (const char *)parts[k] + first * width, some);
-        }
-        if (call->op == REDUCTION_MEAN) divide(call->dtype, &acc, some, n);
-        f->give((char *)out + first * width, &acc, some);
+        fold_block(call, f, n, parts, first * width, (char *)out + first * width, some);
     }
 }

@@ -32,8 +32,8 @@ static void check_varying(struct infer *in, const struct parts_node *p, uint32_t
     }
 }
 
-static type_id result_type(struct infer *in, const struct parts_node *p, const struct known_whole *known,
-                           const dim *dims, uint32_t k, const struct placement *at)
+static type_id result_type(struct infer *in, const struct parts_node *p, const dim *dims, uint32_t k,
+                           const struct placement *at)
 {
     struct module *m = in->m;
     const struct fn *g = module_fn(m, in->regions[0].fn);
@@ -49,11 +49,11 @@ static type_id result_type(struct infer *in, const struct parts_node *p, const s
     check_varying(in, p, k, own, at);
     const char *error = layout_error(m, here, p->mesh, at);
     if (error) infer_error(in, "result %u, %s: %s", k, type_text(m, p->symbols, here), error);
-    type_id whole = whole_type(m, p->mesh, at, here, &p->ranks, known, p->n, &wrong);
+    type_id whole = whole_type(m, p->mesh, at, here, &p->ranks, &wrong);
     if (whole == HOP_NONE)
         infer_error(in,
                     "result %u has type %s, and the size of dim %u depends on the rank without being that of "
-                    "a part of an operand placed alike: the size of the whole is not known",
+                    "a part of an array placed so: the size of the whole is not known",
                     k, type_text(m, p->symbols, here), wrong);
     return whole;
 }
@@ -66,16 +66,11 @@ static void infer_local_map(struct infer *in)
     struct parts_node p;
     parts_read(in, row, &p);
     dim *dims = parts_bound(in, &p, &in->regions[0]);
-    struct known_whole *known = ARENA_NEW(in->arena, struct known_whole, p.n + 1);
-    for (uint32_t i = 0; i < p.n; i++) {
-        known[i].type = in->operands[i];
-        memcpy(known[i].at, p.at[i], sizeof p.at[i]);
-    }
     struct placement(*out)[MESH_AXES] = arena_alloc(in->arena, (g->n_results + 1) * sizeof *out);
     const char *text = module_text(m, (uint32_t)in->attrs[LOCAL_MAP_OUT].i);
     const char *wrong = placements_read(m, p.mesh, text, g->n_results, out);
     if (wrong) infer_error(in, "attribute 'out': %s", wrong);
-    for (uint32_t k = 0; k < g->n_results; k++) infer_result(in, result_type(in, &p, known, dims, k, out[k]));
+    for (uint32_t k = 0; k < g->n_results; k++) infer_result(in, result_type(in, &p, dims, k, out[k]));
 }
 
 /* ---- what each rank does ---- */

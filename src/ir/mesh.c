@@ -443,16 +443,6 @@ uint32_t part_coordinates(struct module *m, uint32_t mesh, const struct placemen
     return needed;
 }
 
-/* Does dim d have parts along the same axes in both? */
-static bool cut_alike(const struct mesh *mesh, const struct placement *a, uint32_t d,
-                      const struct placement *b, uint32_t e)
-{
-    bool alike = true;
-    for (uint32_t k = 0; k < mesh->n_axes; k++)
-        alike &= (a[k].kind == PLACE_SHARD && a[k].dim == d) == (b[k].kind == PLACE_SHARD && b[k].dim == e);
-    return alike;
-}
-
 struct coordinate_test {
     const struct module *m;
     const struct coordinates *ranks;
@@ -468,70 +458,72 @@ static bool is_coordinate(void *ctx, uint32_t symbol)
     return false;
 }
 
-static bool place_dim(struct module *m, const struct mesh *mesh, dim part, uint32_t d,
-                      const struct coordinates *ranks, const struct known_whole *known, uint32_t n,
-                      struct placement *at)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        struct type t = type_get(m, known[i].type);
-        for (uint32_t e = 0; e < t.rank; e++) {
-            if (placed_dim(m, mesh, known[i].at, t.dims[e], e, ranks) != part) continue;
-            bool fits = true;
-            for (uint32_t k = 0; k < mesh->n_axes; k++) {
-                if (known[i].at[k].kind != PLACE_SHARD || known[i].at[k].dim != e) continue;
-                fits &= at[k].kind == PLACE_REPLICATE;
-                at[k] = (struct placement){ .kind = PLACE_SHARD, .dim = (uint8_t)d };
-            }
-            return fits;
-        }
-    }
-    return false;
-}
-
-bool part_placements(struct module *m, uint32_t mesh, type_id t, const struct coordinates *ranks,
-                     const struct known_whole *known, uint32_t n, struct placement at[MESH_AXES])
-{
-    struct type type = type_get(m, t);
-    struct mesh of = m->meshes.data[mesh];
-    struct coordinate_test test = { m, ranks, of.n_axes };
-    bool all = true;
-    memset(at, 0, MESH_AXES * sizeof *at);
-    for (uint32_t d = 0; d < type.rank; d++)
-        if (type.dims[d] & DIM_TABLE && dim_mentions(m, type.dims[d], is_coordinate, &test))
-            all &= place_dim(m, &of, type.dims[d], d, ranks, known, n, at);
-    return all;
-}
-
-static dim whole_dim(struct module *m, const struct mesh *mesh, const struct placement *at, dim part,
-                     uint32_t d, const struct coordinates *ranks, const struct known_whole *known, uint32_t n)
+static bool depends_on(struct module *m, const struct mesh *mesh, const struct coordinates *ranks, dim d)
 {
     struct coordinate_test test = { m, ranks, mesh->n_axes };
-    if (!(part & DIM_TABLE) || !dim_mentions(m, part, is_coordinate, &test)) {
-        for (uint32_t k = 0; k < mesh->n_axes; k++)
-            if (at[k].kind == PLACE_SHARD && at[k].dim == d)
-                part = dim_mul(m, part, dim_const(m, mesh->sizes[k]));
-        return part;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        struct type t = type_get(m, known[i].type);
-        for (uint32_t e = 0; e < t.rank; e++)
-            if (cut_alike(mesh, at, d, known[i].at, e) &&
-                placed_dim(m, mesh, known[i].at, t.dims[e], e, ranks) == part)
-                return t.dims[e];
+    return d & DIM_TABLE && dim_mentions(m, d, is_coordinate, &test);
+}
+
+static bool mentions(struct module *m, dim d, dim coordinate)
+{
+    struct coordinates one = { { coordinate } };
+    struct coordinate_test test = { m, &one, 1 };
+    return d & DIM_TABLE && dim_mentions(m, d, is_coordinate, &test);
+}
+
+/* What a part of a size that n ranks do not divide is a part of: of max(0, min(C, N - r*C)) it is N.
+ * HOP_NONE: it is no such size. */
+static dim dim_of_part(struct module *m, dim part, int64_t n, dim coordinate)
+{
+    struct dim_node outer = dim_get(m, part);
+    for (uint32_t i = 0; outer.kind == DIM_MAX && i < 2; i++) {
+        struct dim_node inner = dim_get(m, outer.args[i]);
+        for (uint32_t k = 0; inner.kind == DIM_MIN && k < 2; k++) {
+            dim whole = dim_add(m, inner.args[1 - k], dim_mul(m, coordinate, inner.args[k]));
+            if (!mentions(m, whole, coordinate) && part_dim(m, whole, n, coordinate) == part) return whole;
+        }
     }
     return HOP_NONE;
 }
 
+static dim whole_dim(struct module *m, const struct mesh *mesh, const struct placement *at, dim part,
+                     uint32_t d, const struct coordinates *ranks)
+{
+    for (uint32_t k = mesh->n_axes; k-- > 0 && part != HOP_NONE;) {
+        if (at[k].kind != PLACE_SHARD || at[k].dim != d) continue;
+        if (mentions(m, part, ranks->at[k])) part = dim_of_part(m, part, mesh->sizes[k], ranks->at[k]);
+        else part = dim_mul(m, part, dim_const(m, mesh->sizes[k]));
+    }
+    return part != HOP_NONE && depends_on(m, mesh, ranks, part) ? HOP_NONE : part;
+}
+
+bool part_placements(struct module *m, uint32_t mesh, type_id t, const struct coordinates *ranks,
+                     struct placement at[MESH_AXES])
+{
+    struct type type = type_get(m, t);
+    struct mesh of = m->meshes.data[mesh];
+    bool all = true;
+    memset(at, 0, MESH_AXES * sizeof *at);
+    for (uint32_t d = 0; d < type.rank; d++) {
+        for (uint32_t k = 0; k < of.n_axes; k++) {
+            if (!mentions(m, type.dims[d], ranks->at[k])) continue;
+            all &= at[k].kind == PLACE_REPLICATE;
+            at[k] = (struct placement){ .kind = PLACE_SHARD, .dim = (uint8_t)d };
+        }
+        all = all && whole_dim(m, &of, at, type.dims[d], d, ranks) != HOP_NONE;
+    }
+    return all;
+}
+
 type_id whole_type(struct module *m, uint32_t mesh, const struct placement *at, type_id t,
-                   const struct coordinates *ranks, const struct known_whole *known, uint32_t n,
-                   uint32_t *wrong)
+                   const struct coordinates *ranks, uint32_t *wrong)
 {
     struct type type = type_get(m, t);
     struct mesh of = m->meshes.data[mesh];
     dim dims[MAX_RANK];
     if (type.kind) return t;
     for (uint32_t d = 0; d < type.rank; d++) {
-        dims[d] = whole_dim(m, &of, at, type.dims[d], d, ranks, known, n);
+        dims[d] = whole_dim(m, &of, at, type.dims[d], d, ranks);
         if (dims[d] != HOP_NONE) continue;
         *wrong = d;
         return HOP_NONE;

@@ -110,21 +110,14 @@ type_id part_type(struct module *m, uint32_t mesh, const struct placement *at, t
                   const struct coordinates *ranks);
 /* On which coordinates of a rank the dims of its part depend: bit k is axis k of the mesh. */
 uint32_t part_coordinates(struct module *m, uint32_t mesh, const struct placement *at, type_id t);
-/* The other way round: the type of the whole array of which a rank has a part of type t placed so. `known`
- * are n sizes that may have been cut, with the placements under which they were (n rows): a size that depends
- * on the rank must be the part of one of them. HOP_NONE: dim *wrong of it is none. */
-struct known_whole {
-    type_id type; /* of the whole array */
-    struct placement at[MESH_AXES];
-};
+/* The other way round: the type of the whole array of which a rank has a part of type t placed so. HOP_NONE:
+ * the size of dim *wrong depends on the rank without being that of a part placed so. */
 type_id whole_type(struct module *m, uint32_t mesh, const struct placement *at, type_id t,
-                   const struct coordinates *ranks, const struct known_whole *known, uint32_t n,
-                   uint32_t *wrong);
-
-/* The placements under which a rank's part has type t, as far as its sizes tell: a size that depends on the
- * rank is that of a part of one of the known arrays. False: one is none, or two are cut along one axis. */
+                   const struct coordinates *ranks, uint32_t *wrong);
+/* The placements under which a rank's part has type t, as far as its sizes tell, replicated along other axes:
+ * a size that depends on the rank is that of a part. False: one is none. */
 bool part_placements(struct module *m, uint32_t mesh, type_id t, const struct coordinates *ranks,
-                     const struct known_whole *known, uint32_t n, struct placement at[MESH_AXES]);
+                     struct placement at[MESH_AXES]);
 
 /* ---- nodes ---- */
 

@@ -385,18 +385,17 @@ static bool plan_symbols(struct printer *p, const struct shown *around, const st
 }
 
 /* The placements of what a node gives the parts of; NULL: of nothing. */
-static struct known_whole *placed_feeds(struct printer *p, const struct fn *f, const struct node *n)
+static struct placement (*placed_feeds(struct printer *p, const struct fn *f,
+                                       const struct node *n))[MESH_AXES]
 {
     const struct op_row *row = node_row(n);
     if (row->control != CONTROL_PARTS) return NULL;
     const struct attr *attrs = f->attrs + n->attrs;
     uint32_t size = node_group_size(f, n, 0);
     struct placement(*at)[MESH_AXES] = arena_alloc(&p->arena, (size + 1) * sizeof *at);
-    struct known_whole *out = ARENA_ZNEW(&p->arena, struct known_whole, size + 1);
     placements_read(p->m, mesh_named(p->m, row, attrs),
                     module_text(p->m, (uint32_t)attrs[row->part_attr - 1].i), size, at);
-    for (uint32_t i = 0; i < size; i++) memcpy(out[i].at, at[i], sizeof at[i]);
-    return out;
+    return at;
 }
 
 /* Is parameter i of a body what the reader would make of an operand's type? */
@@ -441,12 +440,12 @@ static struct body_plan plan_body(struct printer *p, const struct shown *around,
     for (uint32_t i = 0; i < n_outer; i++) l.inner[i] = HOP_NONE;
     for (uint32_t i = g->n_outer_symbols; i-- > 0;)
         if (dim_is_symbol(p->m, region->dims[i], &s)) l.inner[s] = dim_symbol(p->m, i);
-    struct known_whole *parts = placed_feeds(p, around->f, n);
+    struct placement(*parts)[MESH_AXES] = placed_feeds(p, around->f, n);
     for (uint32_t i = 0; i < g->n_params; i++) {
         struct type have = type_get(p->m, value_type(g, i)), fed = type_get(p->m, feeds[i]);
         bool same = have.rank == fed.rank;
         if (parts && i < n_fed) {
-            plan.typed[i] = !is_part_of(p, around->f, n, i, fed, parts[i].at, l.inner);
+            plan.typed[i] = !is_part_of(p, around->f, n, i, fed, parts[i], l.inner);
             plan.typed_feed |= plan.typed[i];
             continue;
         }

@@ -60,7 +60,7 @@ type_id reader_layout(struct reader *r, type_id t)
     uint32_t mesh = mesh_find(r->m, reader_name(r));
     if (mesh == HOP_NONE)
         lexer_error(lx, at,
-                    "there is no mesh %.*s; one is declared like this: mesh @m = (data = 2, model = 4)",
+                    "there is no mesh @%.*s; one is declared like this: mesh @m = (data = 2, model = 4)",
                     (int)HOP_MIN(at.len, 60u), at.text);
     uint32_t n_axes = r->m->meshes.data[mesh].n_axes;
     lexer_expect(lx, '(', "'('");

@@ -227,29 +227,24 @@ uint32_t global_vmap(struct module *m, uint32_t fn, const int *in_axes, const in
 
 /* ---- halves ---- */
 
-/* How a value that the first half keeps is placed: sizes that depend on the rank are those of parts of
- * arguments; what else differs between ranks is each rank's own. */
+/* How a value that the first half keeps is placed: sizes that depend on the rank are those of parts; what
+ * else differs between ranks is each rank's own. */
 static void place_kept(const struct wrapping *w, uint32_t k, struct placement at[MESH_AXES])
 {
     struct module *m = w->m;
     const struct fn *g = module_fn(m, w->made);
     type_id t = value_type(g, g->results[k]);
     struct mesh mesh = m->meshes.data[w->e->mesh];
-    struct known_whole *known = ARENA_NEW(&m->scratch, struct known_whole, w->e->n_params + 1);
     struct coordinates ranks;
     uint32_t number;
     for (uint32_t i = 0; i < MESH_AXES; i++) ranks.at[i] = dim_symbol(m, g->n_symbols + i);
     for (uint32_t s = 0; s < g->n_outer_symbols; s++)
         if (g->symbols[s].axis && mesh_of_axis(m, g->symbols[s].axis, &number) == w->e->mesh)
             ranks.at[number] = dim_symbol(m, s);
-    for (uint32_t p = 0; p < w->e->n_params; p++) {
-        known[p].type = w->e->params[p];
-        placements_of(w, w->e->params[p], known[p].at);
-    }
-    if (!part_placements(m, w->e->mesh, t, &ranks, known, w->e->n_params, at))
+    if (!part_placements(m, w->e->mesh, t, &ranks, at))
         hop_throw(HOP_INVALID,
                   "%s@%s: its first half keeps an array of type %s, whose size depends on the rank without "
-                  "being that of a part of an argument: sizes that the mesh divides do not",
+                  "being that of a part: sizes that the mesh divides do not",
                   place_text(m, w->f->place), module_text(m, fn_label(w->f)), type_text(m, g->symbols, t));
     for (uint32_t i = 0; i < mesh.n_axes; i++)
         if (at[i].kind == PLACE_REPLICATE && value_axes(m, t) & module_axis(m, mesh.axes[i]))

@@ -18,9 +18,12 @@
  * only wait for each other longer. Whole vectors, so that none is filled badly. */
 struct sizes {
     int64_t lanes, round;
+    int64_t few; /* a vector or two */
 };
-static const struct sizes normal = { 128, 16 };
-static const struct sizes small = { 3, 1 }; /* for tests */
+static const struct sizes normal = { 128, 16, 16 };
+static const struct sizes small = { 3, 1, 1 }; /* for tests */
+
+enum { WRITTEN_TWICE = 400 }; /* nodes that a step may have so that there are two loops of it */
 
 enum made_from {
     FROM_SHARED, /* what all lanes share */
@@ -37,6 +40,8 @@ struct lanes {
     uint32_t bounds;          /* a fori_loop: which `with` has the bound of each lane */
     const uint8_t *of;        /* per parameter of the step: FROM_LANE, FROM_SHARED */
     int64_t count, block;     /* lanes: of all, of a block */
+    int64_t few;              /* from so many left on they go on alone; 0: never */
+    bool ends_early;          /* it goes on while there are more than these */
     const char *why;          /* they stay together; NULL: they need not */
 };
 
@@ -138,13 +143,24 @@ static val folded(const struct module *m, const struct fn *f, val v, enum lp_fol
     return type_get(m, value_type(f, lanes)).rank == 1 ? lanes : VAL_NONE;
 }
 
-/* A while_loop: its predicate is whether any lane goes on, and a carry says which. */
+/* The lanes of which a predicate made by `while_many` asks for more than a few; VAL_NONE: it is none. */
+static val counted(const struct module *m, const struct fn *g)
+{
+    const struct node *n = node_of(g, g->results[0]);
+    if (!n || node_row(n)->compares != COMPARE_GT) return VAL_NONE;
+    val number = folded(m, g, node_operands(g, n)[0], FOLD_SUM);
+    n = number == VAL_NONE ? NULL : node_of(g, number);
+    return n && n->op == OP_cast ? node_operands(g, n)[0] : VAL_NONE;
+}
+
+/* A while_loop: its predicate is whether any lane goes on, or more than a few, and a carry says which. */
 static bool watches_lanes(const struct module *m, struct lanes *w)
 {
     const struct fn *g = w->l.cond;
-    if (g->n_nodes != 1 || w->l.n_cond_with) return false;
-    w->alive = folded(m, g, g->results[0], FOLD_OR);
-    return w->alive != VAL_NONE;
+    if (w->l.n_cond_with) return false;
+    w->alive = g->n_nodes == 1 ? folded(m, g, g->results[0], FOLD_OR) : counted(m, g);
+    w->ends_early = g->n_nodes != 1;
+    return w->alive != VAL_NONE && w->alive < w->l.n_carry;
 }
 
 /* A fori_loop: it ends with the largest of the lanes' bounds, which the step has as well. */
@@ -278,6 +294,10 @@ static const char *why_size_joins(struct module *m, const struct sizes *sizes, s
     w->block = divided_up(divided_up(w->count, w->count / sizes->lanes), sizes->round) * sizes->round;
     if (!allows(w->l.body, w->symbol, w->block) || !allows(w->l.cond, w->in_cond, w->block))
         return "the step is for other numbers of lanes";
+    bool once_more = w->l.kind == LOOP_WHILE && w->l.max_trips == HOP_NONE && w->block > 2 * sizes->few &&
+                     w->l.body->n_nodes <= WRITTEN_TWICE;
+    if (once_more && allows(w->l.body, w->symbol, sizes->few) && allows(w->l.cond, w->in_cond, sizes->few))
+        w->few = sizes->few;
     return NULL;
 }
 
@@ -352,6 +372,81 @@ static val out_of_blocks(struct builder *b, val v, dim blocks, const struct lane
 
 static enum made_from parameter_of(const struct lanes *w, uint32_t p) { return (enum made_from)w->of[p]; }
 
+/* The predicate of a loop that ends when no more than a few lanes go on. */
+static uint32_t while_many(struct module *m, const struct lanes *w)
+{
+    struct builder b;
+    const struct fn *cond = w->l.cond;
+    uint32_t along = 0;
+    builder_begin(&b, m, cond);
+    for (uint32_t p = 0; p < cond->n_params; p++)
+        builder_param(&b, value_type(cond, p), cond->values[p].name);
+    val number = emit_reduce(&b, OP_sum, emit_cast(&b, w->alive, DT_I32), &along, 1);
+    val many = emit2(&b, OP_gt, number, emit_full(&b, DT_I32, (double)w->few, 0, NULL));
+    return builder_finish(&b, &many, 1);
+}
+
+/* x at these lanes, and x with these lanes changed; beyond the last one there is none. */
+static val lanes_at(struct builder *b, val x, val at)
+{
+    uint32_t along = 0;
+    struct attr a = A_INTS(&along, 1);
+    return emit(b, OP_gather, (val[]){ x, at }, 2, &a);
+}
+static val with_lanes(struct builder *b, val x, val at, val lanes)
+{
+    enum { SET = 1 }; /* the mode of scatter */
+    uint32_t along = 0;
+    struct attr a[2] = { A_INTS(&along, 1), A_WORD(SET) };
+    return emit(b, OP_scatter, (val[]){ x, at, lanes }, 3, a);
+}
+
+static const dim *with_number(struct builder *b, const dim *dims, uint32_t n, uint32_t symbol, dim number)
+{
+    dim *made = ARENA_NEW(&b->arena, dim, n + 1);
+    memcpy(made, dims, n * sizeof *dims);
+    made[symbol] = number;
+    return made;
+}
+
+/* The loop of the few lanes of a block that are left behind another, which gave `last`: what all have then.
+ */
+static void finish_few(struct builder *b, const struct loop *l, const struct lanes *w, val *last)
+{
+    struct module *m = b->m;
+    struct loop rest = *l;
+    dim few = dim_const(m, w->few);
+    struct attr which[2] = { A_DIM(few), A_INT(w->block) };
+    val at = emit(b, OP_nonzero, &last[w->alive], 1, which);
+    val *carry = ARENA_NEW(&b->arena, val, l->n_carry + 1), *with = ARENA_NEW(&b->arena, val, l->n_with + 1);
+    for (uint32_t k = 0; k < l->n_carry; k++)
+        carry[k] = parameter_of(w, k) == FROM_LANE ? lanes_at(b, last[k], at) : last[k];
+    carry[w->alive] = emit2(b, OP_lt, at, emit_full_like(b, at, (double)w->block));
+    for (uint32_t k = 0; k < l->n_with; k++) {
+        bool has_lanes = parameter_of(w, loop_first_with(l) + k) == FROM_LANE;
+        with[k] = has_lanes ? lanes_at(b, l->with[k], at) : l->with[k];
+    }
+    rest.carry = carry;
+    rest.with = with;
+    rest.dims = with_number(b, l->dims, l->body->n_outer_symbols, w->symbol, few);
+    rest.cond_dims = with_number(b, l->cond_dims, l->cond->n_outer_symbols, w->in_cond, few);
+    val ended = loop_build(b, &rest).last;
+    for (uint32_t k = 0; k < l->n_carry; k++)
+        last[k] = parameter_of(w, k) == FROM_LANE ? with_lanes(b, last[k], at, ended + k) : ended + k;
+}
+
+/* What the lanes of a block have in the end. */
+static val *run_block(struct builder *b, const struct loop *l, const struct lanes *w)
+{
+    struct loop first = *l;
+    val *last = ARENA_NEW(&b->arena, val, l->n_carry + 1);
+    if (w->few) loop_set_cond(&first, b->m, (struct region_in){ while_many(b->m, w), NULL, 0, l->cond_dims });
+    val ended = loop_build(b, &first).last;
+    for (uint32_t k = 0; k < l->n_carry; k++) last[k] = ended + k;
+    if (w->few) finish_few(b, l, w, last);
+    return last;
+}
+
 /* The loop of one block: (carries and what else has lanes, what all blocks share, where it begins to count)
  * -> last carries that have lanes. */
 static uint32_t block_function(struct module *m, const struct fn *f, const struct lanes *w)
@@ -381,10 +476,10 @@ static uint32_t block_function(struct module *m, const struct fn *f, const struc
         l.from = given[l.n_carry];
         l.to = emit_reduce(&b, node_of(f, l.to)->op, l.with[w->bounds], &all, 1);
     }
-    val last = loop_build(&b, &l).last;
+    const val *last = run_block(&b, &l, w);
     val *results = ARENA_NEW(&b.arena, val, l.n_carry + 1);
     for (uint32_t k = 0; k < l.n_carry; k++)
-        if (parameter_of(w, k) == FROM_LANE) results[n_results++] = last + k;
+        if (parameter_of(w, k) == FROM_LANE) results[n_results++] = last[k];
     return builder_finish(&b, results, n_results);
 }
 
@@ -457,7 +552,9 @@ static void tell_loop(const struct telling *t, const struct fn *f, const struct 
     }
     dim_print(m, f->symbols, w.size, &out);
     text_str(&out, " lanes");
-    if (blocks != HOP_NONE) text_str(&out, ", each until its last lane ends");
+    if (blocks != HOP_NONE && w.ends_early)
+        text_str(&out, ", each until its last lane ends, the last few alone");
+    else if (blocks != HOP_NONE) text_str(&out, ", each until its last lane ends");
     else if (w.why) text_add(&out, " together: %s", w.why);
     else if (!pass_on(t->s->o, PASS_lanes)) text_str(&out, " together: the pass is switched off");
     else text_str(&out, " together");
@@ -473,6 +570,17 @@ static bool is_of_block(const struct module *m, const struct fn *f, const struct
     return w.l.kind == LOOP_COUNTED && counts_to_lanes(m, f, &w) && w.l.with[w.bounds] < n_over;
 }
 
+/* Is it the loop of the few lanes that another one has left? */
+static bool is_of_few(const struct module *m, const struct fn *f, const struct node *n)
+{
+    struct lanes w = { 0 };
+    if (!loop_of_node(m, f, n, &w.l) || w.l.kind != LOOP_WHILE || !watches_lanes(m, &w)) return false;
+    const struct node *first = node_of(f, w.l.carry[w.alive]);
+    if (!first || node_row(first)->compares != COMPARE_LT) return false;
+    const struct node *at = node_of(f, node_operands(f, first)[0]);
+    return at && at->op == OP_nonzero;
+}
+
 static void tell_function(struct telling *t, uint32_t fn, dim blocks, uint32_t n_over)
 {
     const struct fn *f = module_fn(t->s->m, fn);
@@ -483,7 +591,9 @@ static void tell_function(struct telling *t, uint32_t fn, dim blocks, uint32_t n
         const struct node *n = fn_node(f, i);
         struct loop l;
         bool map = loop_of_node(t->s->m, f, n, &l) && l.apart;
-        if (wants_trips(n)) tell_loop(t, f, n, is_of_block(t->s->m, f, n, n_over) ? blocks : (dim)HOP_NONE);
+        bool told = wants_trips(n) && is_of_few(t->s->m, f, n);
+        if (wants_trips(n) && !told)
+            tell_loop(t, f, n, is_of_block(t->s->m, f, n, n_over) ? blocks : (dim)HOP_NONE);
         for (uint32_t r = 0; r < n->n_regions; r++)
             tell_function(t, node_region(f, n, r)->fn, map ? l.length : (dim)HOP_NONE, map ? l.n_over : 0);
     }
