@@ -457,7 +457,7 @@ static const struct refusal refusals[] = {
           "0 _", "0 _", "%a = %x",
           "    %b = all_reduce {axis = \"data\", op = sum} (%a)\n    %o = vary {axis = \"data\"} (%b)\n"
           "    yield(%o)\n") "  return %y\n}\n",
-      "all_reduce: operand 0 has type", 'l' },
+      "is not the same on all ranks along the axis 'data': pad it first", 'l' },
     { MESH "fn @f(%x: f64[5]@m(0, _)) -> (f64[]) {\n  %y = " MAP(
           "0 _", "_ _", "%a = %x",
           "    %z = full {value = 0.0, dims = [], dtype = f64}\n"

@@ -12,6 +12,7 @@ enum { MESH_PARAMS = 3, MOST_MESH_VALUES = 16 };
 struct mesh_program {
     uint64_t state;
     uint32_t n_axes, n; /* n: the size of a dim */
+    const char *side;   /* the same in texts, or a symbol */
     int64_t sizes[MESH_AXES];
     bool even; /* all sizes divide n, by all axes together */
     struct text text, plain;
@@ -49,7 +50,7 @@ static bool is_plain(const struct mesh_program *p, const struct placement *at)
 static const char *type_of(struct mesh_program *p, const struct placement *at)
 {
     const char *layout = is_plain(p, at) ? "" : arena_printf(p->arena, "@m(%s)", placed_text(p, at, ", "));
-    return arena_printf(p->arena, "f64[%u, %u]%s", p->n, p->n, layout);
+    return arena_printf(p->arena, "f64[%s, %s]%s", p->side, p->side, layout);
 }
 
 static void random_placement(struct mesh_program *p, struct placement *at, bool partial)
@@ -200,7 +201,8 @@ static void write_scaled(struct mesh_program *p, uint32_t x, bool gathered)
              "  %%x%u = sin(%%w%u)\n"
              "  %%v%u = local_map {mesh = \"m\", in = \"%s\", out = \"%s\"} part(%%a = %%u%u) with(%%e = "
              "%%x%u, %%d = %%w%u) {\n"
-             "    %%ed = add(%%e, %%d)\n    %%b = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [], contract_rhs = []} (%%a, %%ed)\n    yield(%%b)\n  }\n",
+             "    %%ed = add(%%e, %%d)\n    %%b = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [], "
+             "contract_rhs = []} (%%a, %%ed)\n    yield(%%b)\n  }\n",
              v, v, placed, placed, a, sums.data, 1 / count, last, v, v, v, placed, placed, v, v, v);
     text_add(&p->plain,
              "  %%q%u = mul(%%v%u, %%v%u)\n  %%t%u = sum(%%q%u)\n  %%h%u = full {value = %.17g, dims = [], "
@@ -284,22 +286,27 @@ static uint32_t whole_value(struct mesh_program *p, uint32_t v)
     return w;
 }
 
+/* even: all sizes divide; otherwise sizes of up to nine on up to eight ranks, symbols now and then. */
 static void random_mesh_program(struct mesh_program *p, uint64_t seed, bool even)
 {
+    static const int64_t counts[] = { 1, 2, 3, 4, 8 };
     struct arena *arena = p->arena;
-    *p = (struct mesh_program){
-        .state = seed * 97 + 5, .arena = arena, .even = even, .text = { .arena = arena }
-    };
-    p->plain.arena = arena;
+    *p = (struct mesh_program){ .state = seed * 97 + 5,
+                                .arena = arena,
+                                .even = even,
+                                .text = { .arena = arena },
+                                .plain = { .arena = arena } };
     for (int i = 0; i < 8; i++) mesh_below(p, 2);
     p->n_axes = 1 + mesh_below(p, 2);
     int64_t ranks = 1;
     for (uint32_t k = 0; k < p->n_axes; k++) {
         p->sizes[k] = 1 + mesh_below(p, p->n_axes == 2 ? 3 : 4);
+        if (!even && p->n_axes == 1) p->sizes[k] = counts[mesh_below(p, HOP_COUNT(counts))];
         ranks *= p->sizes[k];
     }
-    p->n = even ? (uint32_t)ranks * (1 + mesh_below(p, 2)) : 1 + mesh_below(p, 7);
+    p->n = even ? (uint32_t)ranks * (1 + mesh_below(p, 2)) : 1 + mesh_below(p, 9);
     if (even && p->n > 8) p->n = (uint32_t)ranks;
+    p->side = !even && mesh_below(p, 3) == 0 ? "N" : arena_printf(arena, "%u", p->n);
     text_add(&p->text, "hop 1\nmesh @m = (data = %lld", (long long)p->sizes[0]);
     if (p->n_axes > 1) text_add(&p->text, ", model = %lld", (long long)p->sizes[1]);
     text_str(&p->text, ")\nfn @f(");
@@ -308,25 +315,22 @@ static void random_mesh_program(struct mesh_program *p, uint64_t seed, bool even
         struct placement at[MESH_AXES] = { { 0 } };
         if (k + 1 < MESH_PARAMS) random_placement(p, at, false);
         text_add(&p->text, "%s%%v%u: %s", k ? ", " : "", k, type_of(p, at));
-        text_add(&p->plain, "%s%%v%u: f64[%u, %u]", k ? ", " : "", k, p->n, p->n);
+        text_add(&p->plain, "%s%%v%u: f64[%s, %s]", k ? ", " : "", k, p->side, p->side);
         next_value(p, at);
     }
-    struct text results = { .arena = arena }, plain = { .arena = arena }, *program = &p->text;
-    struct text head = *program, plain_head = p->plain;
+    struct text head = p->text, plain_head = p->plain;
     p->text = (struct text){ .arena = arena };
     p->plain = (struct text){ .arena = arena };
     text_str(&p->text, "  %choice = full {value = 1, dims = [], dtype = i64}\n");
-    text_add(&p->plain, "  %%zero = full {value = 0.0, dims = [%u, %u], dtype = f64}\n", p->n, p->n);
+    text_add(&p->plain, "  %%zero = full {value = 0.0, dims = [%s, %s], dtype = f64}\n", p->side, p->side);
     for (uint32_t steps = 2 + mesh_below(p, 7); steps; steps--) write_step(p);
     uint32_t last = p->n_values - 1, two[2] = { whole_value(p, last), whole_value(p, last - 1) };
     text_add(&head, ") -> (%s, %s) {\n%s  return %%v%u, %%v%u\n}\n", type_of(p, p->at[two[0]]),
              type_of(p, p->at[two[1]]), p->text.data, two[0], two[1]);
-    text_add(&plain_head, ") -> (f64[%u, %u], f64[%u, %u]) {\n%s  return %%v%u, %%v%u\n}\n", p->n, p->n, p->n,
-             p->n, p->plain.data, two[0], two[1]);
+    text_add(&plain_head, ") -> (f64[%s, %s], f64[%s, %s]) {\n%s  return %%v%u, %%v%u\n}\n", p->side, p->side,
+             p->side, p->side, p->plain.data, two[0], two[1]);
     text_add(&head, "%s", plain_head.data);
     p->text = head;
-    HOP_UNUSED(results);
-    HOP_UNUSED(plain);
 }
 
 #endif
