@@ -7,6 +7,7 @@
 #include "check.h"
 
 #include "check/check.h"
+#include "hops/probes.h"
 #include "ir/axes.h"
 #include "ir/text.h"
 #include "random_mesh.h"
@@ -345,6 +346,7 @@ static void check_program(struct bag *bag, uint64_t seed)
     uint32_t vjp = vjp_function(m, f, all), plain_vjp = vjp_function(m, plain, all);
     compare(&r, vjp, plain_vjp, args, "the gradient");
     compare(&r, jvp_of(m, f, all), jvp_of(m, plain, all), args, "the tangents");
+    compare(&r, debug_nans_function(m, f, true, true), plain, args, "the watched value");
     if (seed % 3 == 0)
         compare(&r, vjp_function(m, vjp, all), vjp_function(m, plain_vjp, all), args,
                 "the second derivative");
@@ -384,7 +386,8 @@ static void walk_program(uint64_t seed)
 
 struct refusal {
     const char *text, *message;
-    char then; /* 'g': refused by the gradient; 'l': by what each rank does; 0: when it is read */
+    char then; /* 'g': refused by the gradient; 'l': by what each rank does; 'p': by probes; 0: when it is
+                  read */
 };
 
 static const struct refusal refusals[] = {
@@ -468,6 +471,14 @@ static const struct refusal refusals[] = {
       "scan: ranks make different numbers of steps along the axis 'data', as their parts have different "
       "sizes",
       'l' },
+    { MESH "fn @f(%x: f64[4]@m(0, _)) -> (f64[4]@m(0, _)) {\n  %y = " MAP(
+          "0 _", "0 _", "%a = %x",
+          "    %s = sin(%a)\n    %t = tag {name = \"inner\", use = probe} (%s)\n    yield(%t)\n") "  return "
+                                                                                                  "%y\n}\n",
+      "probe 'inner': it stands in local_map, whose body is what each rank does with its parts: make the "
+      "value "
+      "a result of it",
+      'p' },
     { MESH "fn @f(%x: i64[4]@m(0, _)) -> (i64[]) {\n  %y = " MAP(
           "0 _", "_ _", "%a = %x",
           "    %k = rank_index {axis = \"data\"}\n"
@@ -491,6 +502,7 @@ static void ask(void *ctx)
     uint32_t f = module_find(a->m, "f");
     if (a->r->then == 'g') grad_of(a->m, f, first, false);
     if (a->r->then == 'l') localize(a->m, f);
+    if (a->r->then == 'p') probes_function(a->m, f, &(struct probe_request){ .gives = true });
 }
 
 static void check_refusals(void)

@@ -260,6 +260,8 @@ static const char *obstacle(struct building *s, const struct node *n, uint32_t r
     *point = body->gives.len ? &body->gives.data[0] : &body->takes.data[0];
     if (node_row(n)->control == CONTROL_TOTALS)
         return "whose body combines totals in an order that is not the program's";
+    if (node_row(n)->control == CONTROL_PARTS)
+        return "whose body is what each rank does with its parts: make the value a result of it";
     if (node_row(n)->stands_for) return "whose bodies are run as part of other operators";
     if (stacks && r == l.cond_region)
         return "in the predicate, which is asked once more than there are steps";
