@@ -138,6 +138,10 @@ void parts_read(struct infer *in, const struct op_row *row, struct parts_node *o
 void parts_settle(struct infer *in, const struct op_row *row, struct region *region, const dim *given);
 /* The symbols of the body here, coordinates among them; throws where it does not take what it is given. */
 dim *parts_bound(struct infer *in, const struct parts_node *parts, const struct region *region);
+/* For the printer: is parameter i of a node's body, which the group feeds, the part that the node's
+ * attributes say? inner: per symbol of f what it is in the body, HOP_NONE: nothing there. */
+bool parts_feed(struct module *m, struct arena *arena, const struct fn *f, const struct node *n, uint32_t i,
+                const dim *inner);
 /* Throws where a row that does not take distributed arrays, or bodies over such, has them. */
 void parts_refuse(struct infer *in, const struct op_row *row);
 

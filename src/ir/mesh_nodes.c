@@ -312,3 +312,32 @@ dim *parts_bound(struct infer *in, const struct parts_node *p, const struct regi
     }
     return dims;
 }
+
+static bool is_lost(void *inner, uint32_t symbol) { return ((const dim *)inner)[symbol] == HOP_NONE; }
+
+bool parts_feed(struct module *m, struct arena *arena, const struct fn *f, const struct node *n, uint32_t i,
+                const dim *inner)
+{
+    const struct fn *g = module_fn(m, node_region(f, n, 0)->fn);
+    const struct attr *attrs = f->attrs + n->attrs;
+    uint32_t mesh = mesh_named(m, node_row(n), attrs), size = node_group_size(f, n, 0), number;
+    const char *text = module_text(m, (uint32_t)attrs[node_row(n)->part_attr - 1].i);
+    struct placement(*at)[MESH_AXES] = arena_alloc(arena, (size + 1) * sizeof *at);
+    struct type fed = type_get(m, value_type(f, node_operands(f, n)[i]));
+    struct coordinates ranks;
+    dim dims[MAX_RANK];
+    if (fed.kind) return true;
+    placements_read(m, mesh, text, size, at);
+    for (uint32_t k = 0; k < MESH_AXES; k++) ranks.at[k] = dim_symbol(m, g->n_symbols + k);
+    for (uint32_t s = 0; s < g->n_outer_symbols; s++)
+        if (g->symbols[s].axis && mesh_of_axis(m, g->symbols[s].axis, &number) == mesh)
+            ranks.at[number] = dim_symbol(m, s);
+    for (uint32_t d = 0; d < fed.rank; d++) {
+        dims[d] = fed.dims[d];
+        if (!(dims[d] & DIM_TABLE)) continue;
+        if (dim_mentions(m, dims[d], is_lost, (void *)inner)) return false;
+        dims[d] = dim_substitute(m, dims[d], inner);
+    }
+    fed.layout = 0;
+    return part_type(m, mesh, at[i], type_with_dims(m, fed, dims), &ranks) == value_type(g, i);
+}

@@ -384,44 +384,6 @@ static bool plan_symbols(struct printer *p, const struct shown *around, const st
     return false;
 }
 
-/* The placements of what a node gives the parts of; NULL: of nothing. */
-static struct placement (*placed_feeds(struct printer *p, const struct fn *f,
-                                       const struct node *n))[MESH_AXES]
-{
-    const struct op_row *row = node_row(n);
-    if (row->control != CONTROL_PARTS) return NULL;
-    const struct attr *attrs = f->attrs + n->attrs;
-    uint32_t size = node_group_size(f, n, 0);
-    struct placement(*at)[MESH_AXES] = arena_alloc(&p->arena, (size + 1) * sizeof *at);
-    placements_read(p->m, mesh_named(p->m, row, attrs),
-                    module_text(p->m, (uint32_t)attrs[row->part_attr - 1].i), size, at);
-    return at;
-}
-
-/* Is parameter i of a body what the reader would make of an operand's type? */
-static bool is_part_of(struct printer *p, const struct fn *f, const struct node *n, uint32_t i,
-                       struct type fed, const struct placement *at, dim *inner)
-{
-    struct module *m = p->m;
-    const struct fn *g = module_fn(m, node_region(f, n, 0)->fn);
-    uint32_t mesh = mesh_named(m, node_row(n), f->attrs + n->attrs), number;
-    struct coordinates ranks;
-    dim dims[MAX_RANK];
-    if (fed.kind) return true;
-    for (uint32_t k = 0; k < MESH_AXES; k++) ranks.at[k] = dim_symbol(m, g->n_symbols + k);
-    for (uint32_t s = 0; s < g->n_outer_symbols; s++)
-        if (g->symbols[s].axis && mesh_of_axis(m, g->symbols[s].axis, &number) == mesh)
-            ranks.at[number] = dim_symbol(m, s);
-    for (uint32_t d = 0; d < fed.rank; d++) {
-        dims[d] = fed.dims[d];
-        if (!(dims[d] & DIM_TABLE)) continue;
-        if (dim_mentions(m, dims[d], is_lost, inner)) return false;
-        dims[d] = dim_substitute(m, dims[d], inner);
-    }
-    fed.layout = 0;
-    return part_type(m, mesh, at, type_with_dims(m, fed, dims), &ranks) == value_type(g, i);
-}
-
 /* Without a list of symbols the reader lifts the symbols of the operands' types in their order; with one it
  * starts from the list. What the parameter types become that way is compared with what they are. */
 static struct body_plan plan_body(struct printer *p, const struct shown *around, const struct node *n,
@@ -440,12 +402,11 @@ static struct body_plan plan_body(struct printer *p, const struct shown *around,
     for (uint32_t i = 0; i < n_outer; i++) l.inner[i] = HOP_NONE;
     for (uint32_t i = g->n_outer_symbols; i-- > 0;)
         if (dim_is_symbol(p->m, region->dims[i], &s)) l.inner[s] = dim_symbol(p->m, i);
-    struct placement(*parts)[MESH_AXES] = placed_feeds(p, around->f, n);
     for (uint32_t i = 0; i < g->n_params; i++) {
         struct type have = type_get(p->m, value_type(g, i)), fed = type_get(p->m, feeds[i]);
         bool same = have.rank == fed.rank;
-        if (parts && i < n_fed) {
-            plan.typed[i] = !is_part_of(p, around->f, n, i, fed, parts[i], l.inner);
+        if (node_row(n)->control == CONTROL_PARTS && i < n_fed) {
+            plan.typed[i] = !parts_feed(p->m, &p->arena, around->f, n, i, l.inner);
             plan.typed_feed |= plan.typed[i];
             continue;
         }

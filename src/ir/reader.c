@@ -83,6 +83,33 @@ type_id reader_layout(struct reader *r, type_id t)
     return type_laid_out(r->m, t, layout_intern(r->m, mesh, placed));
 }
 
+/* Behind the name of a symbol: `along` and an axis of a mesh, of whose coordinates it is that of the rank;
+ * the axis, 0: it is none. */
+uint32_t reader_along(struct reader *r, int64_t *hi)
+{
+    if (!lexer_accept_word(&r->lex, "along")) return 0;
+    struct token at = r->lex.tok;
+    uint32_t number;
+    if (at.kind != TOKEN_WORD && at.kind != TOKEN_STRING) lexer_expected(&r->lex, "the axis of a mesh");
+    uint32_t axis = reader_name(r), mesh = mesh_of_axis(r->m, axis, &number);
+    if (mesh == HOP_NONE)
+        lexer_error(&r->lex, at, "there is no mesh with the axis '%s'", module_text(r->m, axis));
+    *hi = r->m->meshes.data[mesh].sizes[number] - 1;
+    return axis;
+}
+
+/* The symbol of a body that is the rank's coordinate along axis k of a mesh, made if need be. */
+uint32_t reader_coordinate(struct reader *r, struct frame *f, uint32_t mesh, uint32_t k)
+{
+    struct mesh of = r->m->meshes.data[mesh];
+    for (uint32_t i = 0; i < f->b.symbols.len; i++)
+        if (f->b.symbols.data[i].axis == of.axes[k]) return i;
+    const char *name = arena_printf(&r->arena, "%s_rank", module_text(r->m, of.axes[k]));
+    uint32_t s = reader_add_symbol(f, module_string(r->m, name, strlen(name)), 0, of.sizes[k] - 1, 0);
+    f->b.symbols.data[s].axis = of.axes[k];
+    return s;
+}
+
 /* ---- functions ---- */
 
 static void read_symbol_declarations(struct reader *r, struct frame *f)

@@ -88,7 +88,7 @@ dim reader_dim(struct reader *r, struct frame *f);
 type_id reader_type(struct reader *r, struct frame *f); /* f NULL: static types only */
 /* @m(0, _), where it stands behind a type; t: HOP_NONE where only the place behind it is wanted. */
 type_id reader_layout(struct reader *r, type_id t);
-axis_set reader_axes(struct reader *r);                 /* {i, "a name"}: along which a value varies */
+axis_set reader_axes(struct reader *r); /* {i, "a name"}: along which a value varies */
 
 /* reader_nodes.c */
 void reader_know_operators(struct reader *r);
@@ -98,6 +98,8 @@ uint32_t reader_value_key(struct reader *r, const char *what); /* key of the cur
 void reader_bind(struct reader *r, struct token at, uint32_t key, val v, uint32_t same_as);
 /* `along` and the axis of a mesh, behind the name of a symbol; 0: not there. *hi: the last coordinate. */
 uint32_t reader_along(struct reader *r, int64_t *hi);
+/* The symbol of a body that is the rank's coordinate along axis k of a mesh, made if need be. */
+uint32_t reader_coordinate(struct reader *r, struct frame *f, uint32_t mesh, uint32_t k);
 uint32_t reader_scope_enter(struct reader *r); /* returns the mark for scope_leave */
 void reader_scope_leave(struct reader *r, uint32_t mark);
 uint32_t reader_find_symbol(const struct frame *f, uint32_t name, bool by_node);
