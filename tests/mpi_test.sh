@@ -56,6 +56,18 @@ for n in $many; do
         claim "which end well" [ $code -eq 0 ]
     done
 done
+# ---- programs over a mesh ----
+hop=$root/$BUILD/hop
+program=$root/tests/corpus/mesh/uneven.hop
+given='x=[[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12], [13, 14, 15]]'
+"$hop" run "$program" --in "$given" >"$dir/threads" 2>&1
+ranks 4 "$hop" run "$program" --in "$given"
+claim 'a program over a mesh gives on processes what it gives on threads, and one of them says it' cmp -s "$dir/threads" "$dir/said"
+ranks 2 "$hop" run "$program" --in "$given"
+claim 'a job of another size than the mesh is refused' grep -q 'is for the 4 ranks of the mesh (data = 4), and the job has 2' "$dir/said"
+ranks 2 "$hop" run "$root/tests/corpus/mesh/prints.hop" --fn one --in 'x=[1, -2]'
+claim 'a rank whose check fails is named' grep -q 'rank 1 failed: .*check: negative (-2)' "$dir/said"
+claim 'and the job fails' [ $code -ne 0 ]
 if [ -n "${HOP_TEST_SOAK:-}" ]; then
     LIMIT=600 ranks 2 "$test" --mpi large
     claim 'more than 2^31 bytes' grep -qx 'rank 1: all bytes are right' "$dir/said"

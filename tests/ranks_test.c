@@ -344,6 +344,114 @@ static void check_ones(struct bag *bag, void *ctx)
         }
 }
 
+/* ---- programs over a mesh ---- */
+
+static const char global_text[] =
+    "hop 1\nmesh @m = (data = 4)\n"
+    "fn @main[N](%s: mut f32[N]@m(0), %x: f32[N]@m(0), %least: f32[]) -> (f32[], new %s) effects(check) {\n"
+    "  %n, %t = local_map {mesh = \"m\", in = \"0, 0, _\", out = \"0, _\"}"
+    " part(%a = %s, %b = %x, %c = %least) [N, r along data] {\n"
+    "    %d = add(%a, %b)\n    %q = reduce_min(%b)\n    %good = ge(%q, %c)\n"
+    "    check {message = \"too small\"} (%good, %q)\n"
+    "    %e = sum(%d)\n    %u = all_reduce {axis = \"data\", op = sum} (%e)\n    yield(%d, %u)\n  }\n"
+    "  return %t, %n\n}\n";
+
+/* Runs it on s and x; what came of s and the sum. */
+struct global_run {
+    struct exe *exe;
+    struct tensor *args[3], *results[2];
+    const volatile int *cancel;
+};
+
+static void run_global(void *ctx)
+{
+    struct global_run *g = ctx;
+    exe_run(g->exe, g->args, NULL, g->results, &(struct exe_call){ .cancel = g->cancel });
+}
+
+static void drop_global(struct global_run *g)
+{
+    for (int k = 0; k < 2; k++) {
+        tensor_free(g->results[k]);
+        g->results[k] = NULL;
+    }
+}
+
+static void check_global(struct bag *bag, void *ctx)
+{
+    HOP_UNUSED(ctx);
+    struct module *m = text_read("program", global_text, sizeof global_text - 1);
+    hop_cleanup_push(module_free, m);
+    const char *const names[] = { "executor", "llvm" };
+    for (uint32_t way = 0; way < HOP_COUNT(names); way++) {
+        struct compile_options o = { .backend = backend_named(names[way]), .no_cache = true };
+        struct global_run g = { .exe = exe_compile(m, module_find(m, "main"), &o, NULL) };
+        struct spread two;
+        spread_parse(&bag->arena, "data = 4", "0", 1, &two);
+        int64_t n = 5;
+        struct tensor *s = bag_new(bag, DT_F32, 1, &n), *x = bag_new(bag, DT_F32, 1, &n);
+        for (int64_t i = 0; i < n; i++) tensor_set(s, i, 10), tensor_set(x, i, (double)i);
+        struct tensor *parts = bag_keep(bag, parts_of(s, &two, 0, 4));
+        g.args[0] = parts;
+        g.args[1] = x; /* cut by the run */
+        g.args[2] = bag_new(bag, DT_F32, 0, NULL);
+        CLAIM(exe_on_ranks(g.exe), "it is a program over a mesh");
+        for (int again = 0; again < 3; again++) {
+            hop_status status = attempt(run_global, &g);
+            CLAIM(!status && tensor_get(g.results[0], 0) == 60, "%s: the sum: %s", names[way], hop_message());
+            struct tensor *whole = status ? NULL : parts_whole(g.results[1]);
+            for (int64_t i = 0; whole && i < n; i++)
+                CLAIM(tensor_get(whole, i) == 10 + (double)i, "%s: element %lld", names[way], (long long)i);
+            tensor_free(whole);
+            drop_global(&g);
+        }
+        tensor_set(g.args[2], 0, 1); /* the first part has a 0 */
+        CLAIM(attempt(run_global, &g) == HOP_CHECK && strstr(hop_message(), "rank 0: ") &&
+                  strstr(hop_message(), "too small"),
+              "%s: a rank that fails is named: %s", names[way], hop_message());
+        CLAIM(!g.results[0] && !g.results[1] && tensor_get(parts->parts->part[0], 0) == 10,
+              "%s: nothing was given or written", names[way]);
+        tensor_set(g.args[2], 0, 0);
+        CLAIM(!attempt(run_global, &g), "%s: the next run is none the worse: %s", names[way], hop_message());
+        drop_global(&g);
+        spread_parse(&bag->arena, "data = 4", "_", 1, &two);
+        two.at[0].kind = PARTS_EACH;
+        two.placements = "each";
+        struct tensor *four[4] = { tensor_ref(x), tensor_ref(x), tensor_ref(x), tensor_ref(x) };
+        g.args[1] = bag_keep(bag, parts_new(DT_F32, 1, &n, &two, 0, 4, four));
+        CLAIM(attempt(run_global, &g) == HOP_INVALID && strstr(hop_message(), "redistribute it first"),
+              "%s: other placements: %s", names[way], hop_message());
+        exe_free(g.exe);
+    }
+    hop_cleanup_pop(m);
+    module_free(m);
+}
+
+/* A loop without an end on all ranks but the calling one, which waits for them. */
+static void check_cancelled(struct bag *bag, void *ctx)
+{
+    static const char text[] =
+        "hop 1\nmesh @m = (data = 2)\nfn @main(%x: f32[2]@m(0)) -> (f32[]) {\n"
+        "  %s = local_map {mesh = \"m\", in = \"0\", out = \"_\"} part(%a = %x) {\n"
+        "    %b = sum(%a)\n    %zero = full {value = 0, dims = [], dtype = f32}\n"
+        "    %l = while_loop carry(%c = %b) cond with(%z = %zero) {\n"
+        "      %t = gt(%c, %z)\n      test(%t)\n    } body {\n      %n = add(%c, %c)\n      next(%n)\n    }\n"
+        "    %u = all_reduce {axis = \"data\", op = sum} (%l)\n    yield(%u)\n  }\n  return %s\n}\n";
+    HOP_UNUSED(ctx);
+    static const volatile int cancel = 1;
+    struct module *m = text_read("program", text, sizeof text - 1);
+    hop_cleanup_push(module_free, m);
+    struct compile_options o = { .backend = backend_named("executor"), .no_cache = true };
+    struct global_run g = { .exe = exe_compile(m, module_find(m, "main"), &o, NULL), .cancel = &cancel };
+    int64_t n = 2;
+    struct tensor *x = g.args[0] = bag_new(bag, DT_F32, 1, &n);
+    tensor_set(x, 1, 1); /* rank 1 counts for ever, rank 0 waits */
+    CLAIM(attempt(run_global, &g) == HOP_CANCELLED, "a run is ended on all ranks: %s", hop_message());
+    exe_free(g.exe);
+    hop_cleanup_pop(m);
+    module_free(m);
+}
+
 /* ---- where errors go ---- */
 
 static void with_bag(void (*body)(struct bag *bag, void *ctx), void *ctx, const char *what)
@@ -370,6 +478,8 @@ int main(int argc, char **argv)
     setenv("HOP_DEBUG", "verify", 1);
     setenv("HOP_DIST_TIMEOUT", "20", 1);
     with_bag(check_ones, NULL, "collectives");
+    with_bag(check_global, NULL, "a program over a mesh");
+    with_bag(check_cancelled, NULL, "a cancelled program");
     for (uint64_t seed = first; seed < first + count; seed++) with_bag(walk_program, &seed, "a program");
     return tests_end();
 }

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "transform/transform.h"
 #include "ops/operators.h"
+#include "dist/process.h"
 #include "runtime/profile.h"
 #include "runtime/ranks.h"
 
@@ -218,9 +219,22 @@ static void check_ranks(const struct options *o, struct module *m, uint32_t fn)
                   (long long)mesh_size(mesh), axes.data, o->ranks);
 }
 
+/* One of several processes that an mpirun has started is a rank of a job. */
+static void join_job(struct module *m, uint32_t fn)
+{
+    struct rank *mine;
+    if (!module_fn(m, fn)->global || !dist_under_mpi()) return;
+    hop_status status = dist_mpi(&mine);
+    if (status) hop_rethrow(status);
+    dist_process_set(mine);
+}
+/* Of processes that run one program, one says what came of it. */
+static bool is_speaker(void) { return !dist_process() || !dist_process()->number; }
+
 static int run_function(struct options *o, struct module *m, uint32_t fn)
 {
     check_ranks(o, m, fn);
+    join_job(m, fn);
     if (option_on(o, O_DEBUG_NANS)) fn = debug_nans_function(m, fn, true, true);
     const struct fn *f = module_fn(m, fn);
     struct job j = { .m = m,
@@ -256,10 +270,12 @@ static int run_function(struct options *o, struct module *m, uint32_t fn)
     double first_ms = now_ms() - start;
     for (uint32_t r = 0; r < f->n_results; r++) {
         bag_keep(&o->bag, j.results[r]);
-        if (j.results[r]->parts) j.results[r] = bag_keep(&o->bag, parts_whole(j.results[r]));
+        if (j.results[r]->parts) j.results[r] = bag_keep(&o->bag, mesh_collect(j.results[r]));
     }
-    outputs_write(&files, j.results, f->n_results);
-    print_results(o, m, f, &files, j.results);
+    if (is_speaker()) {
+        outputs_write(&files, j.results, f->n_results);
+        print_results(o, m, f, &files, j.results);
+    }
     if (option_on(o, O_TIME)) report_time(o, &j, compile_ms, first_ms);
     if (profile) {
         report_profile(o, &j, profile, first_ms);

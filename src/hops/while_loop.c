@@ -87,7 +87,9 @@ static void while_infer(struct infer *in)
     uint32_t n_carry = in->groups[0];
     const struct fn *cond = module_fn(in->m, in->regions[REGION_COND].fn);
     const struct fn *body = module_fn(in->m, in->regions[REGION_BODY].fn);
-    if (cond->n_results != 1 || value_type(cond, cond->results[0]) != type_scalar(in->m, DT_BOOL))
+    /* it may vary along named axes */
+    type_id holds = cond->n_results == 1 ? value_type(cond, cond->results[0]) : HOP_NONE;
+    if (holds == HOP_NONE || type_varying(in->m, holds, 0) != type_scalar(in->m, DT_BOOL))
         infer_error(in, "the predicate: expected one result bool[], found %u, the first %s", cond->n_results,
                     cond->n_results ? type_text(in->m, cond->symbols, value_type(cond, cond->results[0]))
                                     : "missing");

@@ -516,6 +516,7 @@ static struct exe *compile_for_ranks(struct module *m, uint32_t fn, const struct
     e->header = copy_header(e, m, p->header);
     p->m = e->m;
     p->header = e->header;
+    p->hash[1] = hash_mix(p->hash[1], o->passes.without | (uint64_t)o->passes.strict << 32);
     struct compile_options local = *o;
     if (o->threads) local.threads = HOP_MAX(o->threads / (uint32_t)p->mesh.ranks, 1);
     local.over = NULL;

@@ -52,6 +52,8 @@ void mesh_program_of(struct arena *arena, struct module *m, uint32_t fn, struct 
     for (uint32_t s = 0; s < out->n_symbols; s++) out->explicit[s] = local->symbols[s].origin == SYMBOL_DIM;
     out->n_ranks = edges->n_ranks;
     memcpy(out->rank_axes, edges->rank_axes, sizeof edges->rank_axes);
+    out->hash[0] = local->hash;
+    out->hash[1] = hash_bytes(out->mesh.mesh, strlen(out->mesh.mesh), 1);
 }
 
 void mesh_program_end(void *program)
@@ -220,6 +222,28 @@ static hop_status run_threads(struct mesh_job *j)
     return status;
 }
 
+/* Ranks that are processes might have been given different programs, or sizes: the first run compares them.
+ */
+static hop_status run_process(struct mesh_job *j, struct rank *mine)
+{
+    struct mesh_program *p = j->p;
+    if (!atomic_load(&p->compared) && mine == dist_process()) {
+        uint64_t hash[2] = { p->hash[0], p->hash[1] };
+        uint32_t n = p->header->n_outer_symbols;
+        if (n) hash[1] = hash_mix(hash[1], hash_bytes(j->symbols, n * sizeof *j->symbols, 2));
+        hop_status status = dist_same(mine, "the program, its sizes or its options", (const uint8_t *)hash);
+        if (status) return status;
+        atomic_store(&p->compared, true);
+    }
+    hop_status status = run_rank(mine, j);
+    if (status && dist_failed(mine) == mine->number) {
+        char message[2048];
+        snprintf(message, sizeof message, "%s", hop_message());
+        hop_set_message("rank %d: %s", mine->number, message);
+    }
+    return status;
+}
+
 static void run_here(struct mesh_job *j, struct rank *mine)
 {
     hop_status status;
@@ -229,7 +253,7 @@ static void run_here(struct mesh_job *j, struct rank *mine)
     const struct hop_watch *before = watch.cancel ? hop_watch_set(&watch) : hop_watch_get();
     if (mine || alone) {
         struct rank *rank_before = rank_enter(alone ? NULL : mine);
-        status = alone ? run_alone(j) : run_rank(mine, j);
+        status = alone ? run_alone(j) : run_process(j, mine);
         rank_leave(rank_before);
     } else status = run_threads(j);
     hop_watch_set(before);
@@ -253,6 +277,59 @@ static struct tensor *result_of(const struct mesh_job *j, uint32_t k)
     hop_cleanup_pop(&arena);
     arena_free(&arena);
     return made;
+}
+
+static void list_free(void *list) { hop_free(list); }
+
+/* Parts of all ranks, gathered one behind the other. */
+static struct tensor *gathered(struct tensor *t, struct rank *mine, struct arena *arena)
+{
+    const struct parts *p = t->parts;
+    const int64_t width = dtype_info[t->dtype].size, ranks = p->spread.ranks;
+    int64_t *bytes = ARENA_NEW(arena, int64_t, ranks), *sizes = ARENA_NEW(arena, int64_t, ranks *MAX_RANK);
+    int64_t begins[MAX_RANK], total = 0;
+    for (int32_t r = 0; r < ranks; r++) {
+        int64_t *of = sizes + (ptrdiff_t)r * MAX_RANK, count = width;
+        parts_box(&p->spread, r, t->rank, t->dims, begins, of);
+        for (uint32_t d = 0; d < t->rank; d++) count *= of[d];
+        bytes[r] = count;
+        total += count;
+    }
+    char *all = hop_malloc((size_t)total + 1);
+    hop_cleanup_push(list_free, all);
+    struct comm *everybody;
+    struct dist_call call = {
+        .kind = DIST_ALL_GATHER, .in = p->part[0]->data, .out = all, .rows = 1, .sizes = bytes
+    };
+    hop_status status = dist_along(mine, 1, (const int64_t[]){ ranks }, 1, &everybody);
+    if (!status) status = dist_do(everybody, &call);
+    if (status) hop_rethrow(status);
+    struct tensor **part = ARENA_NEW(arena, struct tensor *, ranks);
+    char *at = all;
+    for (int32_t r = 0; r < ranks; at += bytes[r++]) {
+        part[r] = tensor_new((enum dtype)t->dtype, t->rank, sizes + (ptrdiff_t)r * MAX_RANK);
+        if (bytes[r]) memcpy(part[r]->data, at, (size_t)bytes[r]);
+    }
+    hop_cleanup_pop(all);
+    hop_free(all);
+    return parts_new((enum dtype)t->dtype, t->rank, t->dims, &p->spread, 0, (int32_t)ranks, part);
+}
+
+struct tensor *mesh_collect(struct tensor *t)
+{
+    if (!t->parts) return tensor_ref(t);
+    struct rank *mine = dist_process();
+    if (t->parts->n == t->parts->spread.ranks || !mine) return parts_whole(t);
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    struct tensor *parts = gathered(t, mine, &arena);
+    hop_cleanup_push(tensor_free, parts);
+    struct tensor *whole = parts_whole(parts);
+    hop_cleanup_pop(parts);
+    tensor_free(parts);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    return whole;
 }
 
 /* Which ranks are here, and as which the calling thread runs; NULL: all of them, as threads. */

@@ -21,6 +21,8 @@ struct mesh_program {
     bool *explicit;                 /* per outer symbol: it is given with the run */
     uint32_t n_ranks;               /* coordinates of a rank … */
     uint8_t rank_axes[DIST_AXES];   /* … along these axes of the mesh */
+    uint64_t hash[2];               /* of what all ranks of a job must have alike */
+    atomic_bool compared;           /* the ranks of the job have */
     struct dist_team *_Atomic team; /* that ran it last; NULL: it is at it, or there is none */
 };
 /* fn is global; all lists and texts lie in the arena. The header is fn itself. */
@@ -41,6 +43,10 @@ struct rank_run {
 void mesh_run(struct mesh_program *p, struct tensor *const *args, const int64_t *dims,
               struct tensor **results, const struct exe_call *call,
               void (*run)(void *ctx, const struct rank_run *r), void *ctx);
+
+/* The whole of a distributed tensor, whichever ranks have its parts: where they are processes all of them
+ * call this, and all get it. Throws. */
+struct tensor *mesh_collect(struct tensor *t);
 
 /* For interpreters. */
 extern const struct interp_ranks interp_on_ranks;
