@@ -479,6 +479,14 @@ static const struct refusal refusals[] = {
       "value "
       "a result of it",
       'p' },
+    { MESH "fn @f(%x: f64[4]@m(0, _)) -> (f64[4]@m(0, _), i64[]{data}) {\n"
+           "  %k = rank_index {axis = \"data\"}\n  return %x, %k\n}\n",
+      "4:3: rank_index: it works across the ranks of the axis 'data' outside of a local_map, where arrays "
+      "are whole",
+      0 },
+    { MESH "fn @f(%x: f64[4, 2]) -> (f64[4]) {\n  %y = map {axis = \"data\"} over(%r in %x) {\n"
+           "    %s = sum(%r)\n    stack(%s)\n  }\n  return %y\n}\n",
+      "the axis 'data' is that of a mesh, whose ranks are its lanes", 0 },
     { MESH "fn @f(%x: i64[4]@m(0, _)) -> (i64[]) {\n  %y = " MAP(
           "0 _", "_ _", "%a = %x",
           "    %k = rank_index {axis = \"data\"}\n"

@@ -398,6 +398,11 @@ static axis_set wanted_axes(const struct infer *in, const struct op_row *row)
 
 static void refuse_bound_twice(const struct infer *in, axis_set bound)
 {
+    if (bound & meshes_axes(in->m))
+        infer_error(
+            in,
+            "the axis %s is that of a mesh, whose ranks are its lanes: an axis of slices has another name",
+            axes_text(in->m, bound));
     if (union_of(in) & bound)
         infer_error(in, "the axis %s is bound around it already: an axis inside of itself has another name",
                     axes_text(in->m, bound));

@@ -974,6 +974,7 @@ uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_result
                     .transposed = b->transposed,
                     .global = b->global };
     if (f.effects & EFFECT_OBJECTS) f.effects = union_of_effects(m, &f);
+    if (f.global) parts_outside(m, &f);
     f.hash = structural_hash(&f);
     uint32_t equal = f.name ? HOP_NONE : find_equal(m, &f);
     if (equal != HOP_NONE) {

@@ -142,6 +142,8 @@ dim *parts_bound(struct infer *in, const struct parts_node *parts, const struct 
  * attributes say? inner: per symbol of f what it is in the body, HOP_NONE: nothing there. */
 bool parts_feed(struct module *m, struct arena *arena, const struct fn *f, const struct node *n, uint32_t i,
                 const dim *inner);
+/* Throws where a function over distributed arrays works across ranks outside of bodies over parts. */
+void parts_outside(struct module *m, const struct fn *f);
 /* Throws where a row that does not take distributed arrays, or bodies over such, has them. */
 void parts_refuse(struct infer *in, const struct op_row *row);
 

@@ -64,6 +64,21 @@ void parts_refuse(struct infer *in, const struct op_row *row)
     }
 }
 
+void parts_outside(struct module *m, const struct fn *f)
+{
+    axis_set outside = f->axes & meshes_axes(m);
+    for (uint32_t i = 0; i < f->n_nodes && outside; i++) {
+        const struct node *n = fn_node(f, i);
+        axis_set here = node_axes(m, f, n) & outside;
+        if (here)
+            hop_throw(
+                HOP_INVALID,
+                "%s%s: it works across the ranks of the axis %s outside of a local_map, where arrays are "
+                "whole%s",
+                place_text(m, n->place), node_row(n)->name, axes_text(m, here), place_stack(m, n->place));
+    }
+}
+
 /* ---- bodies over parts ---- */
 
 /* The function's symbols and, behind them, the coordinates of a rank. */
