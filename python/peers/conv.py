@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import statistics
+import sys
 import time
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -191,8 +192,10 @@ WORDS = {
 }
 
 
-def table(lines, first):
+def table(lines, first, options):
     """Of lines with the same libraries; first: the heads of what says which case it is, and their texts."""
+    cores = len(os.sched_getaffinity(0))
+    clock = "time of the processor, on one thread" if options.cpu else f"on {cores} processors"
     names = {"hop": "hop", "torch": "PyTorch", "jax": "JAX"}
     there = [name for name in names if name in lines[0]]
     heads = [*first, *(names[name] for name in there), "quickest other / hop"]
@@ -201,7 +204,9 @@ def table(lines, first):
         cells = [str(of(line)) for of in first.values()]
         cells += [f"{line[name]:,.2f}" for name in there] + [f"{line.get('ratio_best', 0):.2f}"]
         rows.append(cells)
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    versions = [f"{names[name]} {sys.modules[name].__version__.partition('+')[0]}" for name in there]
+    said = f"{', '.join(versions)}; medians in ms, {clock}."
+    return "\n".join([said, "", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def layer_lines(case, options, libraries):
@@ -251,10 +256,10 @@ def main():
     if options.table and layers:
         first = {"layer": lambda line: WORDS[line["case"]], "batch": lambda line: line["batch"]}
         first[""] = lambda line: line["what"]
-        several.write_table(options.table, MARKS, table(layers, first))
+        several.write_table(options.table, MARKS, table(layers, first, options))
     if options.table and heat:
         first = {"heat equation": lambda line: line["as"], "": lambda line: line["what"]}
-        several.write_table(options.table, HEAT_MARKS, table(heat, first))
+        several.write_table(options.table, HEAT_MARKS, table(heat, first, options))
 
 
 if __name__ == "__main__":

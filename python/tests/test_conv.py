@@ -4,6 +4,7 @@ what is refused. The operator by itself is in tests/conv_test.c."""
 import itertools
 import os
 import random
+import re
 import unittest
 
 import hop
@@ -136,6 +137,57 @@ class Written(Case):
         x = hop.asarray([[[1.0, 2.0, 3.0]]], dtype=hop.float64)
         w = hop.asarray([[[2.0, -1.0]]], dtype=hop.float64)
         hop.check_grads(lambda x, w: hop.sum(hop.conv_transpose(x, w, 2) ** 3), (x, w), order=2)
+
+
+class Stencils(Case):
+    """Steps of the heat equation as people write them: one nest over the grid, and no array but the carries."""
+
+    five = [[0.0, 0.1, 0.0], [0.1, 0.6, 0.1], [0.0, 0.1, 0.0]]
+
+    def forms(self):
+        w = hop.asarray(self.five, dtype=hop.float64)[None, None]
+
+        def beside(u):
+            return u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
+
+        return {
+            "roll": lambda u: 0.6 * u
+            + 0.1 * sum(hop.roll(u, shift, axis=axis) for axis in (0, 1) for shift in (1, -1)),
+            "slices": lambda u: 0.6 * u + 0.1 * beside(hop.pad(u, 1)),
+            "at": lambda u: u.at[1:-1, 1:-1].set(0.6 * u[1:-1, 1:-1] + 0.1 * beside(u)),
+            "conv": lambda u: hop.conv(u[None, None], w, padding=1)[0, 0],
+        }
+
+    def test_alike(self):
+        n, steps = 96, 9
+        u = hop.zeros((n, n), dtype=hop.float64).at[n // 2, n // 3].set(1.0)
+        expected = [[0.0] * n for _ in range(n)]
+        expected[n // 2][n // 3] = 1.0
+        for _ in range(steps):  # what reaches an edge is nothing
+            expected = [
+                [
+                    sum(
+                        self.five[a][b] * expected[(i + a - 1) % n][(j + b - 1) % n]
+                        for a, b in itertools.product(range(3), range(3))
+                        if self.five[a][b]
+                    )
+                    for j in range(n)
+                ]
+                for i in range(n)
+            ]
+        slopes = {}
+        for form, step in self.forms().items():
+            with self.subTest(form=form):
+                walk = hop.jit(lambda u, step=step: hop.fori_loop(0, steps, lambda i, u: step(u), u))
+                self.close(walk(u), expected, 1e-12)
+                said = walk.explain(u)
+                self.assertEqual(len(re.findall("vector loop.*: add", said)), form != "conv", said)
+                arrays = re.findall(r"^  t\d+ +f64\[(\d+)\]", said, re.M)
+                self.assertLessEqual(sum(map(int, arrays)), 2 * n * n, said)
+                slopes[form] = hop.grad(lambda u, walk=walk: hop.sum(walk(u) ** 2))(u)
+        for form, slope in slopes.items():
+            with self.subTest(form=form):
+                self.close(slope, slopes["conv"], 1e-12)
 
 
 class Refused(Case):
