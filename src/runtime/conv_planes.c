@@ -178,6 +178,12 @@ WIDE static inline __attribute__((always_inline)) void add_results(const struct 
 {
     __m512 s[ROWS][VECTORS];
     EACH_SUM(r, v) s[r][v] = _mm512_loadu_ps(sums + r * CHUNK + v * LANES);
+    const float *later = k->x + 2 * ROWS * k->x_next; /* what the block after the next one reads */
+    for (int64_t r = 0; !one_x && rows == ROWS && r < ROWS * step; r++)
+        for (int64_t v = 0; v < n * step; v++) {
+            const float *from = later + r / step * k->x_next + r % step * k->x_row + v * LANES;
+            _mm_prefetch((const char *)from, _MM_HINT_T0);
+        }
     for (int64_t c = 0; c < k->channels; c++) {
         /* the next row of each channel: they lie too far apart for the processor to guess it */
         const float *next = k->x + c * k->x_channel + k->rows * k->x_row;
@@ -211,6 +217,8 @@ WIDE static inline __attribute__((always_inline)) void add_tall(const struct str
     enum { rows = ROWS, TALLEST = 7 };
     __m512 s[ROWS][VECTORS], w[TALLEST];
     EACH_SUM(r, v) s[r][v] = _mm512_loadu_ps(sums + r * CHUNK + v * LANES);
+    const float *later = k->x + (2 * ROWS + tall) * k->x_row; /* what the block after the next one reads */
+    EACH_SUM(r, v) _mm_prefetch((const char *)(later + r * k->x_row + v * LANES), _MM_HINT_T0);
     for (int64_t c = 0; c < k->channels; c++)
         for (int64_t m = 0; m < k->taps; m++) {
             const float *x = k->x + c * k->x_channel + m * k->x_tap;
