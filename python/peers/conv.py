@@ -4,10 +4,10 @@ line.
 
     python conv.py [CASE…] [--batch N…] [--rounds N] [--cpu] [--no-torch] [--no-jax] [--table FILE] [--list]
 
-The libraries take turns; a line has the medians in ms, and ratio_best: the quickest of the others against hop.
---cpu measures time of the processor instead of time that passes, for a machine that is busy; set HOP_THREADS=1,
-OMP_NUM_THREADS=1 and XLA_FLAGS=--xla_cpu_multi_thread_eigen=false with it. Results are compared before anything
-is measured. --table writes the tables of a page between their marks.
+The libraries take turns; a line has the medians in ms, and ratio_best: the quickest of the others against
+hop. --cpu measures time of the processor instead of time that passes, for a machine that is busy; set
+HOP_THREADS=1, OMP_NUM_THREADS=1 and XLA_FLAGS=--xla_cpu_multi_thread_eigen=false with it. Results are compared
+before anything is measured. --table writes the tables of a page between their marks.
 """
 
 import argparse
@@ -251,7 +251,8 @@ def main():
         del libraries["torch"]
     if options.no_jax:
         del libraries["jax"]
-    layers = [line for case in options.cases if case in LAYERS for line in layer_lines(case, options, libraries)]
+    chosen = [case for case in options.cases if case in LAYERS]
+    layers = [line for case in chosen for line in layer_lines(case, options, libraries)]
     heat = list(heat_lines(options)) if "heat" in options.cases else []
     if options.table and layers:
         first = {"layer": lambda line: WORDS[line["case"]], "batch": lambda line: line["batch"]}

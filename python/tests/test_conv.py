@@ -140,7 +140,7 @@ class Written(Case):
 
 
 class Stencils(Case):
-    """Steps of the heat equation as people write them: one nest over the grid, and no array but the carries."""
+    """Steps of the heat equation as people write them: one nest over the grid, no array but the carries."""
 
     five = [[0.0, 0.1, 0.0], [0.1, 0.6, 0.1], [0.0, 0.1, 0.0]]
 
