@@ -2,7 +2,7 @@
  * softmax and a product. 108 pairs of score and mask functions, over shapes with grouped heads, shared keys,
  * lengths that no block divides, one query, no key at all, lists of blocks, and over the float dtypes: values
  * and cotangents of every float operand on every back end, strict ones bit for bit the interpreter's. Then
- * second derivatives, batches, a score function with a pole over 1,000 positions, how memory grows with the
+ * second derivatives, lanes, a score function with a pole over 1,000 positions, how memory grows with the
  * length, and programs that are refused.
  *
  * attention_test [FIRST [COUNT]]: cases (none: what comes behind them alone); closes with `N passed, M
@@ -374,6 +374,29 @@ static struct tensor **with_cotangents(struct bag *bag, struct module *m, uint32
     return all;
 }
 
+/* Three lanes, of queries and, by the case's number, of keys and values and of what is captured: the
+ * pullbacks of both. */
+static void check_lanes(struct bag *bag, struct module *m, const struct one *o, uint32_t number,
+                        const bool *wrt, const char *what)
+{
+    const char *const names[] = { "flex", "plain" };
+    const struct fn *f = module_fn(m, module_find(m, "flex"));
+    bool *batched = ARENA_ZNEW(&bag->arena, bool, f->n_params);
+    bool *force = ARENA_NEW(&bag->arena, bool, f->n_results), found[3];
+    for (uint32_t k = 0; k < f->n_results; k++) force[k] = true;
+    for (uint32_t p = 0; p < f->n_params && strcmp(fn_param_name(m, f, p), "n0") != 0; p++)
+        batched[p] = !p || (p < 3 ? number % 2 : number % 3);
+    uint32_t back[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t lanes = batch_function(m, module_find(m, names[i]), batched, dim_const(m, 3), force, false,
+                                        found);
+        back[i] = vjp_function(m, lanes, wrt);
+    }
+    struct tensor **args = arguments(bag, m, back[0], o, number);
+    compare(bag, m, back[0], back[1], args, arena_printf(&bag->arena, "%s, in lanes", what),
+            o->dtype[0] == 'b' || o->dtype[1] == '1');
+}
+
 static void check_one(struct bag *bag, struct module *m, const struct one *o, uint32_t number)
 {
     uint32_t flex = module_find(m, "flex"), plain = module_find(m, "plain");
@@ -384,6 +407,7 @@ static void check_one(struct bag *bag, struct module *m, const struct one *o, ui
     for (uint32_t p = 0; p < n; p++) wrt[p] = dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype);
     const char *what = arena_printf(&bag->arena, "case %u (%s; %s; %s)", number, o->score->name,
                                     o->mask->name, o->dtype);
+    if (number % 4 == 1) check_lanes(bag, m, o, number / 4, wrt, what);
     uint32_t back = vjp_function(m, flex, wrt), plain_back = vjp_function(m, plain, wrt);
     args = with_cotangents(bag, m, back, args, n, number);
     compare(bag, m, back, plain_back, args, what, low);
@@ -470,6 +494,23 @@ static void memory_is_linear(void)
                   gradient ? "gradient" : "forward", now, length, before);
             before = now;
         }
+    }
+}
+
+/* Lanes of queries, over keys of their own or of all lanes, are batches of one node, not a map. */
+static void lanes_are_batches(void)
+{
+    static const char *const axes[] = { "q, k, v", "q" };
+    for (size_t i = 0; i < HOP_COUNT(axes); i++) {
+        char text[1024];
+        hop_fn *f = NULL, *lanes = NULL;
+        snprintf(text, sizeof text, LONG("    yield(%%s)\n"), 6, 6, 6);
+        bool failed = hop_fn_read(&f, text, NULL) || hop_vmap(&lanes, f, axes[i], NULL);
+        const char *made = failed ? NULL : hop_fn_text(lanes);
+        CLAIM(made && strstr(made, "flex_attention") && !strstr(made, "map {"), "lanes of %s: %s", axes[i],
+              made ? made : hop_message());
+        hop_fn_free(lanes);
+        hop_fn_free(f);
     }
 }
 
@@ -837,6 +878,7 @@ int main(int argc, char **argv)
         block_masks_from_c();
         compact_from_c();
         memory_is_linear();
+        lanes_are_batches();
         a_pole();
     }
     return tests_end();

@@ -194,6 +194,8 @@ uint32_t flex_classes(struct module *m, uint32_t mask, const dim *block);
 bool flex_packs(const struct flex *x);
 void flex_packed(struct flex *out, const struct flex *x, struct builder *b, const val *operands,
                  const val **with);
+/* Lanes of a node as more batches of one node; false: they cannot be that, and nothing is made. */
+bool flex_fold_lanes(const struct batch *v);
 dim flex_parts(const struct flex *x); /* into which the keys are cut, by sizes alone */
 /* Tiles of all heads, [n, q, columns…] one behind the other, as an array [batches, heads, queries, …]. */
 val flex_assemble(const struct flex *x, struct builder *b, val tiles);

@@ -350,9 +350,10 @@ static void flex_jvp(struct jvp *j)
     }
 }
 
-/* A map over the lanes whose body is the node: lanes are as independent as heads are. */
+/* Lanes as more batches, or a map over them whose body is the node. */
 static void flex_batch(struct batch *v)
 {
+    if (flex_fold_lanes(v)) return;
     struct builder *b = v->b;
     struct node_in in = copier_node_in(v->copy, v->n);
     struct new_body body;
