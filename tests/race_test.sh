@@ -17,13 +17,14 @@ claim() { # claim NAME COMMAND…: it ends well and says that nothing failed
     fi
 }
 
-if make -s BUILD="$race" CFLAGS='-O0 -g1 -fsanitize=thread' all "$race/tests/threads_test" "$race/tests/callback_test" "$race/tests/dist_test"; then
+if make -s BUILD="$race" CFLAGS='-O0 -g1 -fsanitize=thread' all "$race/tests/threads_test" "$race/tests/callback_test" "$race/tests/dist_test" "$race/tests/ranks_test"; then
     export TSAN_OPTIONS=halt_on_error=1
     claim 'race detector, native code' "$race/tests/threads_test"
     claim 'race detector, shared code' env HOP_CACHE=memory "$race/tests/threads_test"
     claim 'race detector, loop programs' "$race/tests/threads_test" --portable
     claim 'race detector, callbacks' "$race/tests/callback_test"
     claim 'race detector, ranks' "$race/tests/dist_test"
+    claim 'race detector, programs on ranks' "$race/tests/ranks_test" 1 16
 else
     failed=$((failed + 1))
 fi
