@@ -376,6 +376,8 @@ SPEC(hop_scan_spec, .step = bodies(), .carry = value_list(), .n_carry = integers
      .n_xs = counts(), .length = lengths(), .reverse = integers(), .schedule = texts())
 SPEC(hop_map_spec, .body = bodies(), .xs = value_list(), .n_xs = counts(), .length = lengths(),
      .sequential = integers())
+SPEC(hop_local_map_spec, .body = bodies(), .in = value_list(), .n_in = counts(), .mesh = texts(),
+     .in_placements = texts(), .out_placements = texts())
 SPEC(hop_fori_spec, .body = bodies(), .from = values(), .to = values(), .carry = value_list(),
      .n_carry = counts(), .n_stack = counts(), .schedule = texts())
 SPEC(hop_associative_scan_spec, .combine = bodies(), .xs = value_list(), .n_xs = counts(), .axis = integers(),
@@ -464,6 +466,7 @@ SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 #define SAMPLE_SPEC hop_sample_spec_choice()
 #define SCAN_SPEC hop_scan_spec_choice()
 #define MAP_SPEC hop_map_spec_choice()
+#define LOCAL_MAP_SPEC hop_local_map_spec_choice()
 #define FORI_SPEC hop_fori_spec_choice()
 #define ASSOCIATIVE_SCAN_SPEC hop_associative_scan_spec_choice()
 #define FLEX_ATTENTION_SPEC hop_flex_attention_spec_choice()
@@ -556,6 +559,9 @@ static void keep_value(hop_val v)
     CALL(POINTER, hop_tensor_part, (TENSOR, COUNT, NULL)) \
     CALL(CHARS, hop_tensor_mesh, (TENSOR)) \
     CALL(CHARS, hop_tensor_placements, (TENSOR)) \
+    CALL(INTEGER, hop_dist_init, ()) \
+    CALL(INTEGER, hop_dist_rank, ()) \
+    CALL(INTEGER, hop_dist_size, ()) \
     CALL(INTEGER, hop_tensor_rank, (TENSOR)) \
     CALL(INTEGER, hop_tensor_dim, (TENSOR, INT)) \
     CALL(INTEGER, hop_tensor_stride, (TENSOR, INT)) \
@@ -710,6 +716,8 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_apply_at, (AT, RESULTS, COUNT, OPERATOR, VALUES, COUNT)) \
     CALL(STATUS, hop_scan_at, (AT, RESULTS, COUNT, SCAN_SPEC)) \
     CALL(STATUS, hop_map_at, (AT, RESULTS, COUNT, MAP_SPEC)) \
+    CALL(STATUS, hop_local_map_at, (AT, RESULTS, COUNT, LOCAL_MAP_SPEC)) \
+    CALL(MADE, hop_redistribute_at, (AT, VALUE, TEXT, TEXT)) \
     CALL(STATUS, hop_fori_at, (AT, RESULTS, COUNT, FORI_SPEC)) \
     CALL(STATUS, hop_associative_scan_at, (AT, RESULTS, COUNT, ASSOCIATIVE_SCAN_SPEC)) \
     CALL(STATUS, hop_flex_attention_at, (AT, RESULTS, COUNT, FLEX_ATTENTION_SPEC)) \

@@ -112,7 +112,8 @@ void *hop_object_pointer(const hop_tensor *t, const char *kind);
  * with a word for each axis of the mesh: the number of an axis of the array, which is cut into parts along
  * it (the first ranks have ceil(N / n) of N elements, the last ones what is left), "_" where each rank has
  * all of it, "sum", "max", "min", "prod" or "mean" where the array is that reduction of what the ranks have.
- * Such tensors are arguments and results of programs whose types say so; all else refuses them. Ranks are
+ * Such tensors are arguments and results of programs whose types say so, "f32[8, 3]@(data = 2)(0)"; all else
+ * refuses them. Ranks are
  * threads of this process, which has all parts, or processes under MPI, each of which has its own.
  * docs/python/distributed.md. */
 
@@ -131,6 +132,13 @@ hop_tensor *hop_tensor_part(const hop_tensor *t, int k, int *rank);
 /* "data = 2, model = 4", "0 _"; NULL: it is no distributed array. */
 const char *hop_tensor_mesh(const hop_tensor *t);
 const char *hop_tensor_placements(const hop_tensor *t);
+
+/* Makes this process a rank of the MPI job in which mpirun (or srun) has started it; where it was started by
+ * itself nothing happens, and ranks are threads. Before the first distributed array. HOP_UNAVAILABLE: there is
+ * no MPI, or its plug-in was not built. docs/cluster.md. */
+hop_status hop_dist_init(void);
+int hop_dist_rank(void); /* of this process; 0 where ranks are threads */
+int hop_dist_size(void); /* processes of the job; 1: the same */
 
 /* ---- looking for leaks ----
  *
@@ -219,7 +227,7 @@ int hop_capture_at(hop_place at, hop_fn **out, const char *params, int n_results
  * on. Sizes (hop_dim) of the capture around can be used inside, too. */
 typedef struct hop_param {
     const char *name;    /* NULL: none */
-    const char *type;    /* "f32[T, 3]", "mut f32[T]"; NULL: that of like */
+    const char *type;    /* "f32[T, 3]", "mut f32[T]", "f32[T]@(i = 2)(0)"; NULL: that of like */
     hop_val like;        /* a value of the capture around, or of one around that */
     const char *without; /* axes of it that are left out, "0"; NULL: none */
     const char *over;    /* the size of one more leading axis, "B"; NULL: there is none */
@@ -1038,6 +1046,30 @@ typedef struct hop_scan_spec {
 } hop_scan_spec;
 #define hop_scan(...) hop_scan_at(HOP_HERE, __VA_ARGS__)
 int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_spec *spec);
+
+/* One program for each rank of a mesh: the body, on the parts that the rank has of the operands; (part of
+ * each x…) -> (part of each y…). Inside, types are those of parts, "f32[8 // 2]", and the axes of the mesh are
+ * axes along which values vary, across which operators work (hop_apply: all_reduce, rank_permute, …). Values
+ * from outside that it uses are the same on all ranks. Plain operands are cut; distributed ones must lie as
+ * in_placements say. Results are distributed arrays, or plain ones where all ranks have all of it. Meshes and
+ * placements are those of hop_distribute, with a comma between arrays: "0 _, _ _". */
+typedef struct hop_local_map_spec {
+    hop_body body;
+    void *env;
+    const hop_val *in;
+    int n_in;
+    const char *mesh;           /* "data = 2, model = 4" */
+    const char *in_placements;  /* of each operand; NULL: all ranks have all of each */
+    const char *out_placements; /* of each result; looked at when the body has run, which may set it */
+    const char *name;           /* of the body, for texts and messages; NULL: none */
+    void *reserved[3];
+} hop_local_map_spec;
+#define hop_local_map(...) hop_local_map_at(HOP_HERE, __VA_ARGS__)
+int hop_local_map_at(hop_place at, hop_val *results, int n_results, const hop_local_map_spec *spec);
+/* x, where it is to lie: the cheapest exchange for what changes. mesh NULL: the one that x lies on; placements
+ * "_ _": the whole of it, a plain array. */
+hop_val hop_redistribute_at(hop_place at, hop_val x, const char *mesh, const char *placements);
+#define hop_redistribute(...) hop_redistribute_at(HOP_HERE, __VA_ARGS__)
 
 /* (x…) -> (y…) for each slice of xs, in any order unless it has effects. Results: the ys, stacked. A body
  * that assigns to an array from outside is run as a scan. */

@@ -15,6 +15,7 @@ from os import PathLike
 from typing import Any, Final, TypeVar, overload
 
 from . import autograd as autograd
+from . import dist as dist
 from . import debug as debug
 from . import implicit as implicit
 from . import flatten_util as flatten_util
@@ -682,6 +683,7 @@ def stubs():
         "flatten_util",
         "debug",
         "autograd",
+        "dist",
         "implicit",
         "policies",
         "ShapeDtypeStruct",

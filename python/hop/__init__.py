@@ -65,6 +65,7 @@ from ._jax import *  # noqa: E402, F403
 from ._jit import *  # noqa: E402, F403
 from ._lanes import *  # noqa: E402, F403
 from ._lax import *  # noqa: E402, F403
+from ._mesh import *  # noqa: E402, F403
 from ._modes import *  # noqa: E402, F403
 from ._printing import *  # noqa: E402, F403
 from ._probes import *  # noqa: E402, F403
@@ -74,8 +75,10 @@ from ._show import *  # noqa: E402, F403
 from ._solves import *  # noqa: E402, F403
 from ._sources import *  # noqa: E402, F403
 from ._transforms import *  # noqa: E402, F403
+from ._dist import *  # noqa: E402, F403
+from ._local_map import *  # noqa: E402, F403
 from . import (  # noqa: E402
-    _entries, autograd, debug, flatten_util, implicit, linalg, nn, optim, policies, random, tree_util,
+    _entries, autograd, debug, dist, flatten_util, implicit, linalg, nn, optim, policies, random, tree_util,
 )  # fmt: skip
 from ._check import *  # noqa: E402, F403
 from ._check_operator import *  # noqa: E402, F403
@@ -88,9 +91,10 @@ __array_api_version__ = "2024.12"
 __all__ = [
     "Array", "Tracer", "Size",
     "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug", "autograd",
+    "dist",
     "implicit", "policies",
     *_jax.__all__, *_lax.__all__, *_numpy.__all__, *_ops.__all__, *_dtypes.__all__,  # noqa: F405
-    *_attention.__all__, *_lanes.__all__,  # noqa: F405
+    *_attention.__all__, *_lanes.__all__, *_mesh.__all__, *_dist.__all__, *_local_map.__all__,  # noqa: F405
     *_callback.__all__, *_calls.__all__, *_check.__all__, *_check_operator.__all__,  # noqa: F405
     *_control.__all__, *_custom.__all__, *_engine.__all__,  # noqa: F405
     *_files.__all__, *_function.__all__, *_gradients.__all__, *_hooks.__all__,  # noqa: F405
@@ -105,7 +109,7 @@ __all__ = [
 
 _entries.install(_sys.modules["hop"])
 for _module in (
-    autograd, debug, flatten_util, implicit, linalg, nn, optim, policies, random, tree, tree_util,
+    autograd, debug, dist, flatten_util, implicit, linalg, nn, optim, policies, random, tree, tree_util,
 ):  # fmt: skip
     _entries.install(_module)
     _module.__getattr__, _module.__dir__ = _lookup(_module.__name__), _public_names(_module)

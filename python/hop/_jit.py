@@ -647,7 +647,7 @@ class Compiled(_core.JitBase):
         leaves, weak, treedef, updated = self._leaves_of(dynamic, static, named)
         try:
             shapes = [x.shape for x in leaves]
-            kinds = tuple([(x.dtype.text, x.ndim if self._dynamic else x.shape) for x in leaves])
+            kinds = tuple([(_reuse.kind_of(x), x.ndim if self._dynamic else x.shape) for x in leaves])
             key = (
                 self._identity, treedef.key, kinds, tuple(weak), value_key(static), value_key(named_static),
                 _core.modes(),

@@ -129,7 +129,6 @@ _INSTEAD = {
     "profiler": "hop.jit(f).profile(*args) says where the time goes, and hop.jit(f).explain(*args) what a "
     "program does",
     "reduce": "use hop.sum, hop.max, … or hop.associative_scan and its last element",
-    "shard_map": "there is one device: use hop.vmap or jit(…, threads=n)",
     "sharding": "there is one device, the CPU",
     "typing": "use hop.Array",
     "custom_batching": "its functions stand in hop itself: hop.custom_vmap",

@@ -68,9 +68,15 @@ def _shape(x):
     return array.shape[:axis] + array.shape[axis + 1 :]
 
 
+def kind_of(x):
+    """What a type says besides sizes: the dtype, and where a distributed array lies."""
+    text = x._type
+    return text[text.rindex("]") + 1 :] + x.dtype.text if "@" in text else x.dtype.text
+
+
 def kinds(types, weak, treedef):
     """What a body is captured for besides static arguments."""
-    found = [((x[0] if isinstance(x, tuple) else x).dtype.text, _shape(x)) for x in types]
+    found = [(kind_of(x[0] if isinstance(x, tuple) else x), _shape(x)) for x in types]
     return (treedef.key, tuple(found), tuple(weak), _core.modes())
 
 

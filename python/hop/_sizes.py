@@ -109,6 +109,12 @@ class Fit:
 # ---- sizes that the user declares ----
 
 
+def _type_with(text, dims):
+    """The type of an array with other sizes; a distributed one lies as it does."""
+    dtype, _, rest = text.partition("[")
+    return f"{dtype}[{', '.join(map(str, dims))}]{rest[rest.rindex(']') + 1 :]}"
+
+
 def parts_of_text(text):
     """What stands between commas that are not in parentheses."""
     out, depth = [""], 0
@@ -290,7 +296,7 @@ class Sizes:
     def _captured(self, leaves, fit, hints, make):
         symbolic = hints or fit.symbols
         types = [
-            x._type if x.dtype.kind == "o" else f"{x._type.split('[')[0]}[{', '.join(map(str, dims))}]"
+            x._type if x.dtype.kind == "o" else _type_with(x._type, dims)
             for x, dims in zip(leaves, fit.dims)
         ]
         made = make(types if symbolic else None, fit.declarations(), hints)

@@ -965,7 +965,7 @@ def _out_axes(axes, results):
         if r.startswith("object"):  # one for all lanes
             out.append(None)
             continue
-        rank = len(parts_of_text(r[r.index("[") + 1 : -1]))
+        rank = len(parts_of_text(r[r.index("[") + 1 : r.index("]")]))
         if a is not None and not -rank - 1 <= a <= rank:
             raise ValueError(f"{place()}vmap: out_axes has {a} for a result of type {r}")
         out.append(a if a is None or a >= 0 else a + rank + 1)

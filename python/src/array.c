@@ -69,12 +69,15 @@ static array_object *array_alloc(PyObject *class)
 PyObject *array_of_tensor(hop_tensor *t)
 {
     const char *kind = t ? hop_object_kind(t) : NULL;
-    array_object *a = t ? array_alloc(kind ? object_class_or(array_class) : array_class) : NULL;
+    bool spread = t && hop_tensor_mesh(t);
+    PyObject *class = spread ? dist_class_or(array_class) : array_class;
+    array_object *a = t ? array_alloc(kind ? object_class_or(array_class) : class) : NULL;
     if (!a) {
         hop_tensor_free(t);
         return t ? NULL : PyErr_NoMemory();
     }
     a->tensor = t;
+    a->spread = spread;
     a->dtype = (int16_t)(kind ? dtype_of_kind(kind) : dtype_named(hop_tensor_dtype(t)));
     if (a->dtype < 0) {
         Py_DECREF(a);
@@ -145,20 +148,21 @@ static int read_type(const char *text, array_object *a)
     return a->dtype < 0 || *p != ']' ? -1 : 0;
 }
 
-/* What is kept of a type that has sizes that are no numbers; a status, or -1 and an exception. */
+/* What is kept of a type that has sizes that are no numbers, or is that of a distributed array; a status, or
+ * -1 and an exception. */
 static int keep_sizes(array_object *a, const char *text)
 {
     bool numbers = true;
     for (int i = 0; i < a->rank; i++) numbers &= a->dims[i] >= 0;
-    if (numbers) return 0;
-    a->sizes = PyMem_Calloc((size_t)a->rank, sizeof *a->sizes);
+    if (numbers && !strchr(text, '@')) return 0;
+    if (!numbers) a->sizes = PyMem_Calloc((size_t)a->rank, sizeof *a->sizes);
     a->type = PyMem_Malloc(strlen(text) + 1);
-    if (!a->sizes || !a->type) {
+    if ((!numbers && !a->sizes) || !a->type) {
         PyErr_NoMemory();
         return -1;
     }
     strcpy(a->type, text);
-    for (int i = 0; i < a->rank; i++) {
+    for (int i = 0; a->sizes && i < a->rank; i++) {
         a->sizes[i] = hop_dim_of_at(a->made, a->value, i);
         if (!a->sizes[i].scope) return hop_failed() ? hop_failed() : HOP_INVALID;
     }
@@ -300,15 +304,27 @@ int array_type_text(const array_object *a, char text[TYPE_TEXT])
     const char *shown = a->type ? strchr(a->type, '[') : NULL; /* the dtype may be another one */
     if (shown) {
         snprintf(text + n, TYPE_TEXT - n, "%s", shown + 1);
-        return -1;
+        return a->sizes ? -1 : 0;
     }
     for (int i = 0; i < rank; i++)
         n += (size_t)snprintf(text + n, TYPE_TEXT - n, "%s%lld", i ? ", " : "", (long long)dims[i]);
-    snprintf(text + n, TYPE_TEXT - n, "]");
+    n += (size_t)snprintf(text + n, TYPE_TEXT - n, "]");
+    array_layout_text(a, text + n, TYPE_TEXT - n);
     return 0;
 }
 
 hop_tensor *concrete_tensor(array_object *a)
+{
+    if (!a->spread) return any_tensor(a);
+    char at[LAYOUT_TEXT];
+    array_layout_text(a, at, sizeof at);
+    raise_invalid("expected an array, found a distributed one %s: hop.collect(x) is the whole array, "
+                  "hop.shard_map and hop.local_map work on its parts",
+                  at);
+    return NULL;
+}
+
+hop_tensor *any_tensor(array_object *a)
 {
     if (a->tensor) return a->tensor;
     if (!a->capture)
@@ -929,7 +945,7 @@ static PyObject *method_alias(PyObject *self, PyObject *unused)
     array_object *a = as_array(self);
     (void)unused;
     if (!a->capture) {
-        hop_tensor *t = concrete_tensor(a);
+        hop_tensor *t = any_tensor(a);
         if (!t) return NULL;
         return looks_at(weak_as(array_of_shared(hop_tensor_ref(t), seen_twice(a)), self), self);
     }

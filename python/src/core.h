@@ -72,6 +72,7 @@ typedef struct array_object {
         weak;    /* made of Python numbers alone: WEAK_REAL (shown as f32) or WEAK_INT (i64); else NOT_WEAK */
     bool number; /* weak and traced: stands for a Python number; a real one is a value of f64 */
     bool lent;   /* concrete: made for a call, of a number or of memory of others */
+    bool spread;       /* concrete: distributed over a mesh (dist.c) */
     bool variable;     /* traced: the value is a variable of the library's, which bodies may assign to */
     uint64_t born;     /* concrete: the serial of the outermost capture that it was made in; 0: in none */
     uint64_t body;     /* the same: the number of the body, hop_body_number */
@@ -99,8 +100,10 @@ int array_raw_dtype(const array_object *a); /* of the value: f64 where it stands
 /* As weak, unless its dtype is none that Python numbers have. */
 void array_mark(array_object *a, bool number);
 void array_give_away(array_object *a); /* the tensor is somebody else's now; sizes can still be asked for */
-/* Borrowed; NULL and an exception for a traced or donated array. */
+/* Borrowed; NULL and an exception for a traced or donated array, and for a distributed one, which has no
+ * elements to look at. */
 hop_tensor *concrete_tensor(array_object *a);
+hop_tensor *any_tensor(array_object *a); /* a distributed one, too */
 enum { TYPE_TEXT = 4096 };
 /* "f32[T//2, 3]"; -1: it has sizes that are no numbers. */
 int array_type_text(const array_object *a, char text[TYPE_TEXT]);
@@ -143,6 +146,15 @@ void journal_undo(size_t mark); /* everything since then, the last one first */
  * of the list are again what they were. */
 void journal_end(size_t mark, uint64_t capture, PyObject *written);
 int journal_init(PyObject *module);
+
+/* ---- distributed arrays (dist.c) ---- */
+
+PyObject *dist_class_or(PyObject *otherwise); /* the class of concrete ones, once there is one */
+/* "@(data = 2)(0)": what stands behind the type of a concrete array; nothing for one that is not distributed.
+ * Returns its length. */
+enum { LAYOUT_TEXT = 1024 };
+size_t array_layout_text(const array_object *a, char *text, size_t room);
+int dist_init(PyObject *module);
 
 /* ---- sizes that are no numbers ---- */
 

@@ -390,7 +390,7 @@ static PyObject *save_file(PyObject *self, PyObject *args)
     for (Py_ssize_t i = 0; good && i < n; i++) {
         PyObject *a = PyTuple_GetItem(arrays, i);
         texts[i] = text_or_null(PyTuple_GetItem(names, i));
-        good = texts[i] && is_array(a) && (tensors[i] = concrete_tensor(as_array(a)));
+        good = texts[i] && is_array(a) && (tensors[i] = any_tensor(as_array(a)));
     }
     bool alone = good && n == 1 && !*texts[0]; /* one array without a name */
     int status = HOP_OK;

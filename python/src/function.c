@@ -202,8 +202,8 @@ static PyObject *concrete_type(array_object *a, long without, PyObject *over)
 {
     int64_t dims[MAX_RANK];
     int rank = array_dims(a, dims);
-    char text[MAX_RANK * 22 + 16];
-    if (!concrete_tensor(a)) return NULL;
+    char text[MAX_RANK * 22 + 16 + LAYOUT_TEXT];
+    if (!any_tensor(a)) return NULL;
     if (dtype_is_object(a->dtype)) {
         if (without >= 0 || over)
             return raise_invalid("there are no arrays of objects, found %s", dtype_rows[a->dtype].name);
@@ -215,7 +215,10 @@ static PyObject *concrete_type(array_object *a, long without, PyObject *over)
         const char *comma = shown++ ? ", " : "";
         n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", comma, (long long)dims[i]);
     }
-    snprintf(text + n, sizeof text - (size_t)n, "]");
+    n += snprintf(text + n, sizeof text - (size_t)n, "]");
+    if (a->spread && (without >= 0 || over))
+        return raise_invalid("a distributed array has no axis to batch over: batch inside of hop.shard_map");
+    array_layout_text(a, text + n, sizeof text - (size_t)n);
     if (!over) return PyUnicode_FromString(text);
     const char *name = dtype_rows[a->dtype].name;
     return PyUnicode_FromFormat("%s[%U%s%s", name, over, rank ? ", " : "", text + strlen(name) + 1);
@@ -1076,7 +1079,7 @@ static PyObject *exe_run(PyObject *self, PyObject *args)
         goto done;
     }
     for (Py_ssize_t i = 0; i < n; i++)
-        if (!(in[i] = concrete_tensor(as_array(arrays[i])))) goto done;
+        if (!(in[i] = any_tensor(as_array(arrays[i])))) goto done;
     answer = run_with_dims(e, in, arrays, true, dims);
 done:
     PyMem_Free(dims);
@@ -1103,7 +1106,7 @@ static PyObject *function_interpret(PyObject *self, PyObject *args)
     hop_tensor **in = PyMem_Calloc((size_t)(n + n_out) + 1, sizeof *in), **out = in ? in + n : NULL;
     for (int i = 0; in && i < n; i++) {
         PyObject *a = PyList_GetItem(list, i);
-        if (!is_array(a) || !(in[i] = concrete_tensor(as_array(a)))) {
+        if (!is_array(a) || !(in[i] = any_tensor(as_array(a)))) {
             if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "expected arrays");
             goto done;
         }
@@ -1146,7 +1149,7 @@ static PyObject *function_accepts(PyObject *self, PyObject *arrays)
     for (Py_ssize_t i = 0; in && i < n; i++) {
         PyObject *x = PyList_GetItem(list, i);
         if (!is_array(x)) PyErr_SetString(PyExc_TypeError, "accepts: expected arrays");
-        in[i] = is_array(x) ? concrete_tensor(as_array(x)) : NULL;
+        in[i] = is_array(x) ? any_tensor(as_array(x)) : NULL;
         if (!in[i]) goto done;
     }
     if (!in) goto done;

@@ -168,12 +168,16 @@ static bool same_array_type(const array_object *a, const array_object *b)
     array_dims(b, dims[1]);
     for (int i = 0; i < rank; i++)
         if (dims[0][i] < 0 || dims[0][i] != dims[1][i]) return false;
-    return true;
+    if (!a->spread && !b->spread) return true;
+    char at[2][LAYOUT_TEXT];
+    array_layout_text(a, at[0], LAYOUT_TEXT);
+    array_layout_text(b, at[1], LAYOUT_TEXT);
+    return !strcmp(at[0], at[1]);
 }
 
 static bool same_content(const array_object *a, const array_object *b)
 {
-    if (!a->tensor || !b->tensor || dtype_is_object(a->dtype)) return false;
+    if (!a->tensor || !b->tensor || dtype_is_object(a->dtype) || a->spread || b->spread) return false;
     hop_tensor *x = NULL, *y = NULL;
     if (hop_tensor_copy(&x, a->tensor) || hop_tensor_copy(&y, b->tensor)) {
         hop_tensor_free(x);

@@ -278,6 +278,11 @@ static bool flatten_leaf(struct flat *f, PyObject *o)
     int64_t dims[MAX_RANK];
     int rank = array_dims(array, dims);
     int kind = array->dtype + (number || array->weak ? N_DTYPES : 0); /* weak ones make other programs */
+    if (array->spread) {                                              /* where it lies is part of its type */
+        char at[LAYOUT_TEXT];
+        size_t n = array_layout_text(array, at, sizeof at);
+        if (!flat_head(f, '@', (Py_ssize_t)n) || !flat_add(f, at, n)) return false;
+    }
     return flat_head(f, (char)('a' + kind), rank) && flat_add(f, dims, (size_t)rank * sizeof *dims);
 }
 

@@ -591,7 +591,7 @@ int operand_value(const struct operand *o, hop_place at, hop_val *out)
     }
     if (a->capture && a->capture == frame_top()->serial) return array_here(a, at, out);
     if (check_alive(a, at)) return -1;
-    if (!a->capture && !concrete_tensor(a)) return -1;
+    if (!a->capture && !any_tensor(a)) return -1;
     if (!a->base) return lifted(a, at, out);
     struct operand base = { .array = a->base };
     const char *slices = text_or_null(a->slices);

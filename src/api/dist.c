@@ -1,6 +1,7 @@
 /* Distributed arrays as seen from C: made of arrays and of parts, put together again, and asked about. */
 #include "api/api.h"
 #include "dist/parts.h"
+#include "dist/process.h"
 
 struct dist_args {
     hop_tensor **out;
@@ -12,6 +13,17 @@ struct dist_args {
 
 static void arena_drop(void *arena) { arena_free(arena); }
 
+/* The ranks of a mesh whose parts this process has. */
+static int32_t ranks_here(const struct spread *s, int32_t *first)
+{
+    const struct rank *r = dist_process();
+    *first = r ? r->number : 0;
+    if (!r) return s->ranks;
+    if (r->size != s->ranks)
+        hop_throw(HOP_INVALID, "the mesh (%s) has %d ranks, the job %d", s->mesh, s->ranks, r->size);
+    return 1;
+}
+
 static void distribute(void *args)
 {
     const struct dist_args *a = args;
@@ -21,7 +33,8 @@ static void distribute(void *args)
     struct tensor *t = check_array(a->from, "distribute", 0);
     hop_cleanup_push(arena_drop, &arena);
     spread_parse(&arena, a->mesh, a->placements, t->rank, &s);
-    struct tensor *made = spread_is_plain(&s) ? tensor_ref(t) : parts_of(t, &s, 0, s.ranks);
+    int32_t first, n = ranks_here(&s, &first);
+    struct tensor *made = spread_is_plain(&s) ? tensor_ref(t) : parts_of(t, &s, first, n);
     hop_cleanup_pop(&arena);
     arena_drop(&arena);
     *a->out = tensor_handle(made);
@@ -41,9 +54,44 @@ static void collect(void *args)
     *a->out = tensor_handle(t->parts ? parts_whole(t) : tensor_ref(t));
 }
 
+static int whole_body(void *env, const hop_val *in, hop_val *out)
+{
+    const struct spread *s = env;
+    char placements[2 * DIST_AXES + 1] = "";
+    for (uint32_t k = 0; k < s->n_axes; k++) strcat(placements, k ? " _" : "_");
+    out[0] = hop_redistribute(in[0], NULL, placements);
+    return 0;
+}
+
+/* Of an array whose parts are in several processes: a program that brings them together. */
+static hop_status collect_apart(hop_tensor **out, hop_tensor *t)
+{
+    char type[64 * MAX_RANK + 1024] = "x: ";
+    const struct tensor *x = tensor_of(t);
+    struct spread *s = &x->parts->spread;
+    size_t n = strlen(type);
+    n += (size_t)snprintf(type + n, sizeof type - n, "%s[", dtype_info[x->dtype].name);
+    for (uint32_t i = 0; i < x->rank; i++)
+        n += (size_t)snprintf(type + n, sizeof type - n, "%s%lld", i ? ", " : "", (long long)x->dims[i]);
+    snprintf(type + n, sizeof type - n, "]@(%.800s)(%s)", s->mesh, s->placements);
+    hop_fn *f = NULL;
+    hop_exe *exe = NULL;
+    hop_tensor *made = NULL;
+    hop_compile_options options = { .portable = 1 };
+    int status = hop_capture(&f, type, 1, whole_body, s);
+    if (!status) status = hop_compile(&exe, f, &options);
+    if (!status) status = hop_run(exe, &t, 1, &made, 1);
+    if (!status) *out = made;
+    hop_exe_free(exe);
+    hop_fn_free(f);
+    return (hop_status)status;
+}
+
 hop_status hop_collect(hop_tensor **out, hop_tensor *t)
 {
     struct dist_args a = { .out = out, .from = t };
+    const struct parts *p = t && out ? tensor_of(t)->parts : NULL;
+    if (p && p->n != p->spread.ranks) return collect_apart(out, t);
     return api_edge(collect, &a);
 }
 
@@ -60,15 +108,17 @@ static void from_parts(void *args)
     enum dtype t = parse_static_type(a->type, &rank, dims);
     hop_cleanup_push(arena_drop, &arena);
     spread_parse(&arena, a->mesh, a->placements, rank, &s);
-    if (a->n_parts != s.ranks)
-        hop_throw(HOP_INVALID, "an array of parts: found %d parts for a mesh of %d ranks", a->n_parts,
-                  s.ranks);
+    int32_t first, n = ranks_here(&s, &first);
+    if (a->n_parts != n)
+        hop_throw(HOP_INVALID,
+                  "an array of parts: found %d parts for a mesh of %d ranks, of which this process has %d",
+                  a->n_parts, s.ranks, n);
     if (!a->parts) hop_throw(HOP_INVALID, "an array of parts: expected %d parts, found NULL", a->n_parts);
     for (int i = 0; i < a->n_parts; i++) check_array(a->parts[i], "part", i);
     struct tensor **part = hop_malloc((size_t)a->n_parts * sizeof *part);
     hop_cleanup_push(free_list, part);
     for (int i = 0; i < a->n_parts; i++) part[i] = tensor_contiguous(tensor_of(a->parts[i]));
-    struct tensor *made = parts_new(t, rank, dims, &s, 0, a->n_parts, part);
+    struct tensor *made = parts_new(t, rank, dims, &s, first, n, part);
     hop_cleanup_pop(part);
     hop_free(part);
     hop_cleanup_pop(&arena);
@@ -103,3 +153,17 @@ const char *hop_tensor_placements(const hop_tensor *t)
 {
     return parts_in(t) ? parts_in(t)->spread.placements : NULL;
 }
+
+/* ---- processes ---- */
+
+hop_status hop_dist_init(void)
+{
+    struct rank *r = dist_process();
+    if (r || !dist_under_mpi()) return HOP_OK;
+    hop_status status = dist_mpi(&r);
+    if (!status) dist_process_set(r);
+    return status;
+}
+
+int hop_dist_rank(void) { return dist_process() ? dist_process()->number : 0; }
+int hop_dist_size(void) { return dist_process() ? dist_process()->size : 1; }

@@ -420,6 +420,10 @@ enum dtype parse_dtype(struct cursor *c);
 uint32_t parse_dims(struct cursor *c, dim *dims);
 enum dtype parse_type(struct cursor *c, uint32_t *rank, dim *dims);
 axis_set parse_varying(struct cursor *c); /* behind a type: "{i, j}", or nothing */
+/* The type with what stands behind it: "@(data = 2, model = 4)(0, _)", or nothing (dist.c); and the text of
+ * that, as programs of other modules read it. */
+type_id parse_layout(struct cursor *c, type_id t);
+void layout_text(const struct module *m, uint16_t layout, struct text *out);
 /* object "kind": the kind. False: something else stands there, and the cursor does, too. */
 bool parse_object(struct cursor *c, const char **kind, size_t *length);
 enum dtype text_dtype(const char *text);

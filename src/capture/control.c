@@ -1,30 +1,12 @@
 /* Operators that take functions. Each body is run in a scope of its own; all scopes of an operator stay open
  * until every body has run, because only then it is known which variables from outside were assigned to:
  * these become further results of branches and calls and further carries of loops. */
-#include "capture/capture.h"
+#include "capture/control.h"
 #include "hops/policy.h"
 #include "ir/loop.h"
 #include "ir/named.h"
 
 enum { MOST_ATTRS = 16 }; /* those that are not set are absent */
-
-/* A body that has run and whose scope is still open. */
-struct body {
-    struct scope *s;
-    val *results;
-    uint32_t n_results;
-    struct operand *weak; /* per result, where numbers are kept for later */
-};
-
-/* Of all bodies of an operator: operands around, and which of them are taken apart along their leading dim.
- */
-struct inputs {
-    const val *operands;
-    uint32_t n, n_whole;
-    const bool *variable; /* per operand: the body gets an assignable array; NULL: none */
-    uint32_t first_like;  /* the operand that result 0 is like, where results are like operands */
-    uint32_t axis;        /* along which operands are taken apart */
-};
 
 static type_id input_type(struct scope *around, const struct inputs *in, uint32_t i)
 {
@@ -41,7 +23,10 @@ static struct scope *open_body(struct capture *c, enum scope_kind kind, const ch
     struct scope *around = c->innermost, *s = scope_open(c, kind, what);
     for (uint32_t i = 0; i < in->n; i++) {
         uint32_t name = around->b.values.data[in->operands[i]].name;
-        scope_param(s, input_type(around, in, i), name ? module_text(c->m, name) : NULL);
+        const char *text = name ? module_text(c->m, name) : NULL;
+        if (in->inner)
+            builder_param(&s->b, in->inner(s, in, i), text ? module_string(c->m, text, strlen(text)) : 0);
+        else scope_param(s, input_type(around, in, i), text);
     }
     return s;
 }
@@ -56,16 +41,11 @@ static val body_result(struct scope *s, hop_val v, val like)
     return weak_like(&s->b, &o, emit_type(&s->b, like));
 }
 
-/* What a body is to its operator, and what the user calls it (NULL: nothing). */
-struct called {
-    const char *what, *label;
-};
-
 /* n_like: so many results are like the inputs of the same number (carries). keep_weak: results that are
  * numbers are kept for later. */
-static struct body run_body(struct capture *c, enum scope_kind kind, struct called called, hop_body body,
-                            void *env, const struct inputs *in, int n_results, uint32_t n_like,
-                            bool keep_weak)
+struct body control_run_body(struct capture *c, enum scope_kind kind, struct called called, hop_body body,
+                             void *env, const struct inputs *in, int n_results, uint32_t n_like,
+                             bool keep_weak)
 {
     const char *what = called.what;
     struct scope *around = c->innermost, *s = open_body(c, kind, what, in);
@@ -125,8 +105,8 @@ static void add_written(struct capture *c, const struct scope *s, struct written
 /* ---- regions ---- */
 
 /* Ends a body: `first` are its parameters that the operator feeds; all others are its own operands. */
-static struct region_in finish_body(struct capture *c, const struct body *body, const val *first,
-                                    uint32_t n_first, const val *results, uint32_t n_results)
+struct region_in control_finish_body(struct capture *c, const struct body *body, const val *first,
+                                     uint32_t n_first, const val *results, uint32_t n_results)
 {
     struct scope *s = body->s;
     struct arena *arena = &s->outer->b.arena;
@@ -267,7 +247,7 @@ static void remember_keyed(struct capture *c, const void *key, enum op op, uint3
 
 /* ---- operands ---- */
 
-static val *bring_operands(struct capture *c, const hop_val *in, uint32_t n)
+val *control_operands(struct capture *c, const hop_val *in, uint32_t n)
 {
     struct scope *s = c->innermost;
     val *out = ARENA_NEW(&c->arena, val, n);
@@ -278,7 +258,7 @@ static val *bring_operands(struct capture *c, const hop_val *in, uint32_t n)
     return out;
 }
 
-static void hand_out(struct capture *c, hop_val *results, uint32_t n, val first)
+void control_hand_out(struct capture *c, hop_val *results, uint32_t n, val first)
 {
     for (uint32_t i = 0; i < n; i++) results[i] = value_handle(c->innermost, first + i);
 }
@@ -287,7 +267,7 @@ static void check_counts(int a, int b)
 {
     if (a < 0 || b < 0) capture_throw("a count is negative");
 }
-static void check_list(const hop_val *list, int n, const char *what)
+void control_check_list(const hop_val *list, int n, const char *what)
 {
     if (n < 0 || (n && !list)) capture_throw("%s: expected %d values, found NULL", what, n);
 }
@@ -295,7 +275,7 @@ static void check_list(const hop_val *list, int n, const char *what)
 /* ---- switch, cond, call ---- */
 
 /* Where an operator's results go. */
-static hop_val *results_at(struct capture *c, hop_val *results, int n_results, uint32_t n)
+hop_val *control_results_at(struct capture *c, hop_val *results, int n_results, uint32_t n)
 {
     if (n_results != HOP_ANY) return results;
     c->given = ARENA_NEW(&c->arena, hop_val, n + 1); /* also of no results there is a place */
@@ -377,8 +357,8 @@ static struct written capture_branches(struct capture *c, const struct branches 
     struct written w = { 0 };
     for (uint32_t r = 0; r < b->n; r++) {
         struct called called = { b->what, b->names ? b->names[r] : NULL };
-        bodies[r] = run_body(c, SCOPE_BODY, called, b->bodies[r], b->envs ? b->envs[r] : b->env, in,
-                             n_results, 0, true);
+        bodies[r] = control_run_body(c, SCOPE_BODY, called, b->bodies[r], b->envs ? b->envs[r] : b->env, in,
+                                     n_results, 0, true);
         if (r && bodies[r].n_results != n_out)
             capture_throw("%s: one gives %u results, another one %u", b->what, n_out, bodies[r].n_results);
         n_out = bodies[r].n_results;
@@ -391,7 +371,7 @@ static struct written capture_branches(struct capture *c, const struct branches 
         if (n_out) memcpy(results, bodies[r].results, n_out * sizeof *results);
         for (uint32_t k = 0; k < w.n; k++) results[n_out + k] = variable_read(bodies[r].s, w.variables[k]);
         for (uint32_t i = 0; i < in->n; i++) params[i] = i;
-        regions[r] = finish_body(c, &bodies[r], params, in->n, results, n_out + w.n);
+        regions[r] = control_finish_body(c, &bodies[r], params, in->n, results, n_out + w.n);
         val *operands = ARENA_NEW(&c->innermost->b.arena, val,
                                   in->n +
                                       regions[r].n_operands); /* a branch has all its operands to itself */
@@ -413,7 +393,7 @@ static uint32_t emit_branches(struct capture *c, hop_val *results, int n_results
         index = operand_value(&s->b, &o);
         if (!b->n) capture_throw("expected at least one branch");
     }
-    struct inputs in = { bring_operands(c, b->in, b->n_in), b->n_in, b->n_in, NULL, 0, 0 };
+    struct inputs in = { control_operands(c, b->in, b->n_in), b->n_in, b->n_in, NULL, 0, 0 };
     struct region_in *regions = ARENA_NEW(&s->b.arena, struct region_in, b->n);
     struct written w = { 0 };
     uint32_t n_out = results_room(n_results);
@@ -460,20 +440,13 @@ static uint32_t emit_branches(struct capture *c, hop_val *results, int n_results
         .n_regions = b->n,
     };
     val first = builder_node(&s->b, &node);
-    hand_out(c, results_at(c, results, n_results, n_out), n_out, first);
+    control_hand_out(c, control_results_at(c, results, n_results, n_out), n_out, first);
     for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_out + k);
     return n_out;
 }
 
-struct control_args {
-    hop_val *results;
-    int n_results;
-    const void *spec;
-    uint32_t n_given; /* of an open number of results: what there is */
-};
-
-static int control(hop_place at, const char *name, void (*body)(struct capture *c, void *args),
-                   hop_val *results, int n_results, const void *spec)
+int control_edge(hop_place at, const char *name, void (*body)(struct capture *c, void *args),
+                 hop_val *results, int n_results, const void *spec)
 {
     struct control_args a = { results, n_results, spec, 0 };
     uint32_t room = results_open(n_results) || n_results > 0 ? results_room(n_results) : 0;
@@ -497,7 +470,7 @@ static void do_switch(struct capture *c, void *args)
     struct control_args *a = args;
     const hop_switch_spec *s = a->spec;
     check_counts(s->n_branches, s->n_in);
-    check_list(s->in, s->n_in, "in");
+    control_check_list(s->in, s->n_in, "in");
     if (s->n_branches < 1 || !s->branches) capture_throw("expected at least one branch");
     if (c->eager) {
         closed_count(a);
@@ -522,7 +495,7 @@ static void do_switch(struct capture *c, void *args)
 }
 int hop_switch_at(hop_place at, hop_val *results, int n_results, const hop_switch_spec *spec)
 {
-    return control(at, "switch", do_switch, results, n_results, spec);
+    return control_edge(at, "switch", do_switch, results, n_results, spec);
 }
 
 static void do_cond(struct capture *c, void *args)
@@ -531,7 +504,7 @@ static void do_cond(struct capture *c, void *args)
     const hop_cond_spec *s = a->spec;
     hop_body bodies[2] = { s->otherwise, s->then };
     const char *names[2] = { s->otherwise_name, s->then_name };
-    check_list(s->in, s->n_in, "in");
+    control_check_list(s->in, s->n_in, "in");
     if (c->eager) {
         closed_count(a);
         hop_switch_spec choice = {
@@ -564,7 +537,7 @@ static void do_cond(struct capture *c, void *args)
 }
 int hop_cond_at(hop_place at, hop_val *results, int n_results, const hop_cond_spec *spec)
 {
-    return control(at, "cond", do_cond, results, n_results, spec);
+    return control_edge(at, "cond", do_cond, results, n_results, spec);
 }
 
 /* One body that is called: in a program a node of `own.op`, whose further fields are given; outside of one it
@@ -590,7 +563,7 @@ static void do_call(struct capture *c, void *args)
 {
     struct control_args *a = args;
     const hop_call_spec *s = a->spec;
-    check_list(s->in, s->n_in, "in");
+    control_check_list(s->in, s->n_in, "in");
     emit_body(c, a, s,
               (struct branches){
                   .op = OP_invoke_subgraph,
@@ -604,14 +577,14 @@ static void do_call(struct capture *c, void *args)
 }
 int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec)
 {
-    return control(at, "call", do_call, results, n_results, spec);
+    return control_edge(at, "call", do_call, results, n_results, spec);
 }
 
 static void do_region(struct capture *c, void *args)
 {
     struct control_args *a = args;
     const hop_region_spec *s = a->spec;
-    check_list(s->in, s->n_in, "in");
+    control_check_list(s->in, s->n_in, "in");
     if (!s->kind || !*s->kind) capture_throw("expected the name of a kind, found nothing");
     hop_call_spec call = {
         .body = s->body, .env = s->env, .in = s->in, .n_in = s->n_in, .name = s->name, .key = s->key
@@ -626,7 +599,7 @@ static void do_region(struct capture *c, void *args)
 }
 int hop_region_at(hop_place at, hop_val *results, int n_results, const hop_region_spec *spec)
 {
-    return control(at, "region", do_region, results, n_results, spec);
+    return control_edge(at, "region", do_region, results, n_results, spec);
 }
 
 /* What the outer symbols of a function are here, HOP_NONE where arguments tell. */
@@ -833,19 +806,19 @@ static void capture_steps(struct capture *c, struct control_args *a, const struc
     uint32_t n_out = results_room(a->n_results), n = n_carry + n_xs;
     val *operands = ARENA_NEW(&c->arena, val, n);
     bool *variable = ARENA_ZNEW(&c->arena, bool, n);
-    if (n_carry) memcpy(operands, bring_operands(c, spec->carry, n_carry), n_carry * sizeof *operands);
-    if (n_xs) memcpy(operands + n_carry, bring_operands(c, spec->xs, n_xs), n_xs * sizeof *operands);
+    if (n_carry) memcpy(operands, control_operands(c, spec->carry, n_carry), n_carry * sizeof *operands);
+    if (n_xs) memcpy(operands + n_carry, control_operands(c, spec->xs, n_xs), n_xs * sizeof *operands);
     for (uint32_t i = 0; i < n_xs; i++) variable[n_carry + i] = is_variable(spec->xs[i]);
     struct inputs in = { operands, n, n_carry, variable, 0, 0 };
     struct region_in region;
     bool open = results_open(a->n_results);
     if (!open && find_keyed(c, spec->key, op, n_out, &in, &region, 1)) {
         struct loop_results made = emit_steps(c, how, operands, n_carry, operands + n_carry, region);
-        hand_out(c, a->results, n_out, made.last);
+        control_hand_out(c, a->results, n_out, made.last);
         return;
     }
-    struct body body = run_body(c, SCOPE_BODY, (struct called){ how->what, spec->name }, spec->step,
-                                spec->env, &in, a->n_results, n_carry, false);
+    struct body body = control_run_body(c, SCOPE_BODY, (struct called){ how->what, spec->name }, spec->step,
+                                        spec->env, &in, a->n_results, n_carry, false);
     if (open) n_out = body.n_results;
     if (open && n_out < n_carry)
         capture_throw("expected the %u carries at least, found %u results", n_carry, n_out);
@@ -868,14 +841,14 @@ static void capture_steps(struct capture *c, struct control_args *a, const struc
     for (uint32_t i = 0; i < n_xs; i++) params[n_carry + w.n + i] = n_carry + i;
     for (uint32_t i = n_carry; i < n_out; i++) results[w.n + i] = body.results[i];
     for (uint32_t i = 0; i < n_slices; i++) results[n_out + w.n + i] = slice_values[i];
-    region = finish_body(c, &body, params, total, results, n_out + w.n + n_slices);
+    region = control_finish_body(c, &body, params, total, results, n_out + w.n + n_slices);
     if (!w.n && !n_slices && !open) remember_keyed(c, spec->key, op, n_out, &in, &region, 1);
     if (how->map && w.n)
         capture_remark(
             c, "its body assigns to %u array%s from outside: it became a scan, one slice after the other",
             w.n, w.n == 1 ? "" : "s");
     struct loop_results made = emit_steps(c, how, carry, n_carry + w.n, operands + n_carry, region);
-    hand_out_loop(s, results_at(c, a->results, a->n_results, n_out), n_out, n_carry, &w, made);
+    hand_out_loop(s, control_results_at(c, a->results, a->n_results, n_out), n_out, n_carry, &w, made);
     val written = made.stacks + (n_out - n_carry); /* behind what the step stacks itself */
     for (uint32_t i = 0; i < n_slices; i++)
         variable_write(s, variable_index(c, spec->xs[slices[i]]), written + i);
@@ -885,8 +858,8 @@ static void do_scan(struct capture *c, void *args)
 {
     struct control_args *a = args;
     const hop_scan_spec *spec = a->spec;
-    check_list(spec->carry, spec->n_carry, "carry");
-    check_list(spec->xs, spec->n_xs, "xs");
+    control_check_list(spec->carry, spec->n_carry, "carry");
+    control_check_list(spec->xs, spec->n_xs, "xs");
     if (a->n_results != HOP_ANY && results_room(a->n_results) < (uint32_t)spec->n_carry)
         capture_throw("expected room for the %d carries at least, found %d results", spec->n_carry,
                       a->n_results);
@@ -899,7 +872,7 @@ static void do_scan(struct capture *c, void *args)
 }
 int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_spec *spec)
 {
-    return control(at, "scan", do_scan, results, n_results, spec);
+    return control_edge(at, "scan", do_scan, results, n_results, spec);
 }
 
 static void do_map(struct capture *c, void *args)
@@ -913,7 +886,7 @@ static void do_map(struct capture *c, void *args)
                             .length = spec->length,
                             .name = spec->name,
                             .key = spec->key };
-    check_list(spec->xs, spec->n_xs, "xs");
+    control_check_list(spec->xs, spec->n_xs, "xs");
     if (!spec->n_xs && !spec->length)
         capture_throw("nothing is mapped over: 'length' must say how many times the body is applied");
     if (c->eager) {
@@ -929,7 +902,7 @@ static void do_map(struct capture *c, void *args)
 }
 int hop_map_at(hop_place at, hop_val *results, int n_results, const hop_map_spec *spec)
 {
-    return control(at, "map", do_map, results, n_results, spec);
+    return control_edge(at, "map", do_map, results, n_results, spec);
 }
 
 /* ---- fori ---- */
@@ -967,7 +940,7 @@ static void do_fori(struct capture *c, void *args)
     const struct control_args *a = args;
     const hop_fori_spec *spec = a->spec;
     check_counts(spec->n_stack, 0);
-    check_list(spec->carry, spec->n_carry, "carry");
+    control_check_list(spec->carry, spec->n_carry, "carry");
     if (a->n_results != spec->n_carry + spec->n_stack)
         capture_throw("expected room for %d results (carries, stacks), found %d",
                       spec->n_carry + spec->n_stack, a->n_results);
@@ -981,15 +954,15 @@ static void do_fori(struct capture *c, void *args)
     val from = bring_bound(c, spec->from, "from");
     val to = bring_bound(c, spec->to, "to");
     inputs[0] = from; /* stands for the index, which has its type */
-    if (n_carry) memcpy(inputs + 1, bring_operands(c, spec->carry, n_carry), n_carry * sizeof *inputs);
+    if (n_carry) memcpy(inputs + 1, control_operands(c, spec->carry, n_carry), n_carry * sizeof *inputs);
     struct inputs in = { inputs, n_carry + 1, n_carry + 1, NULL, 1, 0 };
     struct region_in region;
     struct written w = { 0 };
     bool known = find_keyed(c, spec->key, OP_fori_loop, n_out, &in, &region, 1);
     struct body body = { 0 };
     if (!known) {
-        body = run_body(c, SCOPE_BODY, (struct called){ "the body of fori", spec->name }, spec->body,
-                        spec->env, &in, (int)n_out, n_carry, false);
+        body = control_run_body(c, SCOPE_BODY, (struct called){ "the body of fori", spec->name }, spec->body,
+                                spec->env, &in, (int)n_out, n_carry, false);
         add_written(c, body.s, &w);
     }
     uint32_t total = n_carry + w.n;
@@ -1004,14 +977,14 @@ static void do_fori(struct capture *c, void *args)
     params[total] = 0;
     if (!known) {
         for (uint32_t i = 0; i < n_out; i++) results[i < n_carry ? i : i + w.n] = body.results[i];
-        region = finish_body(c, &body, params, total + 1, results, n_out + w.n);
+        region = control_finish_body(c, &body, params, total + 1, results, n_out + w.n);
         if (!w.n) remember_keyed(c, spec->key, OP_fori_loop, n_out, &in, &region, 1);
     }
     hand_out_loop(s, a->results, n_out, n_carry, &w, emit_fori(c, spec, carry, total, from, to, region));
 }
 int hop_fori_at(hop_place at, hop_val *results, int n_results, const hop_fori_spec *spec)
 {
-    return control(at, "fori", do_fori, results, n_results, spec);
+    return control_edge(at, "fori", do_fori, results, n_results, spec);
 }
 
 /* ---- associative scan ---- */
@@ -1020,7 +993,7 @@ static void do_associative_scan(struct capture *c, void *args)
 {
     const struct control_args *a = args;
     const hop_associative_scan_spec *spec = a->spec;
-    check_list(spec->xs, spec->n_xs, "xs");
+    control_check_list(spec->xs, spec->n_xs, "xs");
     if (!spec->n_xs) capture_throw("there is nothing to scan: expected one array at least");
     if (a->n_results != spec->n_xs)
         capture_throw("expected room for %d results, as many as xs, found %d", spec->n_xs, a->n_results);
@@ -1032,7 +1005,7 @@ static void do_associative_scan(struct capture *c, void *args)
     uint32_t n = (uint32_t)spec->n_xs;
     val *operands = ARENA_NEW(&c->arena, val, 2 * (size_t)n);
     val *params = ARENA_NEW(&c->arena, val, 2 * (size_t)n);
-    memcpy(operands, bring_operands(c, spec->xs, n), n * sizeof *operands);
+    memcpy(operands, control_operands(c, spec->xs, n), n * sizeof *operands);
     memcpy(operands + n, operands, n * sizeof *operands);
     uint32_t axis = check_axis(spec->axis, emit_type(&s->b, operands[0]).rank);
     for (uint32_t i = 0; i < n; i++)
@@ -1043,10 +1016,10 @@ static void do_associative_scan(struct capture *c, void *args)
     struct region_in region;
     if (!find_keyed(c, spec->key, OP_associative_scan, n, &in, &region, 1)) {
         struct called called = { "the combine function of associative_scan", spec->name };
-        struct body body = run_body(c, SCOPE_PREDICATE, called, spec->combine, spec->env, &in, (int)n, n,
-                                    false);
+        struct body body = control_run_body(c, SCOPE_PREDICATE, called, spec->combine, spec->env, &in, (int)n,
+                                            n, false);
         for (uint32_t i = 0; i < 2 * n; i++) params[i] = i;
-        region = finish_body(c, &body, params, 2 * n, body.results, n);
+        region = control_finish_body(c, &body, params, 2 * n, body.results, n);
         remember_keyed(c, spec->key, OP_associative_scan, n, &in, &region, 1);
     }
     struct attr attrs[MOST_ATTRS] = {
@@ -1061,12 +1034,12 @@ static void do_associative_scan(struct capture *c, void *args)
         .regions = &region,
         .n_regions = 1,
     };
-    hand_out(c, a->results, n, builder_node(&s->b, &node));
+    control_hand_out(c, a->results, n, builder_node(&s->b, &node));
 }
 int hop_associative_scan_at(hop_place at, hop_val *results, int n_results,
                             const hop_associative_scan_spec *spec)
 {
-    return control(at, "associative_scan", do_associative_scan, results, n_results, spec);
+    return control_edge(at, "associative_scan", do_associative_scan, results, n_results, spec);
 }
 
 /* ---- operators that only read ---- */
@@ -1075,10 +1048,11 @@ struct region_in capture_reading_body(struct capture *c, const struct reading_bo
 {
     struct inputs in = { r->operands, r->n, r->n, NULL, 0, 0 };
     struct called called = { r->what, r->label };
-    struct body body = run_body(c, SCOPE_PREDICATE, called, r->body, r->env, &in, 1, r->like_first, false);
+    struct body body = control_run_body(c, SCOPE_PREDICATE, called, r->body, r->env, &in, 1, r->like_first,
+                                        false);
     val *params = ARENA_NEW(&c->arena, val, r->n);
     for (uint32_t i = 0; i < r->n; i++) params[i] = i;
-    return finish_body(c, &body, params, r->n, body.results, 1);
+    return control_finish_body(c, &body, params, r->n, body.results, 1);
 }
 
 /* ---- while ---- */
@@ -1100,7 +1074,7 @@ static void do_while(struct capture *c, void *args)
     const struct control_args *a = args;
     const hop_while_spec *spec = a->spec;
     check_counts(spec->n_stack, 0);
-    check_list(spec->carry, spec->n_carry, "carry");
+    control_check_list(spec->carry, spec->n_carry, "carry");
     int counted = spec->n_carry + (spec->count || spec->n_stack) + spec->n_stack;
     if (a->n_results != counted)
         capture_throw(
@@ -1113,17 +1087,17 @@ static void do_while(struct capture *c, void *args)
     struct scope *s = c->innermost;
     uint32_t n_carry = (uint32_t)spec->n_carry, n_stack = (uint32_t)spec->n_stack;
     uint32_t n_out = (uint32_t)a->n_results;
-    struct inputs in = { bring_operands(c, spec->carry, n_carry), n_carry, n_carry, NULL, 0, 0 };
+    struct inputs in = { control_operands(c, spec->carry, n_carry), n_carry, n_carry, NULL, 0, 0 };
     struct region_in regions[WHILE_REGIONS];
     if (find_keyed(c, spec->key, OP_while_loop, n_out, &in, regions, WHILE_REGIONS)) {
-        hand_out(c, a->results, n_out, emit_while(c, spec, in.operands, n_carry, regions).last);
+        control_hand_out(c, a->results, n_out, emit_while(c, spec, in.operands, n_carry, regions).last);
         return;
     }
     struct called test = { "the predicate of while", spec->cond_name };
     struct called step = { "the body of while", spec->body_name };
-    struct body cond = run_body(c, SCOPE_PREDICATE, test, spec->cond, spec->env, &in, 1, 0, false);
-    struct body body = run_body(c, SCOPE_BODY, step, spec->body, spec->env, &in, (int)(n_carry + n_stack),
-                                n_carry, false);
+    struct body cond = control_run_body(c, SCOPE_PREDICATE, test, spec->cond, spec->env, &in, 1, 0, false);
+    struct body body = control_run_body(c, SCOPE_BODY, step, spec->body, spec->env, &in,
+                                        (int)(n_carry + n_stack), n_carry, false);
     struct written w = { 0 };
     add_written(c, body.s, &w);
     uint32_t total = n_carry + w.n;
@@ -1140,12 +1114,12 @@ static void do_while(struct capture *c, void *args)
     written_carries(&body, &w, params + n_carry, carry + n_carry, results + n_carry);
     for (uint32_t k = 0; k < w.n; k++) cond_params[n_carry + k] = variable_entry(cond.s, w.variables[k]).here;
     for (uint32_t i = 0; i < n_stack; i++) results[total + i] = body.results[n_carry + i];
-    regions[WHILE_BODY] = finish_body(c, &body, params, total, results, total + n_stack);
-    regions[WHILE_COND] = finish_body(c, &cond, cond_params, total, cond.results, 1);
+    regions[WHILE_BODY] = control_finish_body(c, &body, params, total, results, total + n_stack);
+    regions[WHILE_COND] = control_finish_body(c, &cond, cond_params, total, cond.results, 1);
     if (!w.n) remember_keyed(c, spec->key, OP_while_loop, n_out, &in, regions, WHILE_REGIONS);
     hand_out_loop(s, a->results, n_out, n_carry, &w, emit_while(c, spec, carry, total, regions));
 }
 int hop_while_at(hop_place at, hop_val *results, int n_results, const hop_while_spec *spec)
 {
-    return control(at, "while", do_while, results, n_results, spec);
+    return control_edge(at, "while", do_while, results, n_results, spec);
 }

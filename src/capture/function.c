@@ -1,6 +1,7 @@
 /* Whole functions: the text of the parameters and a body come in; a function of a module of its own goes out,
  * whose header says which parameters it updates. Also the edges of eager mode, and questions about values. */
 #include "capture/capture.h"
+#include "ir/mesh.h"
 #include "interp/interp.h"
 
 /* ---- parameters ---- */
@@ -72,6 +73,7 @@ static void read_param_type(struct cursor *c, struct parameter *p)
     }
     enum dtype t = parse_type(c, &rank, dims);
     p->type = type_varying(c->m, type_intern(c->m, t, rank, dims), parse_varying(c));
+    p->type = parse_layout(c, p->type);
 }
 
 static void read_param(struct cursor *c, struct header *h)
@@ -151,7 +153,10 @@ static type_id like_type(struct scope *s, const hop_param *p)
     if (rank > MAX_RANK) capture_throw("an array has at most %d axes", MAX_RANK);
     if (t.kind && (rank || left_out)) capture_throw("there are no arrays of objects");
     if (t.kind) return resolve_type(s, p->like);
-    return type_varying(m, type_intern(m, (enum dtype)t.dtype, rank, dims), t.varying);
+    if (t.layout && (p->over || left_out))
+        capture_throw("a distributed array has no axis to batch over: batch inside of the function of parts");
+    type_id made = type_varying(m, type_intern(m, (enum dtype)t.dtype, rank, dims), t.varying);
+    return type_laid_out(m, made, t.layout);
 }
 
 static void read_list(struct scope *s, const struct capture_header *list, struct header *h)
@@ -311,23 +316,21 @@ void capture_function(hop_place at, const struct capture_header *header, int n_r
 static void add_parameter(struct capture *c, void *args)
 {
     void **a = args;
-    struct tensor like = { 0 };
     if (c->eager) capture_throw("eager mode has no parameters");
     uint32_t rank = 0;
-    int64_t dims[MAX_RANK];
+    dim dims[MAX_RANK];
     const char *kind;
     size_t length;
-    struct cursor text = cursor_over(a[0], "the type", NULL, NULL);
+    struct cursor text = cursor_over(a[0], "the type", NULL, c->m);
+    type_id t;
     if (parse_object(&text, &kind, &length)) {
-        cursor_end(&text);
-        like.dtype = DT_OBJECT;
-        like.kind = arena_string(&c->arena, kind, length);
+        t = type_object(c->m, kind, length);
     } else {
-        like.dtype = (uint8_t)parse_static_type(a[0], &rank, dims);
+        enum dtype dtype = parse_type(&text, &rank, dims);
+        t = parse_layout(&text, type_intern(c->m, dtype, rank, dims));
     }
-    like.rank = (uint8_t)rank;
-    memcpy(like.dims, dims, rank * sizeof *dims);
-    *(hop_val *)a[1] = value_handle(scope_root(c), scope_parameter(scope_root(c), tensor_type(c->m, &like)));
+    cursor_end(&text);
+    *(hop_val *)a[1] = value_handle(scope_root(c), scope_parameter(scope_root(c), t));
 }
 hop_val hop_parameter_at(hop_place at, const char *type)
 {
@@ -520,7 +523,10 @@ static void ask(struct capture *c, void *args)
     } else {
         struct operand o = resolve(c->innermost, q->v);
         q->rank = emit_type(&c->innermost->b, o.v).rank;
-        type_print(c->m, c->innermost->b.symbols.data, builder_type(&c->innermost->b, o.v), &out);
+        type_id t = builder_type(&c->innermost->b, o.v);
+        uint16_t layout = type_get(c->m, t).layout;
+        type_print(c->m, c->innermost->b.symbols.data, type_laid_out(c->m, t, 0), &out);
+        if (layout) layout_text(c->m, layout, &out);
     }
     if (q->text) snprintf(q->text, q->room, "%s", out.data);
     hop_cleanup_pop(&arena);

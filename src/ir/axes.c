@@ -389,10 +389,44 @@ static axis_set union_of(const struct infer *in)
     return u;
 }
 
-/* What the operands of a first-order node vary along. */
-static axis_set wanted_axes(const struct infer *in, const struct op_row *row)
+struct dim_axes {
+    struct infer *in;
+    axis_set axes;
+};
+
+static bool add_axis(void *ctx, uint32_t symbol)
 {
-    axis_set u = union_of(in);
+    struct dim_axes *d = ctx;
+    uint32_t axis = symbol < d->in->n_symbols ? d->in->symbols[symbol].axis : 0;
+    if (axis) d->axes |= module_axis(d->in->m, axis);
+    return false;
+}
+
+/* The axes of the coordinates that a size depends on: ranks have different numbers for it. */
+static axis_set dim_axes(struct infer *in, dim d)
+{
+    struct dim_axes found = { in, 0 };
+    if (d & DIM_TABLE) dim_mentions(in->m, d, add_axis, &found);
+    return found.axes;
+}
+
+/* The axes of the coordinates that sizes in the node's attributes depend on. */
+static axis_set sized_axes(struct infer *in, const struct op_row *row)
+{
+    axis_set all = 0;
+    for (uint32_t k = 0; k < row->sig.n_attrs && row->axis_role == AXIS_NONE; k++) {
+        const struct attr *a = &in->attrs[k];
+        if (a->kind == ATTR_DIM) all |= dim_axes(in, (dim)a->i);
+        for (uint32_t i = 0; a->kind == ATTR_DIMS && i < a->n; i++) all |= dim_axes(in, a->list[i]);
+    }
+    return all;
+}
+
+/* What the operands of a first-order node vary along: where sizes depend on the rank, they do, so that what
+ * is summed over ranks has one size. */
+static axis_set wanted_axes(struct infer *in, const struct op_row *row)
+{
+    axis_set u = union_of(in) | sized_axes(in, row);
     return row_exchanges(row) ? u | axes_named(in->m, row, in->attrs) : u;
 }
 
@@ -440,27 +474,6 @@ void axes_settle(struct builder *b, const struct op_row *row, struct infer *in, 
     b->place = place;
 }
 
-struct dim_axes {
-    struct infer *in;
-    axis_set axes;
-};
-
-static bool add_axis(void *ctx, uint32_t symbol)
-{
-    struct dim_axes *d = ctx;
-    uint32_t axis = symbol < d->in->n_symbols ? d->in->symbols[symbol].axis : 0;
-    if (axis) d->axes |= module_axis(d->in->m, axis);
-    return false;
-}
-
-/* The axes of the coordinates that a size depends on: ranks have different numbers for it. */
-static axis_set dim_axes(struct infer *in, dim d)
-{
-    struct dim_axes found = { in, 0 };
-    if (d & DIM_TABLE) dim_mentions(in->m, d, add_axis, &found);
-    return found.axes;
-}
-
 void axes_of_results(struct infer *in, const struct op_row *row)
 {
     axis_set named = axes_named(in->m, row, in->attrs), bound = axes_bound(in->m, row, in->attrs), all;
@@ -473,9 +486,7 @@ void axes_of_results(struct infer *in, const struct op_row *row)
             if (cond->n_results) all |= value_axes(in->m, value_type(cond, cond->results[0]));
         }
     } else all = row->axis_role == AXIS_EACH ? 0 : union_of(in);
-    for (uint32_t k = 0; k < row->sig.n_attrs && !in->n_operands; k++)
-        if (in->attrs[k].kind == ATTR_DIM && row->axis_role == AXIS_NONE)
-            all |= dim_axes(in, (dim)in->attrs[k].i);
+    if (!(row->flags & OPF_HIGHER) && !in->n_operands) all |= sized_axes(in, row);
     if (row->axis_role == AXIS_VARIES) all |= named;
     if (row->axis_role == AXIS_JOINS) bound |= named;
     for (uint32_t k = 0; k < in->n_results; k++) {

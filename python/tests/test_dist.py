@@ -1,0 +1,205 @@
+"""Distributed arrays, shard_map and local_map: values and gradients on several meshes beside the same on whole
+arrays, in both spellings, and what is refused."""
+
+import unittest
+
+import hop
+from support import needs_numpy, numpy as np
+
+MESHES = [((1,), ("i",)), ((2,), ("i",)), ((3,), ("i",)), ((4,), ("i",)), ((8,), ("i",)), ((2, 2), ("k", "j"))]
+P, S, R = hop.P, hop.Shard, hop.Replicate
+
+
+def numbers(*shape):
+    return hop.asarray(np.random.default_rng(sum(shape)).uniform(-1, 1, shape))
+
+
+@needs_numpy
+class Dist(unittest.TestCase):
+    def close(self, found, expected):
+        np.testing.assert_allclose(np.asarray(hop.collect(found)), np.asarray(expected), rtol=1e-10, atol=1e-12)
+
+    def refused(self, text, call):
+        with self.assertRaisesRegex(hop.InvalidError, text):
+            call()
+
+    # ---- meshes and placements ----
+
+    def test_spellings(self):
+        m = hop.mesh((2, 3), ("a", "b"))
+        x = numbers(6, 6)
+        one = hop.distribute(x, m, P("b", "a"))
+        self.assertEqual(one.placements, (S(1), S(0)))
+        self.assertEqual(one.spec, P("b", "a"))
+        both = hop.distribute(x, m, P(("a", "b")))
+        self.assertEqual(both.placements, (S(0), S(0)))
+        self.assertEqual([part.shape for part in both.parts], [(1, 6)] * 6)
+        self.close(one, x)
+        self.close(both, x)
+
+    def test_parts(self):
+        m = hop.mesh(8, "i")
+        x = hop.distribute(hop.arange(3), m, P("i"))
+        self.assertEqual([part.tolist() for part in x.parts], [[0], [1], [2], [], [], [], [], []])
+        self.close(x, [0, 1, 2])
+
+    def test_mistakes_in_placements(self):
+        m, x = hop.mesh((2, 2), ("a", "b")), numbers(4, 4)
+        self.refused("has no axis 'c'", lambda: hop.distribute(x, m, P("c")))
+        self.refused("names the axis 'a' twice", lambda: hop.distribute(x, m, P("a", "a")))
+        self.refused("in the order of the mesh", lambda: hop.distribute(x, m, P(("b", "a"))))
+        self.refused("1 placement, for a mesh of 2 axes", lambda: hop.distribute(x, m, [S(0)]))
+        self.refused(r"Shard\(2\) of an array that has 2 axes", lambda: hop.distribute(x, m, [S(2), R()]))
+        self.refused("two axes have one name", lambda: hop.mesh((2, 2), ("a", "a")))
+        self.refused("found 1 names for 2 axes", lambda: hop.mesh((2, 2), "a"))
+
+    def test_other_operators_refuse(self):
+        x = hop.distribute(hop.arange(4.0), hop.mesh(2, "i"), P("i"))
+        for call in (lambda: x + 1, lambda: hop.sum(x), x.tolist, lambda: np.asarray(x), lambda: x[0]):
+            self.refused("found a distributed one", call)
+        self.refused("what works on distributed arrays", lambda: hop.jit(lambda x: x + 1)(x))
+
+    def test_redistribute(self):
+        m, x = hop.mesh(3, "i"), numbers(4, 5)
+        places = [P("i"), P(None, "i"), P()]
+        for a in places:
+            for b in places:
+                moved = hop.redistribute(hop.distribute(x, m, a), b, m)
+                self.close(moved, x)
+        grad = hop.grad(lambda x: hop.sum(hop.collect(hop.redistribute(x, P(None, "i"))) ** 2))
+        self.close(grad(hop.distribute(x, m, P("i"))), 2 * np.asarray(x))
+
+    # ---- shard_map ----
+
+    def test_values_and_gradients(self):
+        for shape, names in MESHES:
+            m = hop.mesh(shape, names)
+            for rows in (8, 5):
+                x, w = numbers(rows, 3), numbers(3)
+
+                def loss(w, x):
+                    return hop.psum(hop.sum(hop.tanh(x @ w)), names[0])
+
+                def whole(w, x):
+                    return hop.sum(hop.tanh(x @ w))
+
+                spread = hop.shard_map(loss, m, (P(), P("i")), P())
+                with self.subTest(shape=shape, rows=rows):
+                    self.close(spread(w, x), whole(w, x))
+                    for made, expected in zip(hop.grad(spread, (0, 1))(w, x), hop.grad(whole, (0, 1))(w, x)):
+                        self.close(made, expected)
+                    given = hop.distribute(x, m, P("i")) if m.size > 1 else x
+                    self.close(hop.jit(hop.grad(spread, 1))(w, given), hop.grad(whole, 1)(w, x))
+
+    def test_a_weight_inside_and_outside(self):
+        m, x, w = hop.mesh(4, "i"), numbers(8), hop.asarray(0.7)
+
+        def twice(w):
+            spread = hop.shard_map(lambda x: hop.psum(hop.sum(hop.sin(w * x)), "i"), m, P("i"), P())
+            return spread(x) * w
+
+        self.close(hop.grad(twice)(w), hop.grad(lambda w: hop.sum(hop.sin(w * x)) * w)(w))
+
+    def test_loops_and_branches_inside(self):
+        m, x = hop.mesh(4, "i"), numbers(8)
+
+        def ring(x):
+            n = hop.axis_size("i")
+
+            def step(c, _):
+                total, held = c
+                held = hop.ppermute(held, "i", [(k, (k + 1) % n) for k in range(n)])
+                return (total + held, held), None
+
+            return hop.scan(step, (x, x), None, length=n - 1)[0][0]
+
+        found = hop.shard_map(ring, m, P("i"), P("i"))(x)
+        self.close(found, np.tile(np.asarray(x).reshape(4, 2).sum(0), 4))
+        last = hop.shard_map(
+            lambda x: hop.cond(hop.axis_index("i") == 3, lambda x: -x, lambda x: x, x), m, P("i"), P("i")
+        )
+        self.close(last(x), np.asarray(x) * [1, 1, 1, 1, 1, 1, -1, -1])
+
+    def test_trees_and_two_axes(self):
+        m, x, y = hop.mesh((2, 2), ("a", "b")), numbers(4, 4), numbers(4)
+        f = hop.shard_map(
+            lambda t: {"s": hop.psum(t["x"].sum(), ("a", "b")), "y": (t["y"] * 2,)},
+            m, ({"x": P("a", "b"), "y": P("a")},), {"s": P(), "y": (P("a"),)},
+        )  # fmt: skip
+        found = f({"x": x, "y": y})
+        self.close(found["s"], np.asarray(x).sum())
+        self.close(found["y"][0], 2 * np.asarray(y))
+
+    def test_other_transforms(self):
+        m, x = hop.mesh(2, "i"), numbers(3, 4)
+        f = hop.shard_map(lambda x: hop.psum(hop.sum(x**2), "i"), m, P("i"), P())
+        self.close(hop.vmap(f)(x), (np.asarray(x) ** 2).sum(1))
+        self.close(hop.jvp(f, (x[0],), (x[0],))[1], 2 * (np.asarray(x[0]) ** 2).sum())
+
+    def test_what_is_refused(self):
+        m, x = hop.mesh(2, "i"), numbers(4)
+        self.refused("reduce or gather it first", lambda: hop.shard_map(lambda x: x, m, P("i"), P())(x))
+        given = hop.distribute(x, m, P("i"))
+        same = hop.shard_map(lambda x: x, m, P(), P())
+        self.refused(r"lies as \(Shard\(0\),\), \(Replicate\(\),\) is required", lambda: same(given))
+        self.close(hop.shard_map(lambda x: x, m, P(), P(), redistribute_inputs=True)(given), x)
+        other = hop.shard_map(lambda x: x, hop.mesh(2, "k"), P("k"), P("k"))
+        self.refused(r"lies on the mesh \(i = 2\), not on \(k = 2\)", lambda: other(given))
+
+    # ---- local_map ----
+
+    def test_a_plain_call_is_the_function(self):
+        f = hop.local_map(lambda x: x * 2, [S(0)], in_placements=([S(0)],))
+        self.close(f(numbers(4)), 2 * np.asarray(numbers(4)))
+
+    def test_a_product_with_an_inner_reduction(self):
+        m, a, b = hop.mesh(4, "i"), numbers(6, 8), numbers(8, 5)
+        columns, rows, whole = [S(1)], [S(0)], [R()]
+        f = hop.local_map(
+            lambda a, b: hop.psum(a @ b, "i"), whole, in_placements=(columns, rows),
+            in_grad_placements=(columns, rows), device_mesh=m,
+        )  # fmt: skip
+        self.close(f(a, b), np.asarray(a) @ np.asarray(b))
+        partial = hop.local_map(hop.matmul, [hop.Partial()], in_placements=(columns, rows), device_mesh=m)
+        self.close(partial(a, b), np.asarray(a) @ np.asarray(b))
+        made = hop.grad(lambda a: hop.sum(f(a, b) ** 2))(a)
+        self.close(made, hop.grad(lambda a: hop.sum((a @ b) ** 2))(a))
+
+    def test_layouts_must_match(self):
+        m, x = hop.mesh(2, "i"), numbers(4, 4)
+        given = hop.distribute(x, m, [S(1)])
+        f = hop.local_map(lambda x: x + 1, [S(0)], in_placements=([S(0)],))
+        with self.assertRaisesRegex(ValueError, r"lies as \(Shard\(1\),\), \(Shard\(0\),\) is required"):
+            f(given)
+        moved = hop.local_map(lambda x: x + 1, [S(0)], in_placements=([S(0)],), redistribute_inputs=True)
+        self.close(moved(given), np.asarray(x) + 1)
+
+    def test_counts_and_entries(self):
+        m, x = hop.mesh(2, "i"), numbers(4)
+        given = hop.distribute(x, m, [S(0)])
+        f = hop.local_map(lambda x, n: x * n, [S(0)], in_placements=([S(0)], None))
+        self.close(f(given, 3), 3 * np.asarray(x))
+        self.refused("in_placements has 2 entries, the function was called with 1 argument", lambda: f(given))
+        two = hop.local_map(lambda x: x, ([S(0)], [S(0)]))
+        self.refused("out_placements has 2 entries, the function gave 1 result", lambda: two(given))
+        none = hop.local_map(lambda x: x, [S(0)], in_placements=(None,))
+        self.refused("must be placements, found None", lambda: none(given))
+        number = hop.local_map(lambda x, n: x, [S(0)], in_placements=([S(0)], [S(0)]))
+        self.refused("argument 1 is 3, no array", lambda: number(given, 3))
+        gradients = hop.local_map(lambda x: x, [S(0)], [[S(0)]], [[R()]])
+        self.refused("gradients arrive reduced", lambda: gradients(given))
+
+    # ---- files ----
+
+    def test_checkpoints_on_other_meshes(self):
+        import tempfile
+
+        x = numbers(5, 3)
+        with tempfile.TemporaryDirectory() as folder:
+            hop.save(f"{folder}/x.safetensors", {"x": hop.distribute(x, hop.mesh(4, "i"), P("i"))})
+            back = hop.load(f"{folder}/x.safetensors")["x"]
+        self.close(hop.distribute(back, hop.mesh((2, 3), ("i", "j")), P("i", "j")), x)
+
+
+if __name__ == "__main__":
+    unittest.main()
