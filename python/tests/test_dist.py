@@ -83,12 +83,12 @@ class Dist(unittest.TestCase):
                 def whole(w, x):
                     return hop.sum(hop.tanh(x @ w))
 
-                spread = hop.shard_map(loss, m, (P(), P("i")), P())
+                spread = hop.shard_map(loss, m, (P(), P(names[0])), P())
                 with self.subTest(shape=shape, rows=rows):
                     self.close(spread(w, x), whole(w, x))
                     for made, expected in zip(hop.grad(spread, (0, 1))(w, x), hop.grad(whole, (0, 1))(w, x)):
                         self.close(made, expected)
-                    given = hop.distribute(x, m, P("i")) if m.size > 1 else x
+                    given = hop.distribute(x, m, P(names[0])) if m.size > 1 else x
                     self.close(hop.jit(hop.grad(spread, 1))(w, given), hop.grad(whole, 1)(w, x))
 
     def test_a_weight_inside_and_outside(self):
