@@ -498,6 +498,7 @@ from typing import Any
 
 from . import ArrayLike
 ''', {"print": "None", "callback": "None"}),
+    "dist": ('''''', {"init": "None", "rank": "int", "size": "int"}),
     "nn": ('''from . import Array, ArrayLike, Axis, DType
 ''', {}),
     "random": ('''from collections.abc import Sequence
