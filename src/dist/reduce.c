@@ -22,6 +22,11 @@ struct fold {
     void (*give)(void *out, const void *acc, int64_t n);   /* rounded */
 };
 
+#ifdef __clang__ /* has no such word */
+#define NOTHING_OVERLAPS
+#else
+#define NOTHING_OVERLAPS _Pragma("GCC ivdep")
+#endif
 #define FOLD_LOOPS(name, T, type, wide, identity, load, store, combine) \
     static void start_##name##_##T(void *acc, int64_t n) \
     { \
@@ -39,7 +44,7 @@ struct fold {
         wide *a = acc; \
         const type *x = from, *y = then; \
         wide first = (identity); \
-        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) \
+        NOTHING_OVERLAPS for (int64_t i = 0; i < n; i++) \
         { \
             wide one = combine(wide, first, load(x[i])); \
             a[i] = combine(wide, one, load(y[i])); \

@@ -14,7 +14,6 @@ enum { HEAD = offsetof(struct hop_rt_exchange_numbers, pairs) / sizeof(int64_t) 
 
 /* An exchange as the node says it, but for sizes. */
 struct plan {
-    struct hop_rt_exchange_numbers numbers; /* but for rows and size */
     enum op op;
     /* The dims of an array in front of `at` are rows, those from there on what each has of it: the operand's,
      * or the result's. */
@@ -23,6 +22,7 @@ struct plan {
     /* all_to_all: parts are cut along `split`, and those that come are put along `concat` */
     uint32_t split, concat;
     bool tiled;
+    struct hop_rt_exchange_numbers numbers; /* but for rows, size and pairs */
 };
 
 static const struct attr *attr_of(const struct fn *f, const struct node *n, uint32_t k)
