@@ -89,7 +89,8 @@ static enum token next(const char **at, const char **begin)
 {
     const char *p = *at;
     for (;;) {
-        while (*p == ' ' || *p == '\n' || *p == '\t') p++;
+        /* lines of a macro go on behind a backslash */
+        while (*p == ' ' || *p == '\n' || *p == '\t' || !strncmp(p, "\\\n", 2)) p++;
         MUST(strncmp(p, "??", 2) && *p != '\\', "a trigraph or a backslash outside of strings");
         if (p[0] == '/' && p[1] == '*') {
             const char *end = strstr(p + 2, "*/");
