@@ -6,7 +6,7 @@ import unittest
 import hop
 from support import needs_numpy, numpy as np
 
-MESHES = [((1,), ("i",)), ((2,), ("i",)), ((3,), ("i",)), ((4,), ("i",)), ((8,), ("i",)), ((2, 2), ("k", "j"))]
+MESHES = [((1,), ("i",)), ((2,), ("i",)), ((3,), ("i",)), ((4,), ("i",)), ((8,), ("i",)), ((2, 2), ("i", "j"))]
 P, S, R = hop.P, hop.Shard, hop.Replicate
 
 

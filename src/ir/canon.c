@@ -2,6 +2,7 @@
  * places and constants go out. */
 #include "ir/canon.h"
 
+#include "ir/mesh.h"
 #include "ir/operator.h"
 
 /* Constants up to this size stand in the bytes; larger ones are represented by their size and a 128-bit hash.
@@ -241,6 +242,21 @@ uint32_t canon_constant(const struct canon *c, uint32_t constant)
     return constant < c->n_constants ? c->constant_numbers[constant] : HOP_NONE;
 }
 
+/* The meshes of the axes that a function names: exchanges are compiled for them. */
+static void meshes(struct walk *w, axis_set named)
+{
+    for (uint32_t k = 0; k < w->m->axes.len; k++) {
+        uint32_t number, mesh = named >> k & 1 ? mesh_of_axis(w->m, w->m->axes.data[k], &number) : HOP_NONE;
+        if (mesh == HOP_NONE) continue;
+        const struct mesh *of = &w->m->meshes.data[mesh];
+        word(w, of->n_axes);
+        for (uint32_t i = 0; i < of->n_axes; i++) {
+            string(w, of->axes[i]);
+            wide(w, (uint64_t)of->sizes[i]);
+        }
+    }
+}
+
 void canon_function(struct canon *c, const struct module *m, uint32_t fn)
 {
     struct arena scratch = { 0 };
@@ -255,6 +271,7 @@ void canon_function(struct canon *c, const struct module *m, uint32_t fn)
     c->constant_numbers = ARENA_NEW(&c->arena, uint32_t, c->n_constants);
     for (uint32_t i = 0; i < c->n_constants; i++) c->constant_numbers[i] = HOP_NONE;
     function(&w, fn);
+    meshes(&w, module_fn(m, fn)->axes);
     hop_cleanup_pop(&scratch);
     arena_free(&scratch);
 }
