@@ -1,10 +1,32 @@
 """Distributed arrays, shard_map and local_map: values and gradients on several meshes beside the same on whole
 arrays, in both spellings, and what is refused."""
 
+import os
+import shutil
+import subprocess
+import sys
 import unittest
 
 import hop
 from support import needs_numpy, numpy as np
+
+# Every process has its part, and the whole is brought together from all of them.
+UNDER_MPI = """
+import hop
+hop.dist.init()
+mesh = hop.mesh(2, "i")
+x = hop.distribute(hop.arange(5.0), mesh, hop.P("i"))
+f = hop.shard_map(lambda x: hop.psum(hop.sum(x * x), "i"), mesh=mesh, in_specs=hop.P("i"), out_specs=hop.P())
+print(f"{hop.dist.rank()} of {hop.dist.size()}: {f(x)} {hop.collect(hop.grad(f)(x)).tolist()}")
+"""
+MPI_ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
 
 MESHES = [((1,), ("i",)), ((2,), ("i",)), ((3,), ("i",)), ((4,), ("i",)), ((8,), ("i",)), ((2, 2), ("i", "j"))]
 P, S, R = hop.P, hop.Shard, hop.Replicate
@@ -199,6 +221,20 @@ class Dist(unittest.TestCase):
             hop.save(f"{folder}/x.safetensors", {"x": hop.distribute(x, hop.mesh(4, "i"), P("i"))})
             back = hop.load(f"{folder}/x.safetensors")["x"]
         self.close(hop.distribute(back, hop.mesh((2, 3), ("i", "j")), P("i", "j")), x)
+
+    # ---- processes ----
+
+    @unittest.skipUnless(shutil.which("mpirun") and shutil.which("mpicc"), "no MPI")
+    def test_under_mpi(self):
+        found = subprocess.run(
+            ["mpirun", "-n", "2", sys.executable, "-c", UNDER_MPI],
+            env={**os.environ, **MPI_ENVIRONMENT},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        expected = [f"{rank} of 2: 30.0 [0.0, 2.0, 4.0, 6.0, 8.0]" for rank in range(2)]
+        self.assertEqual(sorted(found.stdout.splitlines()), expected, found.stderr)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 #include "api/api.h"
 #include "dist/parts.h"
 #include "dist/process.h"
+#include "runtime/ranks.h"
 
 struct dist_args {
     hop_tensor **out;
@@ -51,47 +52,12 @@ static void collect(void *args)
     const struct dist_args *a = args;
     check_place(a->out, "collect");
     struct tensor *t = check_any_tensor(a->from, "collect", 0);
-    *a->out = tensor_handle(t->parts ? parts_whole(t) : tensor_ref(t));
-}
-
-static int whole_body(void *env, const hop_val *in, hop_val *out)
-{
-    const struct spread *s = env;
-    char placements[2 * DIST_AXES + 1] = "";
-    for (uint32_t k = 0; k < s->n_axes; k++) strcat(placements, k ? " _" : "_");
-    out[0] = hop_redistribute(in[0], NULL, placements);
-    return 0;
-}
-
-/* Of an array whose parts are in several processes: a program that brings them together. */
-static hop_status collect_apart(hop_tensor **out, hop_tensor *t)
-{
-    char type[64 * MAX_RANK + 1024] = "x: ";
-    const struct tensor *x = tensor_of(t);
-    struct spread *s = &x->parts->spread;
-    size_t n = strlen(type);
-    n += (size_t)snprintf(type + n, sizeof type - n, "%s[", dtype_info[x->dtype].name);
-    for (uint32_t i = 0; i < x->rank; i++)
-        n += (size_t)snprintf(type + n, sizeof type - n, "%s%lld", i ? ", " : "", (long long)x->dims[i]);
-    snprintf(type + n, sizeof type - n, "]@(%.800s)(%s)", s->mesh, s->placements);
-    hop_fn *f = NULL;
-    hop_exe *exe = NULL;
-    hop_tensor *made = NULL;
-    hop_compile_options options = { .portable = 1 };
-    int status = hop_capture(&f, type, 1, whole_body, s);
-    if (!status) status = hop_compile(&exe, f, &options);
-    if (!status) status = hop_run(exe, &t, 1, &made, 1);
-    if (!status) *out = made;
-    hop_exe_free(exe);
-    hop_fn_free(f);
-    return (hop_status)status;
+    *a->out = tensor_handle(mesh_collect(t));
 }
 
 hop_status hop_collect(hop_tensor **out, hop_tensor *t)
 {
     struct dist_args a = { .out = out, .from = t };
-    const struct parts *p = t && out ? tensor_of(t)->parts : NULL;
-    if (p && p->n != p->spread.ranks) return collect_apart(out, t);
     return api_edge(collect, &a);
 }
 
