@@ -415,7 +415,7 @@ static void check_global(struct bag *bag, void *ctx)
         CLAIM(!attempt(run_global, &g), "%s: the next run is none the worse: %s", names[way], hop_message());
         drop_global(&g);
         spread_parse(&bag->arena, "data = 4", "_", 1, &two);
-        two.at[0].kind = PARTS_EACH;
+        two.at[0].kind = PLACE_EACH;
         two.placements = "each";
         struct tensor *four[4] = { tensor_ref(x), tensor_ref(x), tensor_ref(x), tensor_ref(x) };
         g.args[1] = bag_keep(bag, parts_new(DT_F32, 1, &n, &two, 0, 4, four));

@@ -266,7 +266,7 @@ static const char *call_fault(const struct comm *c, const struct dist_call *call
     }
     if (call->size < 0 || call->rows < 0) return "expected sizes of 0 or more";
     for (int32_t k = 0; k < c->size; k++)
-        if (part_size(call, k) < 0 || part_received(call, k) < 0) return "expected parts of 0 or more";
+        if (sent_size(call, k) < 0 || part_received(call, k) < 0) return "expected parts of 0 or more";
     if (call->kind == DIST_PERMUTE &&
         (call->to < -1 || call->to >= c->size || call->from < -1 || call->from >= c->size))
         return "to, from: expected ranks of the communicator or -1";
@@ -286,7 +286,7 @@ static void note_call(struct member *m, struct open *o, const struct dist_call *
         o->call.receive = memcpy(lists + c->size, call->receive, (size_t)c->size * sizeof *lists);
     for (int32_t k = 0; k < c->size; k++) {
         if (k == c->me) o->before = o->total;
-        o->total += part_size(call, k);
+        o->total += sent_size(call, k);
     }
     if (call->kind != DIST_ALL_REDUCE || call->size != 1) o->call.scalar = false;
     m->used++;

@@ -94,7 +94,7 @@ hop_status rank_finish(struct rank *r);
 void rank_free_comms(struct rank *r);
 
 /* How many elements (bytes) of a row belong to member k. */
-static inline int64_t part_size(const struct dist_call *call, int32_t k)
+static inline int64_t sent_size(const struct dist_call *call, int32_t k)
 {
     return call->sizes ? call->sizes[k] : call->size;
 }
@@ -103,7 +103,7 @@ static inline int64_t part_received(const struct dist_call *call, int32_t k)
     return call->receive ? call->receive[k] : call->size;
 }
 /* Where part k of all_to_all's `in` begins. */
-static inline int64_t part_offset(const struct dist_call *call, int32_t k)
+static inline int64_t sent_offset(const struct dist_call *call, int32_t k)
 {
     int64_t at = 0;
     if (!call->sizes) return call->size * k;
@@ -127,9 +127,9 @@ static inline int64_t dist_in_bytes(const struct comm *c, const struct open *o)
     switch (call->kind) {
     case DIST_BARRIER: return 0;
     case DIST_ALL_REDUCE: return call->size * element_bytes(call->dtype);
-    case DIST_ALL_GATHER: return call->rows * part_size(call, c->me);
+    case DIST_ALL_GATHER: return call->rows * sent_size(call, c->me);
     case DIST_REDUCE_SCATTER: return call->rows * o->total * element_bytes(call->dtype);
-    case DIST_ALL_TO_ALL: return part_offset(call, c->size);
+    case DIST_ALL_TO_ALL: return sent_offset(call, c->size);
     case DIST_PERMUTE: return call->to >= 0 ? call->size : 0;
     case DIST_BROADCAST: return c->me == call->root ? call->size : 0;
     }

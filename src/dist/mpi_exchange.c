@@ -308,12 +308,12 @@ static bool step_direct(struct comm *c, struct open *o, struct lane *l)
     for (int32_t k = 0; k < c->size; k++) {
         int64_t bytes = part_received(call, k);
         if (k != c->me) receive(c, o, l, k, out, bytes);
-        else if (bytes) memcpy(out, in + part_offset(call, k), (size_t)bytes);
+        else if (bytes) memcpy(out, in + sent_offset(call, k), (size_t)bytes);
         out += bytes;
     }
     for (int32_t i = 1; i < c->size; i++) {
         int32_t k = behind(c, i);
-        send(c, o, l, k, in + part_offset(call, k), part_size(call, k));
+        send(c, o, l, k, in + sent_offset(call, k), sent_size(call, k));
     }
     return false;
 }
@@ -443,7 +443,7 @@ static void find_parts(const struct comm *c, const struct open *o, struct work *
         bool has_none = !reduces && stripes && k == call->root;
         if (!has_none) owner++;
         int64_t end = stripes ? HOP_MIN(lines * owner / HOP_MAX(owners, 1) * ELEMENTS, call->size) * unit
-                              : w->before[k] + part_size(call, k) * unit;
+                              : w->before[k] + sent_size(call, k) * unit;
         w->before[k + 1] = has_none ? w->before[k] : end;
     }
 }

@@ -4,8 +4,6 @@
 #include "dist/parts.h"
 #include "dist/dist_impl.h"
 
-static const char *const reduction_names[] = { "sum", "max", "min", "prod", "mean" };
-
 /* ---- texts ---- */
 
 static const char *skip(const char *p, const char *what)
@@ -79,21 +77,17 @@ static void parse_mesh(struct arena *arena, const char *text, struct spread *s)
     s->mesh = out.data;
 }
 
-static struct parts_place parse_place(const char *word, size_t n, uint32_t rank)
+static struct placement parse_place(const char *word, size_t n, uint32_t rank)
 {
-    int64_t dim = number_of(word, n);
-    if (n == 1 && *word == '_') return (struct parts_place){ PARTS_REPLICATE, 0, 0 };
-    if (n == 4 && !memcmp(word, "each", n)) return (struct parts_place){ PARTS_EACH, 0, 0 };
-    if (dim >= 0 && dim < rank) return (struct parts_place){ PARTS_SHARD, (uint8_t)dim, 0 };
-    if (dim >= 0)
-        hop_throw(HOP_INVALID, "placements: axis %lld of an array that has %u", (long long)dim, rank);
-    for (uint8_t op = 0; op < sizeof reduction_names / sizeof *reduction_names; op++)
-        if (strlen(reduction_names[op]) == n && !memcmp(word, reduction_names[op], n))
-            return (struct parts_place){ PARTS_PARTIAL, 0, op };
-    hop_throw(HOP_INVALID,
-              "placements: expected the number of an axis of the array, \"_\" or \"sum\", \"max\", \"min\", "
-              "\"prod\", \"mean\", found \"%.*s\"",
-              (int)n, word);
+    struct placement out;
+    if (!placement_read(word, n, &out))
+        hop_throw(HOP_INVALID,
+                  "placements: expected the number of an axis of the array, \"_\" or \"sum\", \"max\", "
+                  "\"min\", \"prod\", \"mean\", found \"%.*s\"",
+                  (int)n, word);
+    if (out.kind == PLACE_SHARD && out.dim >= rank)
+        hop_throw(HOP_INVALID, "placements: axis %u of an array that has %u", out.dim, rank);
+    return out;
 }
 
 void spread_parse(struct arena *arena, const char *mesh, const char *placements, uint32_t rank,
@@ -122,7 +116,7 @@ void spread_parse(struct arena *arena, const char *mesh, const char *placements,
 bool spread_is_plain(const struct spread *s)
 {
     for (uint32_t k = 0; k < s->n_axes; k++)
-        if (s->at[k].kind != PARTS_REPLICATE) return false;
+        if (s->at[k].kind != PLACE_REPLICATE) return false;
     return true;
 }
 
@@ -138,32 +132,12 @@ const char *parts_text(struct arena *arena, const struct tensor *t)
 
 /* ---- parts ---- */
 
-int64_t part_begin(int64_t n, int64_t parts, int64_t r)
+void parts_box(const struct spread *s, int32_t rank, uint32_t n_dims, const int64_t *dims,
+               struct part_box *out)
 {
-    int64_t most = n / parts + (n % parts != 0);
-    return most && r > n / most ? n : HOP_MIN(n, r * most);
-}
-
-int64_t part_length(int64_t n, int64_t parts, int64_t r)
-{
-    return part_begin(n, parts, r + 1) - part_begin(n, parts, r);
-}
-
-void parts_box(const struct spread *s, int32_t rank, uint32_t n_dims, const int64_t *dims, int64_t *begins,
-               int64_t *sizes)
-{
-    struct rank r = { .number = rank };
-    for (uint32_t i = 0; i < n_dims; i++) {
-        begins[i] = 0;
-        sizes[i] = dims[i];
-    }
-    for (uint32_t k = 0; k < s->n_axes; k++) {
-        if (s->at[k].kind != PARTS_SHARD) continue;
-        uint32_t d = s->at[k].dim;
-        int64_t at = rank_coordinate(&r, s->n_axes, s->sizes, k), n = sizes[d];
-        begins[d] += part_begin(n, s->sizes[k], at);
-        sizes[d] = part_length(n, s->sizes[k], at);
-    }
+    struct mesh over = { .n_axes = s->n_axes };
+    memcpy(over.sizes, s->sizes, s->n_axes * sizeof *s->sizes);
+    part_of(&over, s->at, n_dims, dims, rank, out);
 }
 
 static void parts_free(void *parts)
@@ -190,16 +164,16 @@ static void check_parts(const struct parts *p, enum dtype dtype, uint32_t rank, 
 {
     const struct spread *s = &p->spread;
     for (int32_t i = 0; i < p->n; i++) {
-        int64_t begins[MAX_RANK], sizes[MAX_RANK];
+        struct part_box box;
         const struct tensor *t = p->part[i];
-        parts_box(s, p->first + i, rank, dims, begins, sizes);
+        parts_box(s, p->first + i, rank, dims, &box);
         bool same = t->dtype == dtype && t->rank == rank && !t->parts && !t->kind;
-        for (uint32_t d = 0; same && d < rank; d++) same = t->dims[d] == sizes[d];
+        for (uint32_t d = 0; same && d < rank; d++) same = t->dims[d] == box.sizes[d];
         if (same) continue;
         struct arena arena = { 0 };
         hop_cleanup_push(arena_free, &arena);
         struct tensor wanted = { .dtype = (uint8_t)dtype, .rank = (uint8_t)rank };
-        if (rank) memcpy(wanted.dims, sizes, rank * sizeof *sizes);
+        if (rank) memcpy(wanted.dims, box.sizes, rank * sizeof *box.sizes);
         hop_throw(HOP_INVALID, "the part of rank %d: expected %s, found %s", p->first + i,
                   parts_text(&arena, &wanted), parts_text(&arena, t));
     }
@@ -275,14 +249,14 @@ static struct tensor *identity_like(const struct tensor *t, uint8_t op)
 }
 
 /* The part of coordinate r of n along one axis of the mesh. */
-static struct tensor *place_one(struct tensor *t, struct parts_place at, int64_t n, int64_t r)
+static struct tensor *place_one(struct tensor *t, struct placement at, int64_t n, int64_t r)
 {
-    if (at.kind == PARTS_PARTIAL && at.op != REDUCTION_MEAN && r) return identity_like(t, at.op);
-    if (at.kind != PARTS_SHARD || n == 1) return tensor_ref(t);
+    if (at.kind == PLACE_PARTIAL && at.op != REDUCTION_MEAN && r) return identity_like(t, at.op);
+    if (at.kind != PLACE_SHARD || n == 1) return tensor_ref(t);
     int64_t begins[MAX_RANK] = { 0 }, sizes[MAX_RANK];
     memcpy(sizes, t->dims, sizeof sizes);
-    begins[at.dim] = part_begin(t->dims[at.dim], n, r);
-    sizes[at.dim] = part_length(t->dims[at.dim], n, r);
+    begins[at.dim] = part_offset(t->dims[at.dim], n, r);
+    sizes[at.dim] = part_size(t->dims[at.dim], n, r);
     struct tensor *out = tensor_new((enum dtype)t->dtype, t->rank, sizes);
     copy_box(out, zeros, t, begins, sizes);
     return out;
@@ -291,12 +265,12 @@ static struct tensor *place_one(struct tensor *t, struct parts_place at, int64_t
 struct tensor *parts_of(struct tensor *whole, const struct spread *s, int32_t first, int32_t n)
 {
     for (uint32_t k = 0; k < s->n_axes; k++) {
-        if (s->at[k].kind == PARTS_EACH)
+        if (s->at[k].kind == PLACE_EACH)
             hop_throw(HOP_INVALID, "an array cannot be distributed as \"each\": only programs make such");
-        if (s->at[k].kind == PARTS_PARTIAL && whole->dtype == DT_BOOL)
+        if (s->at[k].kind == PLACE_PARTIAL && whole->dtype == DT_BOOL)
             hop_throw(HOP_INVALID, "an array of bools cannot be distributed to be reduced (%s)",
                       s->placements);
-        if (s->at[k].kind == PARTS_PARTIAL && s->at[k].op == REDUCTION_MEAN &&
+        if (s->at[k].kind == PLACE_PARTIAL && s->at[k].op == REDUCTION_MEAN &&
             !dtype_is_float((enum dtype)whole->dtype))
             hop_throw(HOP_INVALID, "a mean needs floats, found %s", dtype_info[whole->dtype].name);
     }
@@ -367,14 +341,14 @@ struct tensor *parts_whole(const struct tensor *t)
     for (int32_t i = 0; i < s->ranks; i++) now->part[i] = tensor_ref(p->part[i]);
     for (uint32_t k = s->n_axes; k-- > 0;) {
         int64_t n = s->sizes[k], left = now->n / n;
-        struct parts_place at = s->at[k];
-        if (at.kind == PARTS_EACH)
+        struct placement at = s->at[k];
+        if (at.kind == PLACE_EACH)
             hop_throw(HOP_INVALID,
                       "each rank has a value of its own: there is no array that they are parts of");
         for (int64_t i = 0; i < left; i++) {
             struct tensor **group = now->part + i * n, *one;
-            if (n == 1 || at.kind == PARTS_REPLICATE) one = tensor_ref(group[0]);
-            else one = at.kind == PARTS_SHARD ? joined(group, n, at.dim) : reduced(group, n, at.op);
+            if (n == 1 || at.kind == PLACE_REPLICATE) one = tensor_ref(group[0]);
+            else one = at.kind == PLACE_SHARD ? joined(group, n, at.dim) : reduced(group, n, at.op);
             for (int64_t r = 0; r < n; r++) {
                 tensor_free(group[r]);
                 group[r] = NULL;

@@ -1,25 +1,17 @@
 /* Distributed arrays as tensors: a mesh, a placement for each of its axes, and the parts of the ranks that
  * this process has. They belong to no module; what a program says of such an array is its type (ir/mesh.h).
- *
- * Along an axis of n ranks, Shard gives rank r the elements [min(N, r·C), min(N, (r + 1)·C)) of a dim of N,
- * where C = ceil(N / n); mesh axes that cut one dim are applied from left to right. */
+ */
 #ifndef HOP_PARTS_H
 #define HOP_PARTS_H
 
 #include "dist/dist.h"
-#include "ir/tensor.h"
-
-/* PARTS_EACH: each rank has a value of its own, of the same type. */
-enum parts_kind { PARTS_REPLICATE, PARTS_SHARD, PARTS_PARTIAL, PARTS_EACH };
-struct parts_place {
-    uint8_t kind, dim, op; /* of PARTS_SHARD; enum reduction, of PARTS_PARTIAL */
-};
+#include "ir/mesh.h"
 
 /* Where an array lies. */
 struct spread {
     uint32_t n_axes;
     int64_t sizes[DIST_AXES];
-    struct parts_place at[DIST_AXES];
+    struct placement at[DIST_AXES];
     int32_t ranks;          /* of the mesh */
     const char *mesh;       /* "data = 2, model = 4" */
     const char *placements; /* "0 _": a dim, "_" for all of it, "sum", "max", "min", "prod", "mean", "each" */
@@ -38,11 +30,9 @@ void spread_parse(struct arena *arena, const char *mesh, const char *placements,
 /* Replicated everywhere? */
 bool spread_is_plain(const struct spread *s);
 
-int64_t part_begin(int64_t n, int64_t parts, int64_t r);
-int64_t part_length(int64_t n, int64_t parts, int64_t r);
-/* The part of a rank: where it begins in an array of these dims, and its sizes. */
-void parts_box(const struct spread *s, int32_t rank, uint32_t n_dims, const int64_t *dims, int64_t *begins,
-               int64_t *sizes);
+/* The part of a rank of an array of these dims. */
+void parts_box(const struct spread *s, int32_t rank, uint32_t n_dims, const int64_t *dims,
+               struct part_box *out);
 
 /* A distributed tensor of these parts, one reference to each of which is taken, also when it throws. Their
  * sizes must be right. dims: of the whole array. */

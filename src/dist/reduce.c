@@ -147,13 +147,13 @@ static void fold_block(const struct dist_call *call, const struct fold *f, int32
                        const void *const *parts, int64_t at, char *out, int64_t some)
 {
     union block block;
-    bool apart = call->dtype == DT_F16 || call->dtype == DT_BF16 || n == 1;
+    bool apart = call->dtype == DT_F16 || call->dtype == DT_BF16 || n < 2;
     for (int32_t k = 2; k < n; k++) apart |= (const char *)parts[k] + at == out;
     void *acc = apart ? (void *)&block : out;
     if (n > 1) f->two(acc, (const char *)parts[0] + at, (const char *)parts[1] + at, some);
     else {
         f->start(acc, some);
-        f->add(acc, (const char *)parts[0] + at, some);
+        if (n) f->add(acc, (const char *)parts[0] + at, some);
     }
     for (int32_t k = 2; k < n; k++) f->add(acc, (const char *)parts[k] + at, some);
     if (call->op == REDUCTION_MEAN) divide(call->dtype, acc, some, n);

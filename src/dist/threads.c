@@ -240,7 +240,7 @@ static bool all_reduce(const struct comm *c, const struct open *o, const void **
 static bool reduce_scatter(const struct comm *c, const struct open *o, const void **parts)
 {
     const struct dist_call *call = &o->call;
-    int64_t mine = part_size(call, c->me), width = element_bytes(call->dtype);
+    int64_t mine = sent_size(call, c->me), width = element_bytes(call->dtype);
     for (int64_t row = 0; row < call->rows; row++) {
         int64_t first = row * o->total + o->before;
         char *out = (char *)call->out + row * mine * width;
@@ -254,7 +254,7 @@ static bool all_gather(const struct comm *c, const struct open *o)
     const struct dist_call *call = &o->call;
     int64_t before = 0;
     for (int32_t k = 0; k < c->size; k++) {
-        int64_t size = part_size(call, k);
+        int64_t size = sent_size(call, k);
         const char *in = call_of(c, k, o)->in;
         for (int64_t row = 0; row < call->rows; row++) {
             char *out = (char *)call->out + row * o->total + before;
@@ -271,7 +271,7 @@ static bool all_to_all(const struct comm *c, const struct open *o)
     for (int32_t k = 0; k < c->size; k++) {
         const struct dist_call *theirs = call_of(c, k, o);
         int64_t size = part_received(&o->call, k);
-        if (!copy(c->rank, out, (const char *)theirs->in + part_offset(theirs, c->me), size)) return false;
+        if (!copy(c->rank, out, (const char *)theirs->in + sent_offset(theirs, c->me), size)) return false;
         out += size;
     }
     return true;

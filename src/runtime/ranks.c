@@ -16,14 +16,11 @@ static struct spread spread_of(struct arena *arena, const struct module *m, uint
     struct placement at[MESH_AXES];
     struct text names = { .arena = arena }, places = { .arena = arena };
     struct spread s = { .n_axes = over->n_axes, .ranks = (int32_t)mesh_size(over) };
-    _Static_assert((int)PLACE_REPLICATE == (int)PARTS_REPLICATE && (int)PLACE_SHARD == (int)PARTS_SHARD &&
-                       (int)PLACE_PARTIAL == (int)PARTS_PARTIAL && (int)PLACE_EACH == (int)PARTS_EACH,
-                   "placements are placements");
     if (t == HOP_NONE) memset(at, 0, sizeof at);
     else type_placements(m, t, mesh, at);
     for (uint32_t k = 0; k < over->n_axes; k++) {
         s.sizes[k] = over->sizes[k];
-        s.at[k] = (struct parts_place){ at[k].kind, at[k].dim, at[k].op };
+        s.at[k] = at[k];
     }
     mesh_print(m, over, &names);
     placements_print(over->n_axes, at, &places);
@@ -286,12 +283,12 @@ static struct tensor *gathered(struct tensor *t, struct rank *mine, struct arena
 {
     const struct parts *p = t->parts;
     const int64_t width = dtype_info[t->dtype].size, ranks = p->spread.ranks;
-    int64_t *bytes = ARENA_NEW(arena, int64_t, ranks), *sizes = ARENA_NEW(arena, int64_t, ranks *MAX_RANK);
-    int64_t begins[MAX_RANK], total = 0;
+    int64_t *bytes = ARENA_NEW(arena, int64_t, ranks), total = 0;
+    struct part_box *boxes = ARENA_NEW(arena, struct part_box, ranks);
     for (int32_t r = 0; r < ranks; r++) {
-        int64_t *of = sizes + (ptrdiff_t)r * MAX_RANK, count = width;
-        parts_box(&p->spread, r, t->rank, t->dims, begins, of);
-        for (uint32_t d = 0; d < t->rank; d++) count *= of[d];
+        int64_t count = width;
+        parts_box(&p->spread, r, t->rank, t->dims, &boxes[r]);
+        for (uint32_t d = 0; d < t->rank; d++) count *= boxes[r].sizes[d];
         bytes[r] = count;
         total += count;
     }
@@ -307,7 +304,7 @@ static struct tensor *gathered(struct tensor *t, struct rank *mine, struct arena
     struct tensor **part = ARENA_NEW(arena, struct tensor *, ranks);
     char *at = all;
     for (int32_t r = 0; r < ranks; at += bytes[r++]) {
-        part[r] = tensor_new((enum dtype)t->dtype, t->rank, sizes + (ptrdiff_t)r * MAX_RANK);
+        part[r] = tensor_new((enum dtype)t->dtype, t->rank, boxes[r].sizes);
         if (bytes[r]) memcpy(part[r]->data, at, (size_t)bytes[r]);
     }
     hop_cleanup_pop(all);

@@ -16,7 +16,7 @@ struct mesh_program {
     const struct fn *header;
     uint32_t local;                  /* the function that each rank runs, in the module that it was made of */
     struct spread mesh;              /* the placements say nothing */
-    struct spread *params, *results; /* where nothing is distributed all placements are PARTS_REPLICATE */
+    struct spread *params, *results; /* where nothing is distributed all placements are PLACE_REPLICATE */
     uint32_t n_symbols;             /* outer ones of the local function: the global one's, then coordinates */
     bool *explicit;                 /* per outer symbol: it is given with the run */
     uint32_t n_ranks;               /* coordinates of a rank … */
