@@ -262,6 +262,7 @@ test-peers: wheel
 	$(PEERS_VENV)/bin/python python/peers/compare.py $(PEERS)
 	$(PEERS_VENV)/bin/python python/peers/rules.py
 	$(PEERS_VENV)/bin/python python/peers/axes.py
+	$(PEERS_VENV)/bin/python python/peers/shard_map.py
 	$(PEERS_VENV)/bin/python python/peers/policies.py
 	$(PEERS_VENV)/bin/python python/peers/dtypes.py
 	$(PEERS_VENV)/bin/python python/peers/timings.py
