@@ -6,7 +6,7 @@ __all__ = ["save", "load"]
 import json
 import math
 
-from . import _arguments, _core, _dtypes, tree
+from . import _arguments, _core, _dtypes, dist, tree
 from ._arguments import place
 from ._errors import FileError, InvalidError
 from ._ops.creation import _array, asarray
@@ -35,7 +35,8 @@ def save(path, arrays, /):
     numbers and texts in any nesting, which load gives back as they were. Arrays stand in the file under
     their paths, such as `layers.0.w`.
 
-    NumPy and PyTorch read the same files.
+    NumPy and PyTorch read the same files. Of a distributed array the whole is written, by rank 0 where
+    ranks are processes, which all call save then.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -64,7 +65,25 @@ def _is_plain(x):
 
 
 def _write(path, arrays):
-    _core.save_file(str(path), tuple(arrays), tuple([_array(a) for a in arrays.values()]))
+    found = [_array(a) for a in arrays.values()]
+    if not any(_is_apart(a) for a in found):
+        _core.save_file(str(path), tuple(arrays), tuple(found))
+        return
+    found = [_core.collect(a) if _is_apart(a) else a for a in found]
+    if dist.rank() == 0:
+        _core.save_file(str(path), tuple(arrays), tuple(found))
+    _meet()
+
+
+def _is_apart(a):
+    """Whether parts of the array are in other processes."""
+    return len(_core.parts(a)) == 1 and dist.size() > 1
+
+
+def _meet():
+    """Nobody goes on before the file is there."""
+    mesh = f"ranks = {dist.size()}"
+    _core.collect(_core.distribute(asarray([0] * dist.size()), mesh, "0"))
 
 
 def _is_node(x):

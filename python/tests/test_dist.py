@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import hop
@@ -12,11 +13,16 @@ from support import needs_numpy, numpy as np
 
 # Every process has its part, and the whole is brought together from all of them.
 UNDER_MPI = """
+import sys
 import hop
 hop.dist.init()
 mesh = hop.mesh(2, "i")
 x = hop.distribute(hop.arange(5.0), mesh, hop.P("i"))
 f = hop.shard_map(lambda x: hop.psum(hop.sum(x * x), "i"), mesh=mesh, in_specs=hop.P("i"), out_specs=hop.P())
+hop.save(sys.argv[1], {"x": x, "n": hop.asarray(3)})
+back = hop.load(sys.argv[1])
+assert back["x"].tolist() == [0, 1, 2, 3, 4] and back["n"].item() == 3
+assert hop.distribute(back["x"], mesh, hop.P("i")).parts[0].tolist() == x.parts[0].tolist()
 print(f"{hop.dist.rank()} of {hop.dist.size()}: {f(x)} {hop.collect(hop.grad(f)(x)).tolist()}")
 """
 MPI_ENVIRONMENT = {
@@ -214,8 +220,6 @@ class Dist(unittest.TestCase):
     # ---- files ----
 
     def test_checkpoints_on_other_meshes(self):
-        import tempfile
-
         x = numbers(5, 3)
         with tempfile.TemporaryDirectory() as folder:
             hop.save(f"{folder}/x.safetensors", {"x": hop.distribute(x, hop.mesh(4, "i"), P("i"))})
@@ -226,13 +230,14 @@ class Dist(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("mpirun") and shutil.which("mpicc"), "no MPI")
     def test_under_mpi(self):
-        found = subprocess.run(
-            ["mpirun", "-n", "2", sys.executable, "-c", UNDER_MPI],
-            env={**os.environ, **MPI_ENVIRONMENT},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        with tempfile.TemporaryDirectory() as folder:
+            found = subprocess.run(
+                ["mpirun", "-n", "2", sys.executable, "-c", UNDER_MPI, f"{folder}/x.safetensors"],
+                env={**os.environ, **MPI_ENVIRONMENT},
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
         expected = [f"{rank} of 2: 30.0 [0.0, 2.0, 4.0, 6.0, 8.0]" for rank in range(2)]
         self.assertEqual(sorted(found.stdout.splitlines()), expected, found.stderr)
 
