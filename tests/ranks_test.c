@@ -1,8 +1,9 @@
 /* Programs on ranks. Every collective, of many shapes and dtypes, and random functions with loops, branches
  * and calls around them are run on 1, 2, 3, 4 and 8 ranks that are threads, along the axes of meshes of one
  * and two dims: interpreted, by the executor of loop programs and by LLVM with strict numbers, bit for bit
- * what the same functions give as lanes of a batch; their gradients likewise. Then sizes that are not known
- * when compiling, exchanges in the memory of their operands, and what is refused.
+ * what the same functions give as lanes of a batch; their gradients likewise. Random products with exchanges
+ * among them, that these go on meanwhile, and that nobody touches what they use. Then sizes that are not
+ * known when compiling, exchanges in the memory of their operands, and what is refused.
  *
  * ranks_test [FIRST [COUNT]]: seeds; closes with `N passed, M failed`. */
 #include "check.h"
@@ -12,6 +13,7 @@
 #include "dist/exchange.h"
 #include "ir/axes.h"
 #include "loop/lower.h"
+#include "loop/lp_walk.h"
 #include "runtime/ranks.h"
 #include "transform/transform.h"
 
@@ -452,6 +454,220 @@ static void check_cancelled(struct bag *bag, void *ctx)
     module_free(m);
 }
 
+/* ---- exchanges that are under way while the program goes on ---- */
+
+enum { SIDE = 24, UNDER_WAY_RESULTS = 3 };
+
+/* What a step makes of %x and %y, values of f64[24, 24]; it is called %z. */
+static const char *const steps[] = {
+    "%z = matmul(%x, %y)",
+    "%z = add(%x, %y)",
+    "%p = mul(%x, %y)\n%z = sin(%p)",
+    "%p = permute {order = [1, 0]} (%x)\n%z = sub(%p, %y)",
+    "%p = all_reduce {#, op = mean} (%x)\n%z = vary {axis = \"i\"} (%p)",
+    "%o = mul(%x, %y)\n%p = all_reduce {#, op = max} (%o)\n%z = vary {axis = \"i\"} (%p)",
+    "%z = rank_permute {#, pairs = [@]} (%x)",
+    "%z = all_to_all {#, split = 0, concat = 0, tiled} (%y)",
+    "%o = sum(%x)\n%p = all_reduce {#, op = mean} (%o)\n%q = vary {axis = \"i\"} (%p)\n"
+    "%r = broadcast {dims = [24, 24], at = []} (%q)\n%z = add(%r, %y)",
+    "%z, %o = scan {length = 2} carry(%a = %x, %b = %y) {\n%c = all_reduce {#, op = mean} (%a)\n"
+    "%d = matmul(%b, %b)\n%e = sin(%d)\n%f = vary {axis = \"i\"} (%c)\nnext(%f, %e)\n}",
+};
+
+/* A step of the text with names of its own: values are %NUMBER, all others end in the step's number. */
+static void put_step(struct text *out, const char *step, int32_t lanes, uint32_t number, const uint32_t *xy)
+{
+    for (const char *c = step; *c; c++) {
+        char one[2] = { *c, 0 };
+        if (*c == '@') {
+            for (int32_t r = 0; r < lanes; r++) text_add(out, "%s%d, %d", r ? ", " : "", r, (r + 1) % lanes);
+        } else if (*c != '%') put_line(out, one, lanes);
+        else if (*++c == 'z') text_add(out, "%%v%u", number);
+        else if (*c == 'x' || *c == 'y') text_add(out, "%%v%u", xy[*c - 'x']);
+        else text_add(out, "%%%c%u", *c, number);
+    }
+}
+
+static void write_under_way(struct text *out, int32_t lanes, uint32_t n)
+{
+    static const char type[] = "f64[24, 24]{i}";
+    text_add(out, "hop 1\nmesh @ranks = (i = %d)\nfn @body(%%v0: %s, %%v1: %s) -> (%s, %s, %s) {\n", lanes,
+             type, type, type, type, type);
+    for (uint32_t k = 2; k < n; k++) {
+        uint32_t xy[2] = { below(k), below(k) };
+        put_step(out, steps[below(HOP_COUNT(steps))], lanes, k, xy);
+        text_str(out, "\n");
+    }
+    text_add(out, "return %%v%u, %%v%u, %%v%u\n}\n", n - 1, n - 2, 2 + below(n - 2));
+}
+
+/* What is said of the exchanges of a loop program. */
+struct under_way {
+    const struct lp *p;
+    uint32_t exchanges,
+        with_work;        /* how many there are; between whose begin and wait something is computed */
+    uint32_t last, wrong; /* number of the last that was begun; what must not be */
+    const struct lp_call *now;
+};
+
+static bool share_memory(const struct lp *p, uint32_t a, uint32_t b)
+{
+    const struct lp_buffer *x = &p->buffers.data[a], *y = &p->buffers.data[b];
+    if (a == b || x->kind != BUF_TEMP || y->kind != BUF_TEMP) return a == b;
+    int64_t end_x = x->offset + x->static_count * (int64_t)dtype_info[x->dtype].size;
+    int64_t end_y = y->offset + y->static_count * (int64_t)dtype_info[y->dtype].size;
+    return x->offset < end_y && y->offset < end_x;
+}
+
+static void touch_under_way(void *ctx, uint32_t buffer, lpv index, bool writes)
+{
+    struct under_way *u = ctx;
+    HOP_UNUSED(index);
+    u->wrong += share_memory(u->p, u->now->operands[1].buffer, buffer);
+    u->wrong += writes && share_memory(u->p, u->now->operands[0].buffer, buffer);
+}
+
+static void walk_under_way(struct under_way *u, const struct lp_stmt *s)
+{
+    lp_stmt_buffers(u->p, s, touch_under_way, u);
+    const struct lp_block *inside[2] = { s->body, s->other };
+    for (int k = 0; k < 2; k++)
+        for (uint32_t i = 0; inside[k] && i < inside[k]->stmts.len; i++)
+            walk_under_way(u, &inside[k]->stmts.data[i]);
+}
+
+static void look_under_way(struct under_way *u, const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        look_under_way(u, s->body);
+        look_under_way(u, s->other);
+        if (s->kind != LP_CALL || s->call->kind != CALL_EXCHANGE) continue;
+        bool work = false, waited = false;
+        u->now = s->call;
+        u->wrong += u->exchanges++ && s->call->target <= u->last;
+        u->last = s->call->target;
+        for (uint32_t k = i + 1; k < block->stmts.len && !waited; k++) {
+            const struct lp_stmt *t = &block->stmts.data[k];
+            waited = t->kind == LP_CALL && t->call->kind == CALL_WAIT && t->call->target == s->call->target;
+            if (waited) continue;
+            work |= t->body || (t->kind == LP_CALL && t->call->kind == CALL_GEMM);
+            walk_under_way(u, t);
+        }
+        u->wrong += !waited;
+        u->with_work += work;
+    }
+}
+
+/* Between begin and wait nobody touches what the exchange uses, nor any memory that it is in; begins keep
+ * their order. How many go on while something is computed. */
+static uint32_t check_order(const char *text, struct pass_options options)
+{
+    struct module *m = text_read("program", text, strlen(text));
+    hop_cleanup_push(module_free, m);
+    struct lp *p = lower_and_plan(m, module_find(m, "body"), &options);
+    struct under_way u = { .p = p };
+    look_under_way(&u, p->root);
+    CLAIM(!u.wrong && p->arena_static, "%u places that an exchange forbids:\n%s", u.wrong, text);
+    lp_free(p);
+    hop_cleanup_pop(m);
+    module_free(m);
+    return u.with_work;
+}
+
+/* Loop programs in which these words stand one behind the other. */
+static const struct {
+    const char *body, *words[10];
+    bool profile;
+} orders[] = {
+    /* begun before what it does not need, waited for behind it; a scalar is read where it is waited for */
+    { "(f64[96, 96]{i}, f64[]) {\n%o = sum(%v0)\n%m = matmul(%v1, %v1)\n"
+      "%p = all_reduce {axis = \"i\", op = sum} (%o)\nreturn %m, %p\n}\n",
+      { "begin 0", "= gemm(", "wait for 0", "t4[0];", "res1[0] =" } },
+    { "(f64[96, 96], f64[96, 96]) {\n%a = matmul(%v0, %v1)\n%p = all_reduce {axis = \"i\", op = sum} (%a)\n"
+      "%b = matmul(%v1, %v1)\n%q = all_reduce {axis = \"i\", op = sum} (%b)\nreturn %p, %q\n}\n",
+      { "= gemm(", "begin 0", "= gemm(", "begin 1", "wait for 0", "wait for 1" } },
+    /* what needs it waits */
+    { "(f64[96, 96]{i}) {\n%a = all_reduce {axis = \"i\", op = sum} (%v0)\n%v = vary {axis = \"i\"} (%a)\n"
+      "%b = matmul(%v, %v1)\nreturn %b\n}\n",
+      { "begin 0", "wait for 0", "= gemm(" } },
+    /* nothing is under way when a check may fail */
+    { "(f64[96, 96], f64[96, 96]{i}) effects(check) {\n%a = all_reduce {axis = \"i\", op = sum} (%v0)\n"
+      "%o = sum(%v1)\n%p = mul(%o, %o)\n%g = ge(%p, %o)\ncheck {message = \"small\"} (%g, %o)\n"
+      "%b = matmul(%v1, %v1)\nreturn %a, %b\n}\n",
+      { "begin 0", "wait for 0", "check(", "= gemm(" } },
+    /* in the body of a loop, to its end and no further */
+    { "(f64[96, 96]{i}, f64[96, 96]{i}) {\n%p, %q = scan {length = 3} carry(%a = %v0, %b = %v1) {\n"
+      "%c = all_reduce {axis = \"i\", op = mean} (%a)\n%d = matmul(%b, %b)\n%f = vary {axis = \"i\"} (%c)\n"
+      "next(%f, %d)\n}\n%e = matmul(%q, %q)\nreturn %p, %e\n}\n",
+      { "for (", "begin 0", "= gemm(", "wait for 0", "}", "= gemm(" } },
+    /* the time of what moves counts where it was written */
+    { "(f64[96, 96], f64[96, 96]{i}) {\n%a = all_reduce {axis = \"i\", op = sum} (%v0)\n"
+      "%b = matmul(%v1, %v1)\nreturn %a, %b\n}\n",
+      { "mark(", "begin 0", "mark(", "= gemm(", "mark(", "wait for 0", "mark(" },
+      true },
+};
+
+static void check_orders(struct bag *bag, void *ctx)
+{
+    HOP_UNUSED(ctx);
+    for (uint32_t i = 0; i < HOP_COUNT(orders); i++) {
+        struct text text = { .arena = &bag->arena }, printed = { .arena = &bag->arena };
+        text_add(&text,
+                 "hop 1\nmesh @ranks = (i = 2)\nfn @body(%%v0: f64[96, 96]{i}, %%v1: f64[96, 96]{i}) -> %s",
+                 orders[i].body);
+        struct module *m = text_read("program", text.data, text.len);
+        hop_cleanup_push(module_free, m);
+        struct lp *p = lower_and_plan(m, module_find(m, "body"),
+                                      &(struct pass_options){ .profile = orders[i].profile });
+        lp_print(p, &printed);
+        const char *at = strstr(printed.data, "\n{");
+        for (uint32_t k = 0; orders[i].words[k]; k++) {
+            const char *found = at ? strstr(at, orders[i].words[k]) : NULL;
+            CLAIM(found || !at, "order %u: expected '%s' behind what stands in front of it:\n%s", i,
+                  orders[i].words[k], printed.data);
+            at = found ? found + 1 : NULL;
+        }
+        lp_free(p);
+        hop_cleanup_pop(m);
+        module_free(m);
+    }
+}
+
+static uint32_t found_work; /* exchanges that go on while something is computed, of all programs */
+
+static void check_under_way(struct bag *bag, uint64_t seed)
+{
+    struct text text = { .arena = &bag->arena };
+    state = seed * 977 + 5;
+    for (int i = 0; i < 8; i++) below(2);
+    int32_t n = rank_counts[below(HOP_COUNT(rank_counts))];
+    write_under_way(&text, n, 6 + below(14));
+    found_work += check_order(text.data, (struct pass_options){ .strict = true });
+    check_order(text.data, (struct pass_options){ .profile = true });
+    uint32_t off = check_order(text.data,
+                               (struct pass_options){ .strict = true, .without = 1u << CHOICE_overlap });
+    CLAIM(!off, "switched off, %u exchanges are under way while something is computed", off);
+    struct job j = { .text = text.data, .n_args = 2, .n_results = UNDER_WAY_RESULTS };
+    int64_t dims[3] = { n, SIDE, SIDE };
+    for (int32_t r = 0; r < n; r++)
+        for (uint32_t k = 0; k < 2; k++)
+            j.args[r][k] = random_tensor(bag, DT_F64, 2, dims + 1, seed * 64 + (uint64_t)r * 2 + k);
+    hop_status status = dist_run_threads(n, run_rank, &j);
+    CLAIM(!status, "program %llu: %s\n%s", (unsigned long long)seed, hop_message(), text.data);
+    struct expected expected[UNDER_WAY_RESULTS];
+    for (uint32_t k = 0; k < UNDER_WAY_RESULTS && !status; k++) {
+        expected[k] = (struct expected){ bag_new(bag, DT_F64, 3, dims), 1 };
+        size_t bytes = SIDE * SIDE * sizeof(double);
+        for (int32_t r = 0; r < n; r++)
+            memcpy((char *)expected[k].whole->data + (size_t)r * bytes, j.results[r][k]->data, bytes);
+    }
+    drop_results(&j);
+    if (!status)
+        check_ranks(bag, &j, n, expected, seed % 4 == 0,
+                    arena_printf(&bag->arena, "exchanges under way %llu", (unsigned long long)seed));
+}
+
 /* ---- where errors go ---- */
 
 static void with_bag(void (*body)(struct bag *bag, void *ctx), void *ctx, const char *what)
@@ -470,6 +686,7 @@ static void with_bag(void (*body)(struct bag *bag, void *ctx), void *ctx, const 
 }
 
 static void walk_program(struct bag *bag, void *ctx) { check_program(bag, *(const uint64_t *)ctx); }
+static void walk_under(struct bag *bag, void *ctx) { check_under_way(bag, *(const uint64_t *)ctx); }
 
 int main(int argc, char **argv)
 {
@@ -478,8 +695,13 @@ int main(int argc, char **argv)
     setenv("HOP_DEBUG", "verify", 1);
     setenv("HOP_DIST_TIMEOUT", "20", 1);
     with_bag(check_ones, NULL, "collectives");
+    with_bag(check_orders, NULL, "orders");
     with_bag(check_global, NULL, "a program over a mesh");
     with_bag(check_cancelled, NULL, "a cancelled program");
     for (uint64_t seed = first; seed < first + count; seed++) with_bag(walk_program, &seed, "a program");
+    for (uint64_t seed = first; seed < first + count; seed++)
+        with_bag(walk_under, &seed, "exchanges under way");
+    CLAIM(found_work >= count, "%u exchanges of %llu programs are under way while something is computed",
+          found_work, (unsigned long long)count);
     return tests_end();
 }

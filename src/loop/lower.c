@@ -1103,6 +1103,7 @@ struct lp *lower_function(struct module *m, uint32_t fn, const struct pass_optio
         if (L->symbols[s] != LPV_NONE)
             lp_add_call(p, (struct lp_call){ .kind = CALL_SETDIM, .target = s, .value = L->symbols[s] });
     if (passes->profile) lp_thin_marks(p);
+    lp_overlap(p, choice_on(passes, CHOICE_overlap));
     hop_cleanup_pop(p);
     return p;
 }

@@ -255,7 +255,8 @@ struct lp {
     /* Checks, prints, callbacks and operators in the order in which they were made, those of procedures
      * included: what native code knows of them is their number here. */
     vec(const struct lp_call *) sites;
-    uint32_t n_exchanges;      /* that were begun anywhere in it (CALL_EXCHANGE) */
+    uint32_t n_exchanges;             /* that were begun anywhere in it (CALL_EXCHANGE) */
+    vec(const char *) exchange_notes; /* what is computed while each of them is under way, for explain */
     vec(struct lp_mark) marks; /* of a profiled program, its procedures' included; the first is its own */
     struct lp *program; /* of a procedure: whose it is, with the list of sites; NULL: a program's own */
     struct lp_block *root, *current;
@@ -381,6 +382,9 @@ void lp_check(const struct lp *p); /* throws HOP_INTERNAL: a value used out of i
 void lp_plan(struct lp *p);        /* live intervals and arena slots for BUF_TEMP */
 /* Takes out the marks that would cost more than they are worth: before planning. */
 void lp_thin_marks(struct lp *p);
+/* Exchanges with ranks begin early and are waited for late (`moves`), with a note of each for explain: when
+ * the program is whole, before planning. */
+void lp_overlap(struct lp *p, bool moves);
 /* Nothing lies in a file: before planning, for those who have no files. */
 void lp_keep_in_memory(struct lp *p);
 

@@ -253,6 +253,8 @@ static void stored_text(struct text *out, const struct explanation *e)
     for (uint32_t i = 0; i < p->copy_notes.len; i++) text_add(out, "  %s\n", p->copy_notes.data[i]);
     if (p->within_notes.len) text_add(out, "in the memory of another: %u\n", p->within_notes.len);
     for (uint32_t i = 0; i < p->within_notes.len; i++) text_add(out, "  %s\n", p->within_notes.data[i]);
+    if (p->exchange_notes.len) text_add(out, "exchanges with ranks: %u\n", p->exchange_notes.len);
+    for (uint32_t i = 0; i < p->exchange_notes.len; i++) text_add(out, "  %s\n", p->exchange_notes.data[i]);
 }
 
 /* "%dt: log1p of file:4:3: …" */
@@ -581,6 +583,7 @@ static void explain_json(struct text *out, const struct explanation *e)
     notes_json(out, "lanes", e->lanes.data, e->lanes.len);
     notes_json(out, "copies", p ? p->copy_notes.data : NULL, p ? p->copy_notes.len : 0);
     notes_json(out, "placed", p ? p->within_notes.data : NULL, p ? p->within_notes.len : 0);
+    notes_json(out, "exchanges", p ? p->exchange_notes.data : NULL, p ? p->exchange_notes.len : 0);
     computed_json(out, e);
     updates_json(out, e);
     const char *products = p && program_multiplies(p) ? blas_description() : NULL;
