@@ -20,6 +20,7 @@ transform/debug_nans.c check_finite iota add: the checks that it puts behind ope
 transform/pass_accumulate.c add sub sum: what left the loop is summed over time and added to the carry
 transform/pass_slices.c sum: parts of sums over rows are added behind the map
 transform/pass_beside.c concat: invariants are put side by side
+transform/pass_together.c all_reduce concat: reductions over ranks become one, of their operands side by side
 transform/pass_sums.c slice reshape broadcast: rows of an array are written so, and a number of each beside a row
 transform/pass_sums.c add sub neg sum: the sum of the rows, with what else is added and subtracted
 transform/pass_unroll.c concat: steps written out stack their rows

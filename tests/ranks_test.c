@@ -209,6 +209,17 @@ static const struct one ones[] = {
       "%y = scan {length = 3} carry(%c = %x) {\n%q = mul(%c, %c)\n%r = all_reduce {#, op = mean} (%q)\n"
       "%v = vary {axis = \"i\"} (%r)\nnext(%v)\n}",
       { DT_BOOL } },
+    /* two that become one */
+    { "[2, 3]",
+      "[2, 3]",
+      "%a = all_reduce {#, op = sum} (%x)\n%q = sum {dims = [0]} (%x)\n%b = all_reduce {#, op = sum} (%q)\n"
+      "%c = broadcast {dims = [2, 3], at = [1]} (%b)\n%d = sub(%a, %c)\n%y = vary {axis = \"i\"} (%d)",
+      { DT_F64, DT_BF16, DT_I32, DT_BOOL } },
+    { "[7]",
+      "[7]",
+      "%q = mul(%x, %x)\n%a = all_reduce {#, op = max} (%x)\n%b = all_reduce {#, op = max} (%q)\n"
+      "%d = sub(%a, %b)\n%y = vary {axis = \"i\"} (%d)",
+      { DT_F16, DT_I8, DT_BOOL } },
     { "[]", "[$]", "%y = all_gather {#} (%x)", { DT_I64, DT_BOOL } },
     { "[3]", "[$, 3]", "%y = all_gather {#} (%x)", { DT_BF16, DT_BOOL } },
     { "[3]", "[3, $]", "%y = all_gather {#, dim = 1} (%x)", { DT_I16, DT_BOOL } },
@@ -467,6 +478,8 @@ static const char *const steps[] = {
     "%p = all_reduce {#, op = mean} (%x)\n%z = vary {axis = \"i\"} (%p)",
     "%o = mul(%x, %y)\n%p = all_reduce {#, op = max} (%o)\n%z = vary {axis = \"i\"} (%p)",
     "%z = rank_permute {#, pairs = [@]} (%x)",
+    "%o = all_reduce {#, op = mean} (%x)\n%p = all_reduce {#, op = mean} (%y)\n%q = sub(%o, %p)\n"
+    "%z = vary {axis = \"i\"} (%q)",
     "%z = all_to_all {#, split = 0, concat = 0, tiled} (%y)",
     "%o = sum(%x)\n%p = all_reduce {#, op = mean} (%o)\n%q = vary {axis = \"i\"} (%p)\n"
     "%r = broadcast {dims = [24, 24], at = []} (%q)\n%z = add(%r, %y)",
@@ -561,7 +574,7 @@ static void look_under_way(struct under_way *u, const struct lp_block *block)
 
 /* Between begin and wait nobody touches what the exchange uses, nor any memory that it is in; begins keep
  * their order. How many go on while something is computed. */
-static uint32_t check_order(const char *text, struct pass_options options)
+static struct under_way check_order(const char *text, struct pass_options options)
 {
     struct module *m = text_read("program", text, strlen(text));
     hop_cleanup_push(module_free, m);
@@ -572,7 +585,7 @@ static uint32_t check_order(const char *text, struct pass_options options)
     lp_free(p);
     hop_cleanup_pop(m);
     module_free(m);
-    return u.with_work;
+    return u;
 }
 
 /* Loop programs in which these words stand one behind the other. */
@@ -634,6 +647,30 @@ static void check_orders(struct bag *bag, void *ctx)
     }
 }
 
+/* Small reductions of one kind that do not need each other are one exchange; a scalar, another kind, and one
+ * that needs the first are exchanges of their own. */
+static void check_together(struct bag *bag, void *ctx)
+{
+    static const char text[] =
+        "hop 1\nmesh @ranks = (i = 2)\n"
+        "fn @body(%v0: f64[24, 24]{i}, %v1: f64[24, 24]{i})"
+        " -> (f64[24, 24], f64[24], f64[], f64[24], f64[24]) {\n"
+        "%a = all_reduce {axis = \"i\", op = sum} (%v0)\n%o = sum(%v1)\n"
+        "%b = all_reduce {axis = \"i\", op = sum} (%o)\n%p = sum {dims = [0]} (%v1)\n"
+        "%c = all_reduce {axis = \"i\", op = max} (%p)\n%d = all_reduce {axis = \"i\", op = sum} (%p)\n"
+        "%q = vary {axis = \"i\"} (%d)\n%r = mul(%q, %p)\n%e = all_reduce {axis = \"i\", op = sum} (%r)\n"
+        "return %a, %c, %b, %d, %e\n}\n";
+    HOP_UNUSED(bag);
+    HOP_UNUSED(ctx);
+    for (int strict = 0; strict < 2; strict++) {
+        struct pass_options o = { .strict = strict };
+        uint32_t joined = check_order(text, o).exchanges;
+        o.without = 1u << PASS_together;
+        uint32_t apart = check_order(text, o).exchanges;
+        CLAIM(joined == 4 && apart == 5, "%u exchanges, %u when none are joined", joined, apart);
+    }
+}
+
 static uint32_t found_work; /* exchanges that go on while something is computed, of all programs */
 
 static void check_under_way(struct bag *bag, uint64_t seed)
@@ -643,10 +680,10 @@ static void check_under_way(struct bag *bag, uint64_t seed)
     for (int i = 0; i < 8; i++) below(2);
     int32_t n = rank_counts[below(HOP_COUNT(rank_counts))];
     write_under_way(&text, n, 6 + below(14));
-    found_work += check_order(text.data, (struct pass_options){ .strict = true });
+    found_work += check_order(text.data, (struct pass_options){ .strict = true }).with_work;
     check_order(text.data, (struct pass_options){ .profile = true });
-    uint32_t off = check_order(text.data,
-                               (struct pass_options){ .strict = true, .without = 1u << CHOICE_overlap });
+    struct pass_options still = { .strict = true, .without = 1u << CHOICE_overlap };
+    uint32_t off = check_order(text.data, still).with_work;
     CLAIM(!off, "switched off, %u exchanges are under way while something is computed", off);
     struct job j = { .text = text.data, .n_args = 2, .n_results = UNDER_WAY_RESULTS };
     int64_t dims[3] = { n, SIDE, SIDE };
@@ -696,12 +733,13 @@ int main(int argc, char **argv)
     setenv("HOP_DIST_TIMEOUT", "20", 1);
     with_bag(check_ones, NULL, "collectives");
     with_bag(check_orders, NULL, "orders");
+    with_bag(check_together, NULL, "reductions that become one");
     with_bag(check_global, NULL, "a program over a mesh");
     with_bag(check_cancelled, NULL, "a cancelled program");
     for (uint64_t seed = first; seed < first + count; seed++) with_bag(walk_program, &seed, "a program");
     for (uint64_t seed = first; seed < first + count; seed++)
         with_bag(walk_under, &seed, "exchanges under way");
-    CLAIM(found_work >= count, "%u exchanges of %llu programs are under way while something is computed",
+    CLAIM(2 * found_work >= count, "%u exchanges of %llu programs are under way while something is computed",
           found_work, (unsigned long long)count);
     return tests_end();
 }
