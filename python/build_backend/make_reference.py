@@ -162,7 +162,9 @@ def home(value):
     """The module of the package that defines it."""
     if isinstance(value, types.FunctionType):
         path = os.path.relpath(value.__code__.co_filename, os.path.dirname(os.path.dirname(hop.__file__)))
-        return path.removesuffix(".py").removesuffix("/__init__").replace(os.sep, ".")
+        module = path.removesuffix(".py").removesuffix("/__init__").replace(os.sep, ".")
+        package = module.rpartition(".")[0]  # whose page has the families that have none of their own
+        return package if module not in PAGES and package in PAGES else module
     for name, module in sorted(sys.modules.items()):
         if (
             name.startswith("hop.")
