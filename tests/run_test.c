@@ -12,6 +12,8 @@
 #include "runtime/ready.h"
 #include "loop/rt.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -111,6 +113,32 @@ static void test_groups(void)
     limits_root = before;
 }
 
+/* A system with more processors than a set usually has room for. */
+enum { SYSTEM_PROCESSORS = 5000, OWN_PROCESSORS = 200 };
+static int many_processors(pid_t pid, size_t size, cpu_set_t *set)
+{
+    HOP_UNUSED(pid);
+    if (size * CHAR_BIT < SYSTEM_PROCESSORS) return errno = EINVAL, -1;
+    CPU_ZERO_S(size, set);
+    for (size_t i = 0; i < OWN_PROCESSORS; i++) CPU_SET_S(SYSTEM_PROCESSORS - 1 - 3 * i, size, set);
+    return 0;
+}
+static int no_processors(pid_t pid, size_t size, cpu_set_t *set)
+{
+    HOP_UNUSED(pid), HOP_UNUSED(size), HOP_UNUSED(set);
+    return errno = EPERM, -1;
+}
+static void test_processors(void)
+{
+    uint32_t by_groups = processors_by_groups();
+    pool_ask_processors = many_processors;
+    CLAIM(pool_cores() == HOP_MIN(by_groups, OWN_PROCESSORS), "a large system: %u processors", pool_cores());
+    CLAIM(marks_once(3, 1000, 1, false), "a job on a large system");
+    pool_ask_processors = no_processors;
+    CLAIM(pool_cores() == 1, "a system that does not say");
+    pool_ask_processors = sched_getaffinity;
+}
+
 static void test_number_of_threads(void)
 {
     char before[64] = "", *given = getenv("HOP_NUM_THREADS");
@@ -120,6 +148,16 @@ static void test_number_of_threads(void)
     CLAIM(hop_threads() == 3, "the environment says how many");
     CLAIM(hop_set_threads(5) == 0 && hop_threads() == 5, "the program does");
     CLAIM(hop_set_threads(-2) == 5 && hop_threads() == 3, "and takes it back");
+    static const int many[] = { 256, 257, 1024, 100000, INT32_MAX };
+    for (size_t i = 0; i < HOP_COUNT(many); i++) {
+        char text[16];
+        hop_set_threads(many[i]);
+        CLAIM(hop_threads() == 256, "%d threads count as 256", many[i]);
+        snprintf(text, sizeof text, "%d", many[i]);
+        setenv("HOP_NUM_THREADS", text, 1);
+        hop_set_threads(0);
+        CLAIM(hop_threads() == 256, "HOP_NUM_THREADS=%s counts as 256", text);
+    }
     static const char *const nonsense[] = { "", "0", "-3", "many", "3x" };
     for (size_t i = 0; i < HOP_COUNT(nonsense); i++) {
         setenv("HOP_NUM_THREADS", nonsense[i], 1);
@@ -151,10 +189,10 @@ static void test_pool(void)
     }
 #ifndef __SANITIZE_THREAD__ /* the race detector refuses threads in a forked child */
     pid_t child = fork();
-    if (!child) _exit(marks_once(4, 10000, 1, false) ? 0 : 1);
+    if (!child) _exit(marks_once(4, 10000, 1, false) && marks_once(INT32_MAX, 10000, 1, false) ? 0 : 1);
     int status = -1;
     waitpid(child, &status, 0);
-    CLAIM(status == 0, "a forked child has a pool of its own");
+    CLAIM(status == 0, "a forked child has a pool of its own, of as many threads as there can be");
 #endif
     CLAIM(marks_once(4, 10000, 1, false), "the parent's still works");
 }
@@ -741,6 +779,7 @@ int main(void)
     int64_t live = hop_live_allocations();
     test_groups();
     test_number_of_threads();
+    test_processors();
     test_pool();
     test_products();
     hop_status status = attempt(read_program, NULL);

@@ -50,8 +50,9 @@ def get_threads():
 def set_threads(n):
     """Programs that have no number of their own (jit's threads=) run on n threads from now on, in the whole
     process. 0: on the usual number, which HOP_NUM_THREADS in the environment says, else as many as there are
-    processors that the process may use: by its affinity, and by the quota of its control groups. What is
-    compiled while there is one thread stays on one. Results do not depend on it.
+    processors that the process may use: by its affinity, and by the quota of its control groups. More than 256
+    count as 256, here, in the environment and as threads=. What is compiled while there is one thread stays on one.
+    Results do not depend on it.
 
     >>> before = hop.get_threads()
     >>> hop.set_threads(2)
@@ -59,7 +60,7 @@ def set_threads(n):
     2
     >>> hop.set_threads(0)
     """
-    _core.set_threads(_arguments.integer("set_threads: n", n, 0, 1024, "a number of threads"))
+    _core.set_threads(_arguments.integer("set_threads: n", n, 0, (1 << 31) - 1, "a number of threads"))
 
 
 def jit(

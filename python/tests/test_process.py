@@ -87,8 +87,17 @@ class Threads(Case):
             )
             self.assertEqual(done.stdout.strip(), expected, done.stderr)
 
+    def test_most(self):
+        try:
+            for many in (257, 1025, 100000, (1 << 31) - 1):
+                hop.set_threads(many)
+                self.assertEqual(hop.get_threads(), 256)
+                self.assertEqual(float(hop.jit(hop.sum, threads=many)(hop.ones(10))), 10.0)
+        finally:
+            hop.set_threads(0)
+
     def test_nonsense(self):
-        for bad in (-1, 2.5, "two", True, None, 10**9):
+        for bad in (-1, 2.5, "two", True, None, 1 << 31):
             with self.assertRaisesRegex((TypeError, ValueError, hop.InvalidError), "set_threads"):
                 hop.set_threads(bad)
 

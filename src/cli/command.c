@@ -115,7 +115,7 @@ static void take_option(struct options *o, enum option_id id, const char *argume
     case O_DIM: vec_push(&o->bag.arena, &o->dims, argument); break;
     case O_OUT: vec_push(&o->bag.arena, &o->outputs, argument); break;
     case O_RANKS: o->ranks = parse_count("ranks", argument, 1 << 20); break;
-    case O_THREADS: o->threads = parse_count("threads", argument, 1024); break;
+    case O_THREADS: o->threads = parse_count("threads", argument, INT32_MAX); break;
     case O_CAPACITY: o->capacity = parse_count("capacity", argument, INT32_MAX); break;
     case O_JOBS: o->jobs = parse_count("jobs", argument, 1024); break;
     case O_WITHOUT: o->without |= 1u << parse_switch(o, "without", argument, SWITCH_COUNT); break;

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "loop/rt.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -24,7 +25,8 @@
 
 /* SHORT_PIECES: a long job that may be cancelled is cut into as many. */
 enum {
-    MAX_WORKERS = 255,
+    MAX_WORKERS = POOL_MOST_THREADS - 1,
+    MOST_PROCESSORS = 1 << 20, /* of a system */
     PIECES_PER_THREAD = 4,
     SPINS_PER_LOOK = 64,         /* at the clock */
     SPINNING_NS = 60000,         /* before a worker sleeps */
@@ -46,6 +48,12 @@ enum {
 #define THREADS_SHIFT 1
 #define SERIAL_SHIFT 16
 #define OPEN_TO(state) ((uint32_t)((state) >> THREADS_SHIFT) & (MAX_WORKERS * 2 + 1))
+
+/* A set of processors, with room for so many. */
+struct processors {
+    cpu_set_t *set;
+    int room;
+};
 
 /* What is written by one thread, mostly. */
 struct seat {
@@ -78,7 +86,7 @@ static struct {
     void *env;
     int64_t piece;
     uint32_t threads;
-    cpu_set_t others; /* processors: those that the caller may use without the one that it is on */
+    struct processors others; /* those that the caller may use without the one that it is on */
     _Alignas(LINE) atomic_int status;
     /* under `use` */
     uint32_t workers; /* started: seats 1, 2, … */
@@ -105,6 +113,23 @@ static void child_after_fork(void)
     number = 0;
 }
 
+int (*pool_ask_processors)(pid_t, size_t, cpu_set_t *) = sched_getaffinity;
+
+/* Those that this thread may use. The set grows until it has room for all of the system: before that it is
+ * EINVAL. */
+static bool processors_allowed(struct processors *p)
+{
+    for (int room = HOP_MAX(p->room, CPU_SETSIZE); room <= MOST_PROCESSORS; room *= 2) {
+        cpu_set_t *set = room > p->room ? CPU_ALLOC((size_t)room) : p->set;
+        if (!set) return false;
+        if (set != p->set) CPU_FREE(p->set);
+        *p = (struct processors){ set, room };
+        if (!pool_ask_processors(0, CPU_ALLOC_SIZE(room), set)) return true;
+        if (errno != EINVAL) return false;
+    }
+    return false;
+}
+
 /* Its `sleep` is locked. */
 static void wake(struct seat *s)
 {
@@ -119,7 +144,7 @@ static void keep_apart(struct seat *s)
     int away_from = atomic_load_explicit(&pool.caller_on, memory_order_relaxed);
     if (away_from < 0 || atomic_load(&s->apart_from) == away_from) return;
     atomic_store(&s->apart_from, away_from);
-    pthread_setaffinity_np(s->thread, sizeof pool.others, &pool.others);
+    pthread_setaffinity_np(s->thread, CPU_ALLOC_SIZE(pool.others.room), pool.others.set);
 }
 
 /* Where the caller is; workers stay on other processors if each has one. */
@@ -129,9 +154,10 @@ static void note_processor(void)
     int now = atomic_load_explicit(&pool.spins, memory_order_relaxed) ? sched_getcpu() : -1;
     if (now == before && pool.workers == pool.placed) return;
     pool.placed = pool.workers;
-    bool known = now >= 0 && now < CPU_SETSIZE && !sched_getaffinity(0, sizeof pool.others, &pool.others);
-    if (known) CPU_CLR(now, &pool.others);
-    bool others = known && CPU_COUNT(&pool.others);
+    bool known = now >= 0 && processors_allowed(&pool.others) && now < pool.others.room;
+    size_t size = CPU_ALLOC_SIZE(pool.others.room);
+    if (known) CPU_CLR_S((size_t)now, size, pool.others.set);
+    bool others = known && CPU_COUNT_S(size, pool.others.set);
     atomic_store_explicit(&pool.caller_on, others ? now : -1, memory_order_relaxed);
     for (uint32_t i = 1; i <= pool.workers; i++)
         if (!atomic_load(&pool.seat[i].asleep)) keep_apart(&pool.seat[i]);
@@ -159,8 +185,9 @@ static void register_ends(void)
 
 uint32_t pool_cores(void)
 {
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    struct processors p = { 0 };
+    int n = processors_allowed(&p) ? CPU_COUNT_S(CPU_ALLOC_SIZE(p.room), p.set) : 1;
+    CPU_FREE(p.set);
     uint32_t most = processors_by_groups();
     return n < 1 || !most ? 1 : HOP_MIN((uint32_t)n, most);
 }
@@ -175,9 +202,9 @@ static uint32_t usual_threads(void)
     char *end = NULL;
     unsigned long n = text ? strtoul(text, &end, 10) : 0;
     bool good = text && *text >= '0' && *text <= '9' && !*end && n;
-    if (good) return (uint32_t)HOP_MIN(n, MAX_WORKERS + 1ul);
+    if (good) return (uint32_t)HOP_MIN(n, (unsigned long)POOL_MOST_THREADS);
     uint32_t cores = atomic_load(&part);
-    return cores ? cores : pool_cores();
+    return HOP_MIN(cores ? cores : pool_cores(), POOL_MOST_THREADS);
 }
 
 uint32_t pool_sharers(void) { return sharers; }
@@ -203,7 +230,7 @@ uint32_t pool_threads(void)
 uint32_t pool_set_threads(uint32_t threads)
 {
     atomic_store(&usual, 0);
-    return atomic_exchange(&said, threads);
+    return atomic_exchange(&said, HOP_MIN(threads, POOL_MOST_THREADS));
 }
 
 static bool cancelled(struct hop_rt *rt)
@@ -426,7 +453,7 @@ int32_t pool_run(uint32_t threads, struct hop_rt *rt,
     int64_t each = grain < 0 ? -grain : 1, grains; /* each: grains that an iteration is worth */
     if (grain < 1) grain = 1;
     if (__builtin_mul_overflow((n + grain - 1) / grain, each, &grains)) grains = INT64_MAX;
-    threads = (uint32_t)HOP_MIN(HOP_MIN(threads, MAX_WORKERS), (n + grain - 1) / grain);
+    threads = (uint32_t)HOP_MIN(HOP_MIN(threads, POOL_MOST_THREADS), (n + grain - 1) / grain);
     if (threads < 2 || inside || pthread_mutex_trylock(&pool.use)) return run_alone(rt, body, env, n, grain);
     int64_t begun = now_ns();
     bool others_sleep = begun - pool.last > SPINNING_NS && !pool.waking;

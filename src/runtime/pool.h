@@ -2,10 +2,16 @@
 #ifndef HOP_POOL_H
 #define HOP_POOL_H
 
+#include <sched.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct hop_rt;
+/* Threads of a run, the caller among them: whoever says more, in whatever way, gets so many. */
+enum { POOL_MOST_THREADS = 256 };
 uint32_t pool_cores(void); /* processors this process may use: by affinity, and by its control groups */
+/* For tests: sched_getaffinity. */
+extern int (*pool_ask_processors)(pid_t, size_t, cpu_set_t *);
 /* Threads of runs that have no number of their own: what pool_set_threads said, else HOP_NUM_THREADS, else
  * pool_cores. */
 uint32_t pool_threads(void);

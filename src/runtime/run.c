@@ -587,7 +587,7 @@ static int64_t add_aligned(int64_t at, int64_t bytes)
 static uint32_t run_threads(const struct exe *e)
 {
     if (e->backend->memory) return 1;
-    return e->threads ? e->threads : pool_threads();
+    return e->threads ? HOP_MIN(e->threads, POOL_MOST_THREADS) : pool_threads();
 }
 
 /* Where each slot lies, private ones behind the others; returns what all need together, with private ones for
