@@ -1,26 +1,10 @@
 /* Reads texts: functions with their headers, the order in which definitions that mention each other are read,
- * whole files. Nodes are read in reader_nodes.c, constants and tests in literals.c. */
+ * whole files. Nodes are read in reader_nodes.c, dims and types in reader_types.c, constants and tests in
+ * literals.c. */
+#include "ir/mesh.h"
 #include "ir/reader.h"
 
-#include "ir/mesh.h"
-
 #include <errno.h>
-
-/* {i, "a name"}: the axes along which a value varies. */
-axis_set reader_axes(struct reader *r)
-{
-    axis_set axes = 0;
-    lexer_expect(&r->lex, '{', "'{'");
-    do {
-        struct token at = r->lex.tok;
-        if (at.kind != TOKEN_WORD && at.kind != TOKEN_STRING) lexer_expected(&r->lex, "the name of an axis");
-        axis_set axis = module_axis(r->m, reader_name(r));
-        if (axes & axis) lexer_error(&r->lex, at, "the axis stands there twice");
-        axes |= axis;
-    } while (lexer_accept(&r->lex, ','));
-    lexer_expect(&r->lex, '}', "',' or '}'");
-    return axes;
-}
 
 /* ---- meshes ---- */
 
@@ -48,66 +32,6 @@ static void read_mesh(struct reader *r)
     if (r->m->meshes.data[mesh].name != name)
         lexer_error(lx, at, "the mesh has these axes by another name: @%s",
                     module_text(r->m, r->m->meshes.data[mesh].name));
-}
-
-type_id reader_layout(struct reader *r, type_id t)
-{
-    struct lexer *lx = &r->lex;
-    struct token at = lx->tok;
-    struct placement placed[MESH_AXES] = { { 0 } };
-    uint32_t n = 0;
-    if (at.kind != TOKEN_GLOBAL || *lx->p != '(') return t;
-    uint32_t mesh = mesh_find(r->m, reader_name(r));
-    if (mesh == HOP_NONE)
-        lexer_error(lx, at,
-                    "there is no mesh @%.*s; one is declared like this: mesh @m = (data = 2, model = 4)",
-                    (int)HOP_MIN(at.len, 60u), at.text);
-    uint32_t n_axes = r->m->meshes.data[mesh].n_axes;
-    lexer_expect(lx, '(', "'('");
-    do {
-        struct token word = lx->tok;
-        if (n == n_axes || !placement_read(word.text, word.len, &placed[n]))
-            lexer_error(lx, word,
-                        n == n_axes ? "the mesh has only %u axes"
-                                    : "placement %u: expected the number of a dim, '_', 'sum', 'max', 'min', "
-                                      "'prod', 'mean' or 'each'",
-                        n);
-        lexer_next(lx);
-        n++;
-    } while (lexer_accept(lx, ','));
-    if (n != n_axes) lexer_error(lx, lx->tok, "%u placements, the mesh has %u axes", n, n_axes);
-    lexer_expect(lx, ')', "',' or ')'");
-    if (t == HOP_NONE) return t;
-    const char *wrong = layout_error(r->m, t, mesh, placed);
-    if (wrong) lexer_error(lx, at, "%s", wrong);
-    return type_laid_out(r->m, t, layout_intern(r->m, mesh, placed));
-}
-
-/* Behind the name of a symbol: `along` and an axis of a mesh, of whose coordinates it is that of the rank;
- * the axis, 0: it is none. */
-uint32_t reader_along(struct reader *r, int64_t *hi)
-{
-    if (!lexer_accept_word(&r->lex, "along")) return 0;
-    struct token at = r->lex.tok;
-    uint32_t number;
-    if (at.kind != TOKEN_WORD && at.kind != TOKEN_STRING) lexer_expected(&r->lex, "the axis of a mesh");
-    uint32_t axis = reader_name(r), mesh = mesh_of_axis(r->m, axis, &number);
-    if (mesh == HOP_NONE)
-        lexer_error(&r->lex, at, "there is no mesh with the axis '%s'", module_text(r->m, axis));
-    *hi = r->m->meshes.data[mesh].sizes[number] - 1;
-    return axis;
-}
-
-/* The symbol of a body that is the rank's coordinate along axis k of a mesh, made if need be. */
-uint32_t reader_coordinate(struct reader *r, struct frame *f, uint32_t mesh, uint32_t k)
-{
-    struct mesh of = r->m->meshes.data[mesh];
-    for (uint32_t i = 0; i < f->b.symbols.len; i++)
-        if (f->b.symbols.data[i].axis == of.axes[k]) return i;
-    const char *name = arena_printf(&r->arena, "%s_rank", module_text(r->m, of.axes[k]));
-    uint32_t s = reader_add_symbol(f, module_string(r->m, name, strlen(name)), 0, of.sizes[k] - 1, 0);
-    f->b.symbols.data[s].axis = of.axes[k];
-    return s;
 }
 
 /* ---- functions ---- */

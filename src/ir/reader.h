@@ -1,5 +1,5 @@
-/* Inside of the reader: what reader.c (functions, whole texts), reader_nodes.c (nodes) and literals.c
- * (constants and test blocks) share. */
+/* Inside of the reader: what reader.c (functions, whole texts), reader_nodes.c (nodes), reader_types.c
+ * (dims and types) and literals.c (constants and test blocks) share. */
 #ifndef HOP_READER_H
 #define HOP_READER_H
 
@@ -84,11 +84,6 @@ struct definition *reader_resolve(struct reader *r, struct token at, uint32_t na
 /* The declared operator of that name, read now if need be, with its rules if the call is with them; NULL:
  * there is none. */
 const struct operator_decl *reader_operator(struct reader *r, uint32_t name, bool with_rules);
-dim reader_dim(struct reader *r, struct frame *f);
-type_id reader_type(struct reader *r, struct frame *f); /* f NULL: static types only */
-/* @m(0, _), where it stands behind a type; t: HOP_NONE where only the place behind it is wanted. */
-type_id reader_layout(struct reader *r, type_id t);
-axis_set reader_axes(struct reader *r); /* {i, "a name"}: along which a value varies */
 
 /* reader_nodes.c */
 void reader_know_operators(struct reader *r);
@@ -96,21 +91,8 @@ uint32_t reader_value_key(struct reader *r, const char *what); /* key of the cur
 /* Binds a name in the current scope. `same_as`: the name of the operand that a parameter stands for, which it
  * may have too; else HOP_NONE. */
 void reader_bind(struct reader *r, struct token at, uint32_t key, val v, uint32_t same_as);
-/* `along` and the axis of a mesh, behind the name of a symbol; 0: not there. *hi: the last coordinate. */
-uint32_t reader_along(struct reader *r, int64_t *hi);
-/* The symbol of a body that is the rank's coordinate along axis k of a mesh, made if need be. */
-uint32_t reader_coordinate(struct reader *r, struct frame *f, uint32_t mesh, uint32_t k);
 uint32_t reader_scope_enter(struct reader *r); /* returns the mark for scope_leave */
 void reader_scope_leave(struct reader *r, uint32_t mark);
-uint32_t reader_find_symbol(const struct frame *f, uint32_t name, bool by_node);
-/* A new outer symbol of the frame; `is`: what it is in the frame around (bodies). */
-uint32_t reader_add_symbol(struct frame *f, uint32_t name, int64_t lo, int64_t hi, dim is);
-void reader_range(struct reader *r, int64_t *lo, int64_t *hi); /* lo..hi or lo.. */
-void reader_skip_type(struct reader *r);
-/* Reads a written type of a value whose type is known. An unknown ?name names the symbol in its place, if
- * that is first_fresh or later. */
-void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32_t first_fresh,
-                       const char *what);
 void reader_requires(struct reader *r, struct frame *f);   /* require(a == b, …) */
 bool reader_location(struct reader *r, struct place *out); /* @"file":12:3, where something was made */
 /* Nodes up to and including the closing brace; the results end on r->vals. row NULL: a function, which ends
@@ -118,6 +100,31 @@ bool reader_location(struct reader *r, struct place *out); /* @"file":12:3, wher
 void reader_statements(struct reader *r, struct frame *f, const struct op_row *row, uint32_t region,
                        const uint32_t *groups);
 val reader_operand(struct reader *r);
+
+/* reader_types.c */
+uint32_t reader_find_symbol(const struct frame *f, uint32_t name, bool by_node);
+/* The same, looked for in the frames around as well and lifted from there; HOP_NONE: there is none. */
+uint32_t reader_lookup_symbol(struct reader *r, struct frame *f, uint32_t name, bool by_node);
+/* The symbol of f that stands for symbol `index` of the frame around, made if need be. */
+uint32_t reader_lift_symbol(struct reader *r, struct frame *f, uint32_t index);
+/* A new outer symbol of the frame; `is`: what it is in the frame around (bodies). */
+uint32_t reader_add_symbol(struct frame *f, uint32_t name, int64_t lo, int64_t hi, dim is);
+void reader_range(struct reader *r, int64_t *lo, int64_t *hi); /* lo..hi or lo.. */
+/* `along` and the axis of a mesh, behind the name of a symbol; 0: not there. *hi: the last coordinate. */
+uint32_t reader_along(struct reader *r, int64_t *hi);
+/* The symbol of a body that is the rank's coordinate along axis k of a mesh, made if need be. */
+uint32_t reader_coordinate(struct reader *r, struct frame *f, uint32_t mesh, uint32_t k);
+enum dtype reader_dtype(struct reader *r);
+dim reader_dim(struct reader *r, struct frame *f);
+type_id reader_type(struct reader *r, struct frame *f); /* f NULL: static types only */
+/* @m(0, _), where it stands behind a type; t: HOP_NONE where only the place behind it is wanted. */
+type_id reader_layout(struct reader *r, type_id t);
+axis_set reader_axes(struct reader *r); /* {i, "a name"}: along which a value varies */
+void reader_skip_type(struct reader *r);
+/* Reads a written type of a value whose type is known. An unknown ?name names the symbol in its place, if
+ * that is first_fresh or later. */
+void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32_t first_fresh,
+                       const char *what);
 
 /* literals.c */
 uint32_t reader_constant(struct reader *r, type_id type, uint32_t name); /* a literal of that type */
