@@ -72,7 +72,7 @@ typedef struct array_object {
         weak;    /* made of Python numbers alone: WEAK_REAL (shown as f32) or WEAK_INT (i64); else NOT_WEAK */
     bool number; /* weak and traced: stands for a Python number; a real one is a value of f64 */
     bool lent;   /* concrete: made for a call, of a number or of memory of others */
-    bool spread;       /* concrete: distributed over a mesh (dist.c) */
+    bool spread; /* concrete: distributed over a mesh (dist.c) */
     bool variable;     /* traced: the value is a variable of the library's, which bodies may assign to */
     uint64_t born;     /* concrete: the serial of the outermost capture that it was made in; 0: in none */
     uint64_t body;     /* the same: the number of the body, hop_body_number */
@@ -323,6 +323,9 @@ int prepare_updates(const exe_object *e, PyObject **arrays);
 /* A list of the results, or the only one. arrays: those of the first parameters, of which donated ones are
  * among. */
 PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **arrays, bool always_list);
+/* What the function gives, interpreted: a list. args: (arrays, dims=()). */
+PyObject *interpret(hop_fn *fn, PyObject *args);
+int exe_init(PyObject *module);
 PyObject *number_array(PyObject *o); /* a Python number as a program takes it */
 int jit_init(PyObject *module);
 
