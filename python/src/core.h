@@ -49,6 +49,12 @@ static inline bool dtype_is_object(int code) { return code >= FIRST_KIND; }
 PyObject *dtype_object(int code); /* what x.dtype is, a new reference */
 double half_to_double(uint16_t bits, bool bfloat);
 uint16_t double_to_half(double x, bool bfloat);
+PyObject *element_number(const char *p, int dtype); /* the element there as a Python number */
+/* What lies there along `axis` and those behind it as nested lists. */
+PyObject *element_lists(const hop_tensor *t, const char *p, int axis, int dtype);
+/* Sizes from a sequence: the rank, or -1 and an exception. */
+int array_sizes(PyObject *o, int64_t *dims);
+int elements_init(PyObject *module);
 
 /* ---- arrays ---- */
 
