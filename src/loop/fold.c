@@ -473,6 +473,50 @@ void fold_row_join(struct lower *L, struct item *item, lpv count)
     item->blocks.buffer = HOP_NONE;
 }
 
+/* ---- across short rows ---- */
+
+void fold_across_cut(struct lower *L, struct item *item, int64_t n)
+{
+    give_memory(L, item, dim_const(L->S->m, n));
+}
+void fold_across_begin(struct lower *L, struct item *item, int64_t n)
+{
+    struct lp *p = L->S->p;
+    item->row_locals = ARENA_NEW(L->arena, uint32_t, n);
+    for (int64_t j = 0; j < n; j++) {
+        item->row_locals[j] = lp_local(p, item_dtype(L, item), LOCAL_LANES, "lanes");
+        lp_set(p, item->row_locals[j], item_identity(L, item));
+    }
+}
+void fold_across_point(struct lower *L, const struct item *item, int64_t j)
+{
+    uint32_t folded = L->emitting->n_outer - 1;
+    lpv kept[MAX_RANK];
+    memcpy(kept, L->vars, folded * sizeof *kept);
+    kept[folded] = L->vars[folded + 1];
+    lpv x = item_elem(L, item, kept, &L->vars[folded]);
+    lp_accum(L->S->p, item->row_locals[j], item_fold(L, item), x);
+}
+static lpv place_in_block(struct lower *L, int64_t n, int64_t j)
+{
+    struct lp *p = L->S->p;
+    return lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, L->emitting->block, lp_index(p, n)), lp_index(p, j));
+}
+lpv fold_across_end(struct lower *L, const struct item *item, int64_t n, int64_t j)
+{
+    struct lp *p = L->S->p;
+    lpv folded = lp_fold_lanes(p, item->row_locals[j], item_fold(L, item));
+    if (item->blocks.buffer == HOP_NONE) return item_rounded(L, item, folded);
+    lp_store(p, item->blocks.buffer, place_in_block(L, n, j), folded);
+    return LPV_NONE;
+}
+lpv fold_across_join(struct lower *L, const struct item *item, lpv count, int64_t n, int64_t j)
+{
+    return combined(L, item, count, lp_index(L->S->p, n), lp_index(L->S->p, j));
+}
+
+/* ---- to one value ---- */
+
 /* A step of the loop over blocks takes a row, or a part of a long one. */
 lpv fold_all(struct lower *L, struct item *item)
 {

@@ -62,6 +62,8 @@ struct op_lower {
     /* REDUCE: how many dims are folded, if they are the leading ones of operand 0 and others follow; else 0.
      * NULL: 0. */
     uint32_t (*leading)(const struct module *m, const struct fn *f, const struct node *n);
+    /* REDUCE: is the dim before the last of operand 0 folded, and no other? NULL: no. */
+    bool (*across)(const struct module *m, const struct fn *f, const struct node *n);
     /* REDUCE of a product of two operands: may be done by BLAS, or folded along rows, in default mode. NULL:
      * not a product. */
     void (*product)(const struct module *m, const struct fn *f, const struct node *n, struct dot_dims *out);

@@ -28,6 +28,8 @@ enum item_class {
     ITEM_COLUMN, /* a fold per point of outer × inner, folded one after the other */
     ITEM_ROW,    /* a fold along inner: a scalar per point of outer */
     ITEM_DOWN,   /* a fold over the leading dims, row by row: a value per point of the other dims */
+    ITEM_ACROSS, /* a fold over the last dim of outer, of rows of a few elements (short.c): a value per point
+                    of the other dims */
     ITEM_SCALAR, /* pointwise over outer: one value per row */
     ITEM_ALONE   /* a fold with loops of its own */
 };
@@ -53,11 +55,12 @@ struct item {
     const char *why;
     vec(struct target) targets;
     vec(struct read) reads;
-    lpv held;            /* its value at the point being emitted, LPV_NONE */
-    lpv *row_held;       /* of a nest with short rows: its values along the row; NULL: none */
-    uint32_t local;      /* accumulator */
-    struct array blocks; /* ITEM_DOWN, ITEM_ROW in pieces: what each block folded; buffer HOP_NONE: none */
-    struct {             /* of a position: where the best so far stands, beside held, local and blocks */
+    lpv held;             /* its value at the point being emitted, LPV_NONE */
+    lpv *row_held;        /* of a nest with short rows: its values along the row; NULL: none */
+    uint32_t local;       /* accumulator */
+    uint32_t *row_locals; /* ITEM_ACROSS: an accumulator for each element of the row */
+    struct array blocks;  /* ITEM_DOWN, folds in pieces: what each block folded; buffer HOP_NONE: none */
+    struct {              /* of a position: where the best so far stands, beside held, local and blocks */
         lpv held;
         uint32_t local;
         struct array blocks;
@@ -69,9 +72,10 @@ struct nest {
     dim outer[MAX_RANK];
     dim inner; /* HOP_NONE: ITEM_ALONE */
     vec(struct item) items;
-    bool flat;       /* all dims run as one */
-    uint32_t n_down; /* leading dims that its ITEM_DOWN fold, 0: it has none */
-    lpv block;       /* while it is emitted: the number of the block */
+    bool flat;        /* all dims run as one */
+    bool stays_short; /* something in it needs rows that are short (short.c) */
+    uint32_t n_down;  /* leading dims that its ITEM_DOWN fold, 0: it has none */
+    lpv block;        /* while it is emitted: the number of the block */
 };
 enum step_kind { STEP_NEST, STEP_BLOCK, STEP_SCALAR };
 struct lower_step {
@@ -210,7 +214,12 @@ bool repeats_in_small_slices(struct module *m, const struct fn *f, const struct 
 void repeats_note(struct lower *L, val v);
 /* short.c: has the nest rows of a few elements? Its items then hold whole rows; and its loops. */
 bool short_rows(struct lower *L, struct nest *nest);
+int64_t short_row(struct lower *L, const struct nest *nest); /* elements of a row where it is short, else 0 */
 void short_emit(struct lower *L, struct nest *nest, bool parallel);
+/* Is the item a fold across short rows? Then it becomes one, and a nest over what it folds gets the key. */
+bool short_across(struct lower *L, struct item *item, struct nest *key);
+/* Are the rows of the nest short, with the item as well? */
+bool short_stays(struct lower *L, const struct nest *nest, const struct item *item);
 /* Of a nest whose leading dims are those of the rows: memory for it, then the rows from lo to hi. */
 void nest_prepare_rows(struct lower *L, struct nest *nest, uint32_t panels);
 void nest_emit_rows(struct lower *L, struct nest *nest, const struct row_group *g, lpv panel, lpv lo, lpv hi);
@@ -240,6 +249,13 @@ void fold_row_end(struct lower *L, struct item *item, lpv lo, lpv hi);
 void fold_short_point(struct lower *L, struct item *item);
 void fold_short_end(struct lower *L, struct item *item);
 void fold_row_join(struct lower *L, struct item *item, lpv count);
+/* An ITEM_ACROSS of rows of n elements: memory for blocks, accumulators; an element of a row; what all rows
+ * gave for element j (kept for fold_across_join where there are blocks), and what `count` blocks did. */
+void fold_across_cut(struct lower *L, struct item *item, int64_t n);
+void fold_across_begin(struct lower *L, struct item *item, int64_t n);
+void fold_across_point(struct lower *L, const struct item *item, int64_t j);
+lpv fold_across_end(struct lower *L, const struct item *item, int64_t n, int64_t j);
+lpv fold_across_join(struct lower *L, const struct item *item, lpv count, int64_t n, int64_t j);
 /* An ITEM_DOWN: memory (for so many blocks), what stands there at first, a point, and the value at idx when
  * all rows were seen (count: of the blocks, LPV_NONE: not cut). */
 void fold_down_room(struct lower *L, struct item *item, uint32_t blocks);

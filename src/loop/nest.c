@@ -207,7 +207,10 @@ static void probe_item(struct lower *L, struct item *item)
         folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1), FOR_SERIAL);
     for (uint32_t i = 0; item->class == ITEM_DOWN && i < n_folded; i++)
         probe.vars[probe.n_vars++] = folded[i];
-    for (uint32_t i = 0; i < t.rank; i++) probe.vars[probe.n_vars++] = kept[i];
+    for (uint32_t i = 0; i < t.rank; i++) {
+        if (item->class == ITEM_ACROSS && i + 1u == t.rank) probe.vars[probe.n_vars++] = folded[0];
+        probe.vars[probe.n_vars++] = kept[i];
+    }
     if (item->class == ITEM_ROW) probe.vars[probe.n_vars++] = folded[0];
     if (reduce) lower_of(n)->reduce_elem(L, L->f, n, kept, folded);
     else if (n && lower_of(n)->kind == LOWER_POINTWISE && !nest_is_block(L, n))
@@ -303,6 +306,7 @@ static bool joins(struct lower *L, struct item *item)
 {
     uint32_t open = L->nest_list.len - 1;
     item->phase = 0;
+    if ((L->open->stays_short || item->class == ITEM_ACROSS) && !short_stays(L, L->open, item)) return false;
     for (uint32_t i = 0; i < item->reads.len; i++) {
         struct read r = item->reads.data[i];
         const struct value_info *info = &L->info[r.v];
@@ -398,6 +402,27 @@ static bool place_down(struct lower *L, struct item item, bool fuse)
     return true;
 }
 
+/* Such a nest may run as one loop over all its elements, which is better than rows, however short. */
+static bool is_pointwise_only(const struct nest *nest)
+{
+    for (uint32_t i = 0; i < nest->items.len; i++)
+        if (nest->items.data[i].class != ITEM_POINT) return false;
+    return true;
+}
+
+/* A fold across rows of a few elements goes over them as vectors do. */
+static bool place_across(struct lower *L, struct item item, bool fuse)
+{
+    struct nest key;
+    if (!short_across(L, &item, &key)) return false;
+    probe_item(L, &item);
+    bool shares = fuse && same_key(L->open, &key) && (!is_pointwise_only(L->open) || reads_open(L, &item));
+    if (shares && joins(L, &item)) add_item(L, item);
+    else open_nest(L, &key, item);
+    L->open->stays_short = true;
+    return true;
+}
+
 static void place_root(struct lower *L, val v)
 {
     struct nest key;
@@ -408,12 +433,14 @@ static void place_root(struct lower *L, val v)
         struct item per_row = item;
         per_row.class = ITEM_SCALAR;
         probe_item(L, &per_row);
-        if (reads_open_row(L, &per_row) && joins(L, &per_row)) {
+        bool beside = !is_pointwise_only(L->open) && short_stays(L, L->open, &per_row); /* no scalar code */
+        if ((beside || reads_open_row(L, &per_row)) && joins(L, &per_row)) {
+            L->open->stays_short |= beside;
             add_item(L, per_row);
             return;
         }
     }
-    if (place_down(L, item, fuse)) return;
+    if (place_down(L, item, fuse) || place_across(L, item, fuse)) return;
     probe_item(L, &item);
     if (fuse && same_key(L->open, &key) && joins(L, &item)) add_item(L, item);
     else open_nest(L, &key, item);

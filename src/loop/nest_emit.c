@@ -78,13 +78,25 @@ static uint64_t folded_by(struct lower *L, const struct item *item)
     return folded;
 }
 
+/* Operations of an item at a point of its nest. In short rows (`row` elements) the whole row is at hand: what
+ * is one value per row is computed once for all of it, and a fold is an addition. */
+static uint32_t work_at(struct lower *L, const struct item *item, int64_t row)
+{
+    uint32_t cost = L->info[item->v].cost + 1u;
+    if (row && item->class == ITEM_SCALAR) return (cost + (uint32_t)row - 1) / (uint32_t)row;
+    if (!row || (item->class != ITEM_ROW && item->class != ITEM_ACROSS)) return cost;
+    val folded = node_operands(L->f, fn_node(L->f, item->node))[0];
+    return (L->info[folded].root ? 1 : L->info[folded].cost) + 1u;
+}
+
 /* Operations. */
 static uint64_t nest_work(struct lower *L, const struct nest *nest)
 {
     uint64_t work = 0, points = nest_points(L, nest);
+    int64_t row = short_row(L, nest);
     for (uint32_t i = 0; i < nest->items.len; i++) {
         const struct item *item = &nest->items.data[i];
-        uint64_t each = folded_by(L, item), cost = L->info[item->v].cost + 1u;
+        uint64_t each = folded_by(L, item), cost = work_at(L, item, row);
         work += each > UINT32_MAX ? UINT32_MAX : each * cost;
     }
     return points > UINT64_MAX / 4 / (work + 1) ? UINT64_MAX / 4 : points * work;
@@ -100,7 +112,7 @@ static lpv later_work(struct lower *L, const struct nest *nest)
         points = lp_bin(p, LP_MUL, points, lower_dim(L, nest->outer[i]));
     for (uint32_t i = 0; i < nest->items.len; i++) {
         const struct item *item = &nest->items.data[i];
-        lpv each = lp_index(p, L->info[item->v].cost + 1u);
+        lpv each = lp_index(p, work_at(L, item, short_row(L, nest)));
         for (uint32_t k = extents_folded(L, item, extents); k-- > 0;)
             each = lp_bin(p, LP_MUL, each, lower_dim(L, extents[k]));
         work = lp_bin(p, LP_ADD, work, each);
@@ -484,6 +496,7 @@ bool nest_has_rows(struct lower *L, const struct nest *nest, const struct row_gr
 {
     bool alone = is_rows_alone(nest, g);
     if (!alone && nest->n_outer < g->n_dims) return false;
+    if (has_class(nest, ITEM_ACROSS)) return false;
     if (nest->n_down && nest->n_down != g->n_dims) return false;
     for (uint32_t i = 0; i < g->n_dims; i++) {
         dim d = i < nest->n_outer ? nest->outer[i] : nest->inner;

@@ -99,7 +99,7 @@ static void add_points(struct lower *L, struct factors *s)
     const struct nest *nest = L->emitting;
     const struct item *item = L->S->writing;
     for (uint32_t i = 0; i < nest->n_outer; i++) add_factor(L, s, nest->outer[i]);
-    if (nest->inner != HOP_NONE) add_factor(L, s, nest->inner);
+    if (nest->inner != HOP_NONE && item->class != ITEM_SCALAR) add_factor(L, s, nest->inner);
     bool own_loops = item->class == ITEM_COLUMN || item->class == ITEM_ALONE;
     const struct node *n = fn_node(L->f, item->node);
     const struct op_lower *row = node_row(n)->lower;

@@ -365,6 +365,13 @@ static uint32_t leading_dims(const struct module *m, const struct fn *f, const s
     return mask >> count || count == t.rank ? 0 : count;
 }
 
+static bool folds_across(const struct module *m, const struct fn *f, const struct node *n)
+{
+    struct type t;
+    uint32_t mask = node_mask(m, f, n, &t);
+    return t.rank > 1 && mask == 1u << (t.rank - 2);
+}
+
 /* ---- rows ---- */
 
 #define FOLD_LOWER(name, which, where) \
@@ -375,7 +382,8 @@ static uint32_t leading_dims(const struct module *m, const struct fn *f, const s
                                                   .reduced = reduced_extents, \
                                                   .reduce_elem = reduced_elem, \
                                                   .row_fold = folds_rows, \
-                                                  .leading = leading_dims };
+                                                  .leading = leading_dims, \
+                                                  .across = folds_across };
 FOLD_LOWER(sum, FOLD_SUM, false)
 FOLD_LOWER(prod, FOLD_PROD, false)
 FOLD_LOWER(reduce_max, FOLD_MAX, false)
