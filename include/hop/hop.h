@@ -1696,8 +1696,8 @@ hop_status hop_workspace(size_t *bytes, hop_exe *exe, hop_tensor *const *in, int
  * hop_set_threads says it for the whole process from now on; 0: the usual number, which is HOP_NUM_THREADS of
  * the environment, else the processors that the process may use, by its affinity and by the quota of its
  * control groups. It gives the number that was set before. More than 256, said here, in the environment or
- * when compiling, count as 256. What is compiled while there is one thread stays on one. Results do not depend
- * on it. */
+ * when compiling, count as 256. What is compiled while there is one thread stays on one. Results do not
+ * depend on it. */
 int hop_threads(void);
 int hop_set_threads(int threads);
 

@@ -50,9 +50,9 @@ def get_threads():
 def set_threads(n):
     """Programs that have no number of their own (jit's threads=) run on n threads from now on, in the whole
     process. 0: on the usual number, which HOP_NUM_THREADS in the environment says, else as many as there are
-    processors that the process may use: by its affinity, and by the quota of its control groups. More than 256
-    count as 256, here, in the environment and as threads=. What is compiled while there is one thread stays on one.
-    Results do not depend on it.
+    processors that the process may use: by its affinity, and by the quota of its control groups. More than
+    256, here, in the environment or as threads=, count as 256. What is compiled while there is one thread
+    stays on one. Results do not depend on it.
 
     >>> before = hop.get_threads()
     >>> hop.set_threads(2)
