@@ -442,44 +442,122 @@ static int32_t on_threads(struct hop_rt *rt,
     return pool_run(n_threads, rt, body, env, n, grain);
 }
 
-/* Bits do not depend on the number of threads. */
-static void test_threads_of(enum dtype t, enum dtype c_dtype, const int64_t sizes[4], bool ta, bool tb)
+/* A product to be tried; pads: elements behind each row of A, B and C, and behind each matrix. */
+struct trial {
+    enum dtype c_dtype, a_dtype, b_dtype;
+    int64_t m, n, k, batch, pads[3];
+    bool ta, tb, accumulate, shared; /* shared: all matrices of a batch have one B */
+};
+
+static struct hop_rt_gemm gemm_of(const struct trial *t)
+{
+    struct hop_rt_gemm g = { .dtypes = HOP_RT_DTYPES(t->c_dtype, t->a_dtype, t->b_dtype),
+                             .ta = t->ta,
+                             .tb = t->tb,
+                             .accumulate = t->accumulate,
+                             .m = t->m,
+                             .n = t->n,
+                             .k = t->k,
+                             .lda = (t->ta ? t->m : t->k) + t->pads[0],
+                             .ldb = (t->tb ? t->k : t->n) + t->pads[1],
+                             .ldc = t->n + t->pads[2],
+                             .batch = t->batch };
+    g.a_apart = (t->ta ? t->k : t->m) * g.lda + t->pads[0];
+    g.b_apart = t->shared ? 0 : (t->tb ? t->n : t->k) * g.ldb + t->pads[1];
+    g.c_apart = t->m * g.ldc + t->pads[2];
+    return g;
+}
+
+/* How many elements of a matrix are not what doubles give, roundings aside; whole numbers wrap around. */
+static int64_t elements_off(const struct trial *t, const struct hop_rt_gemm *g, int64_t matrix,
+                            const char *before)
+{
+    const char *a = (const char *)g->a + matrix * g->a_apart * dtype_info[t->a_dtype].size,
+               *b = (const char *)g->b + matrix * g->b_apart * dtype_info[t->b_dtype].size;
+    double *rows = as_doubles(t->a_dtype, a, t->m, t->ta ? 1 : g->lda, t->k, t->ta ? g->lda : 1);
+    double *columns = as_doubles(t->b_dtype, b, t->n, t->tb ? g->ldb : 1, t->k, t->tb ? 1 : g->ldb);
+    double unit = t->c_dtype == DT_F64 ? 0x1p-52 : 0x1p-23;
+    double rounded = t->c_dtype == DT_F16 ? 0x1p-10 : t->c_dtype == DT_BF16 ? 0x1p-7 : 0;
+    int64_t size = dtype_info[t->c_dtype].size, off = 0;
+    for (int64_t i = 0; i < t->m; i++)
+        for (int64_t j = 0; j < t->n; j++) {
+            int64_t at = matrix * g->c_apart + i * g->ldc + j;
+            const char *here = (const char *)g->c + at * size, *was = before + at * size;
+            double sum = 0, large = 0;
+            for (int64_t u = 0; u < t->k; u++) {
+                double x = rows[i * t->k + u] * columns[j * t->k + u];
+                sum += x;
+                large += fabs(x);
+            }
+            if (dtype_is_float(t->c_dtype)) {
+                double first = t->accumulate ? element_real(t->c_dtype, was) : 0;
+                double bound = unit * (double)(t->k + 1) * (large + fabs(first)) +
+                               rounded * fabs(sum + first);
+                uint64_t expected = 0; /* infinite, beyond f16 */
+                element_set_real(t->c_dtype, &expected, sum + first);
+                bool equal = !memcmp(&expected, here, (size_t)size);
+                off += !equal && !(fabs(element_real(t->c_dtype, here) - sum - first) <= bound);
+                continue;
+            }
+            int64_t whole = (int64_t)sum + (t->accumulate ? element_whole(t->c_dtype, was) : 0);
+            off += memcmp(&whole, here, (size_t)size) != 0;
+        }
+    free(rows), free(columns);
+    return off;
+}
+
+/* Elements of C that a product does not have: behind its rows and its matrices. */
+static bool keeps_the_rest(const struct trial *t, const struct hop_rt_gemm *g, const char *before)
+{
+    int64_t size = dtype_info[t->c_dtype].size, count = t->batch * g->c_apart;
+    bool kept = true;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t in = i % g->c_apart;
+        bool inside = in / g->ldc < t->m && in % g->ldc < t->n;
+        kept &= inside || !memcmp((const char *)g->c + i * size, before + i * size, (size_t)size);
+    }
+    return kept;
+}
+
+/* Numbers are right, and their bits do not depend on the number of threads. */
+static void try_product(const struct trial *t, const char *name, uint64_t seed)
 {
     static const uint32_t counts[] = { 1, 2, 3, 7, 16 };
-    int64_t m = sizes[0], n = sizes[1], k = sizes[2], batch = sizes[3];
-    size_t bytes = (size_t)(batch * m * n) * dtype_info[c_dtype].size;
-    char *a = some_fractions(t, batch * m * k, 11), *b = some_fractions(t, batch * k * n, 12);
-    char *before = some_fractions(c_dtype, batch * m * n, 13), *first = calloc(bytes, 1),
-         *other = calloc(bytes, 1);
     struct hop_rt rt = { .parallel = on_threads };
-    struct hop_rt_gemm g = { .dtypes = HOP_RT_DTYPES(c_dtype, t, t),
-                             .ta = ta,
-                             .tb = tb,
-                             .accumulate = ta != tb,
-                             .m = m,
-                             .n = n,
-                             .k = k,
-                             .lda = ta ? m : k,
-                             .ldb = tb ? k : n,
-                             .ldc = n,
-                             .batch = batch,
-                             .a_apart = m * k,
-                             .b_apart = k * n,
-                             .c_apart = m * n,
-                             .a = a,
-                             .b = b };
+    struct hop_rt_gemm g = gemm_of(t);
+    size_t bytes = (size_t)(t->batch * g.c_apart) * dtype_info[t->c_dtype].size;
+    int64_t of_b = HOP_MAX(t->shared ? 1 : t->batch, 1) * ((t->tb ? t->n : t->k) * g.ldb + t->pads[1]);
+    char *a = some_fractions(t->a_dtype, t->batch * g.a_apart, seed + 11),
+         *b = some_fractions(t->b_dtype, of_b, seed + 12),
+         *before = some_fractions(t->c_dtype, t->batch * g.c_apart, seed + 13), *first = calloc(bytes + 1, 1),
+         *other = calloc(bytes + 1, 1);
+    g.a = a;
+    g.b = b;
     for (size_t i = 0; i < HOP_COUNT(counts); i++) {
         n_threads = counts[i];
         pool_set_threads(n_threads);
         g.c = i ? other : first;
         memcpy(g.c, before, bytes);
         blas_gemm(&rt, &g);
-        CLAIM(!i || !memcmp(first, other, bytes), "%lld of %s %lld x %lld x %lld, %d %d: %u threads",
-              (long long)batch, dtype_info[t].name, (long long)m, (long long)n, (long long)k, ta, tb,
-              n_threads);
+        CLAIM(!i || !memcmp(first, other, bytes), "%s: %u threads", name, n_threads);
     }
     pool_set_threads(0);
+    g.c = first;
+    int64_t some = 1 + (1 << 20) / HOP_MAX(t->m * t->n * t->k, 1), off = 0; /* all matrices, or a few */
+    for (int64_t i = 0; i < t->batch && i < some; i++) off += elements_off(t, &g, i, before);
+    CLAIM(!off, "%s: %lld elements are wrong", name, (long long)off);
+    CLAIM(keeps_the_rest(t, &g, before), "%s: writes beside its result", name);
     free(a), free(b), free(before), free(first), free(other);
+}
+
+static const char *trial_name(const struct trial *t, char out[200])
+{
+    snprintf(out, 200, "%lld of %s by %s in %s, %lld x %lld x %lld, %s%s%s%s, rows %lld, %lld, %lld longer",
+             (long long)t->batch, dtype_info[t->a_dtype].name, dtype_info[t->b_dtype].name,
+             dtype_info[t->c_dtype].name, (long long)t->m, (long long)t->n, (long long)t->k,
+             t->ta ? "ta " : "", t->tb ? "tb " : "", t->accumulate ? "added " : "", t->shared ? "shared" : "",
+             (long long)t->pads[0], (long long)t->pads[1], (long long)t->pads[2]);
+    return out;
 }
 
 static void test_threads(void)
@@ -487,13 +565,73 @@ static void test_threads(void)
     static const int64_t sizes[][4] = { { 300, 300, 1024, 1 }, { 700, 500, 300, 1 }, { 256, 200, 64, 40 },
                                         { 200, 200, 200, 5 },  { 32, 32, 32, 200 },  { 1, 2048, 1024, 1 },
                                         { 1024, 1, 2048, 1 },  { 32, 32, 8192, 1 },  { 20, 17, 30011, 1 } };
+    static const enum dtype dtypes[][2] = { { DT_F32, DT_F32 }, { DT_F64, DT_F64 }, { DT_BF16, DT_BF16 },
+                                            { DT_F16, DT_F16 }, { DT_F32, DT_F16 }, { DT_F32, DT_BF16 },
+                                            { DT_I32, DT_I8 } };
+    char name[200];
     for (size_t s = 0; s < HOP_COUNT(sizes); s++)
-        for (int how = 0; how < 4; how++) {
-            test_threads_of(DT_F32, DT_F32, sizes[s], how & 1, how & 2);
-            test_threads_of(DT_F64, DT_F64, sizes[s], how & 1, how & 2);
-            test_threads_of(DT_BF16, DT_BF16, sizes[s], how & 1, how & 2);
-            test_threads_of(DT_I8, DT_I32, sizes[s], how & 1, how & 2);
-        }
+        for (size_t d = 0; d < HOP_COUNT(dtypes); d++)
+            for (int how = 0; how < 4; how++) {
+                const int64_t *x = sizes[s];
+                struct trial t = { dtypes[d][0], dtypes[d][1], dtypes[d][1], x[0], x[1], x[2], x[3] };
+                t.ta = how & 1;
+                t.tb = how & 2;
+                t.accumulate = t.ta != t.tb;
+                try_product(&t, trial_name(&t, name), 0);
+            }
+}
+
+/* ---- random products ---- */
+
+enum { RANDOM_PRODUCTS = 100, MOST_WORK = 3000000 };
+static uint64_t random_state;
+static int64_t below(int64_t n)
+{
+    random_state = hash_bytes(&random_state, sizeof random_state, 1);
+    return (int64_t)(random_state % (uint64_t)n);
+}
+static int64_t one_of(const int64_t *list, int64_t n) { return list[below(n)]; }
+
+/* Sizes beside the edges of tiles, panels, blocks and stretches, and any others. */
+static int64_t some_lines(void)
+{
+    static const int64_t edges[] = { 1,  2,  3,  4,  6,  8,  9,  12,  13,  16,
+                                     31, 32, 33, 64, 65, 96, 97, 128, 192, 257 };
+    return below(3) ? one_of(edges, HOP_COUNT(edges)) : 1 + below(300);
+}
+static int64_t some_depth(void)
+{
+    static const int64_t edges[] = { 1, 2, 3, 4, 5, 63, 64, 65, 255, 256, 257, 511, 513, 768, 1025 };
+    return below(3) ? one_of(edges, HOP_COUNT(edges)) : 1 + below(700);
+}
+
+static void test_random(uint64_t seed)
+{
+    static const enum dtype dtypes[][3] = {
+        { DT_F32, DT_F32, DT_F32 },   { DT_F64, DT_F64, DT_F64 }, { DT_BF16, DT_BF16, DT_BF16 },
+        { DT_F32, DT_BF16, DT_BF16 }, { DT_F16, DT_F16, DT_F16 }, { DT_F32, DT_F16, DT_F16 },
+        { DT_F32, DT_F32, DT_BF16 },  { DT_F32, DT_F16, DT_F32 }, { DT_F16, DT_BF16, DT_F16 },
+        { DT_BF16, DT_F32, DT_F32 },  { DT_I32, DT_I8, DT_I8 },   { DT_I32, DT_U8, DT_I8 },
+        { DT_I32, DT_I8, DT_U8 },     { DT_U32, DT_U8, DT_U8 },   { DT_I64, DT_I8, DT_BOOL },
+        { DT_I8, DT_I8, DT_I8 },      { DT_U16, DT_U8, DT_U8 },
+    };
+    char text[200], name[256];
+    random_state = seed;
+    const enum dtype *d = dtypes[below(HOP_COUNT(dtypes))];
+    struct trial t = { .c_dtype = d[0], .a_dtype = d[1], .b_dtype = d[2] };
+    do {
+        t.m = some_lines();
+        t.n = some_lines();
+        t.k = some_depth();
+        t.batch = below(3) ? 1 : 1 + below(50);
+    } while (t.m * t.n * t.k * t.batch > MOST_WORK);
+    t.ta = below(2);
+    t.tb = below(2);
+    t.accumulate = below(2);
+    t.shared = below(2);
+    for (int i = 0; i < 3; i++) t.pads[i] = below(2) ? below(9) : 0;
+    snprintf(name, sizeof name, "random product %llu: %s", (unsigned long long)seed, trial_name(&t, text));
+    try_product(&t, name, seed);
 }
 
 static uint64_t hash_of_environment(void)
@@ -548,11 +686,14 @@ int main(int argc, char **argv)
     if (argc > 1) return tests_end();
     test_streamed();
     test_threads();
+    for (uint64_t seed = 0; seed < RANDOM_PRODUCTS; seed++) test_random(seed);
     test_pieces();
     test_few_rows();
     for (int level = 3; level >= 0; level--) { /* which any machine with a higher one has, too */
         product_kernels_limit(level);
         test_conversions();
+        for (uint64_t seed = 0; seed < RANDOM_PRODUCTS; seed++)
+            test_random((uint64_t)(level + 1) * RANDOM_PRODUCTS + seed);
         if (level > 1) continue;
         test_products();
         test_pieces();
