@@ -5,10 +5,9 @@
  * types, texts and what is refused.
  *
  * axes_test [FIRST [COUNT]]: seeds; closes with `N passed, M failed`. */
-#include "check.h"
 #include "lanes_program.h"
+#include "with_bag.h"
 
-#include "check/check.h"
 #include "ir/axes.h"
 #include "loop/lower.h"
 #include "ops/build.h"
@@ -295,21 +294,6 @@ static void check_program(struct bag *bag, uint64_t seed)
     module_free(m);
 }
 
-static void walk_program(uint64_t seed)
-{
-    struct hop_catch caught;
-    struct bag bag = { 0 };
-    if (!HOP_TRY(caught)) {
-        CLAIM(false, "program %llu: %s", (unsigned long long)seed, hop_message());
-        return;
-    }
-    hop_cleanup_push(bag_free, &bag);
-    check_program(&bag, seed);
-    hop_cleanup_pop(&bag);
-    bag_free(&bag);
-    hop_catch_end(&caught);
-}
-
 /* ---- what is refused, and why ---- */
 
 struct asking {
@@ -425,6 +409,6 @@ int main(int argc, char **argv)
     check_many();
     check_refusals();
     check_join();
-    for (uint64_t seed = first; seed < first + count; seed++) walk_program(seed);
+    for (uint64_t seed = first; seed < first + count; seed++) with_seed(check_program, seed);
     return tests_end();
 }

@@ -3,7 +3,8 @@
  * way at once; errors, timeouts and cancelling, which end all ranks. By itself with ranks that are threads;
  * `mpirun -n N dist_test --mpi` holds N processes to the same, `--mpi FAULT` has one of them fail in a way of
  * which all tell (tests/mpi_test.sh). */
-#include "check.h"
+#include "job.h"
+
 #include "dist/dist_impl.h"
 #include "ir/number.h"
 #include "runtime/pool.h"
@@ -38,8 +39,6 @@ static struct comm *along(struct rank *r, uint32_t n, const int64_t *sizes, uint
     return c;
 }
 static struct comm *everybody(struct rank *r) { return along(r, 1, (const int64_t[]){ r->size }, 1); }
-
-static struct rank *process; /* the rank that this process is, under MPI */
 
 static bool runs(int32_t n) { return !process || process->size == n; }
 
@@ -646,24 +645,9 @@ static void test_exchanges(void)
     for (int i = 0; i < 20; i++) run(4, at_once_body, NULL, "exchanges at once");
 }
 
-/* Rank 0 says how many claims held on all ranks. */
-static int end_together(void)
-{
-    int64_t counts[2] = { tests_passed, tests_failed };
-    struct dist_call call = { .kind = DIST_ALL_REDUCE, .dtype = DT_I64, .in = counts, .out = counts };
-    call.size = 2;
-    if (dist_do(everybody(process), &call)) printf("the sum: %s\n", hop_message());
-    else if (!process->number)
-        printf("%lld passed, %lld failed\n", (long long)counts[0], (long long)counts[1]);
-    return counts[1] != 0;
-}
-
 static int test_processes(const char *fault)
 {
-    if (dist_mpi(&process)) {
-        printf("%s\n", hop_message());
-        return 2;
-    }
+    if (!job_join()) return 2;
     struct rank *before = rank_enter(process), *again = NULL;
     CLAIM(!dist_mpi(&again) && again == process, "one rank, however often it is asked for");
     if (!getenv("HOP_NUM_THREADS")) CLAIM(pool_threads() == process->cores, "its part of the processors");
@@ -672,7 +656,7 @@ static int test_processes(const char *fault)
     if (fault) code = run_fault(fault);
     else {
         test_exchanges();
-        code = end_together();
+        code = job_end();
     }
     rank_leave(before);
     return code;

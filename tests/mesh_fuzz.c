@@ -1,12 +1,15 @@
 /* Random programs over a mesh (random_mesh.h) on ranks: sizes that the mesh does not divide, parts of none,
  * sizes that are symbols, one to eight ranks along one axis or two. Each is held against the same program on
  * whole arrays, interpreted: its value, gradients, tangents and lanes, interpreted and, with strict numbers,
- * by the executor and by LLVM, which give the interpreter's bits.
+ * by the executor and by LLVM, which give the interpreter's bits. Under MPI meshes have the ranks of the job,
+ * and all of it is held to the bits of ranks that are threads, too.
  *
- * mesh_fuzz [FIRST [COUNT]]: seeds; a failure is printed with its seed; closes with `N passed, M failed`. */
-#include "check.h"
+ * mesh_fuzz [--mpi] [FIRST [COUNT]]: seeds; a failure is printed with its seed; closes with `N passed, M
+ * failed`, under MPI rank 0 does. */
+#include "job.h"
+#include "with_bag.h"
 
-#include "check/check.h"
+#include "dist/process.h"
 #include "ir/text.h"
 #include "random_mesh.h"
 #include "transform/localize.h"
@@ -32,6 +35,19 @@ static struct tensor *random_tensor(const struct run *r, uint32_t rank, const in
     return t;
 }
 
+/* The same on ranks that are threads of this process. */
+static void compare_threads(const struct run *r, uint32_t global, const struct way *how,
+                            struct tensor *const *args, const struct outcome *found, const char *what)
+{
+    struct outcome other;
+    if (!process) return;
+    dist_process_set(NULL);
+    run_on(r->bag, r->m, global, how, args, NULL, &other);
+    dist_process_set(process);
+    const char *wrong = outcome_difference(&r->bag->arena, found, &other, bits, bits);
+    CLAIM(!wrong, "%s of program %llu on threads: %s", what, (unsigned long long)r->seed, wrong ? wrong : "");
+}
+
 static void compare(const struct run *r, uint32_t global, uint32_t plain, struct tensor *const *args,
                     bool compiled, const char *what)
 {
@@ -51,6 +67,7 @@ static void compare(const struct run *r, uint32_t global, uint32_t plain, struct
           wrong              ? wrong
           : expected.message ? expected.message
                              : "");
+    compare_threads(r, global, &interpreter, args, &found, what);
     for (uint32_t i = 0; compiled && i < HOP_COUNT(ways) && !found.status; i++) {
         if (!ways[i].backend || (i && r->seed % 8)) continue; /* LLVM takes its time */
         run_on(r->bag, r->m, global, &ways[i], args, NULL, &other);
@@ -62,7 +79,7 @@ static void compare(const struct run *r, uint32_t global, uint32_t plain, struct
 static void check_program(struct bag *bag, uint64_t seed)
 {
     struct mesh_program p = { .arena = &bag->arena };
-    random_mesh_program(&p, seed, seed % 5 == 0);
+    random_mesh_program(&p, seed, seed % 5 == 0, process ? process->size : 0);
     if (getenv("HOP_TEST_SHOW")) puts(p.text.data);
     struct module *m = text_read("program", p.text.data, p.text.len);
     hop_cleanup_push(module_free, m);
@@ -86,26 +103,15 @@ static void check_program(struct bag *bag, uint64_t seed)
     module_free(m);
 }
 
-static void walk_program(uint64_t seed)
-{
-    struct hop_catch caught;
-    struct bag bag = { 0 };
-    if (!HOP_TRY(caught)) {
-        CLAIM(false, "program %llu: %s", (unsigned long long)seed, hop_message());
-        return;
-    }
-    hop_cleanup_push(bag_free, &bag);
-    check_program(&bag, seed);
-    hop_cleanup_pop(&bag);
-    bag_free(&bag);
-    hop_catch_end(&caught);
-}
-
 int main(int argc, char **argv)
 {
+    bool mpi = argc > 1 && !strcmp(argv[1], "--mpi");
+    if (mpi) argc--, argv++;
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 80;
     setenv("HOP_DEBUG", "verify", 1);
-    for (uint64_t seed = first; seed < first + count; seed++) walk_program(seed);
-    return tests_end();
+    if (mpi && !job_join()) return 2;
+    dist_process_set(process);
+    for (uint64_t seed = first; seed < first + count; seed++) with_seed(check_program, seed);
+    return process ? job_end() : tests_end();
 }

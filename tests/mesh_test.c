@@ -4,9 +4,8 @@
  * values, gradients, tangents, second derivatives, halves, lanes. Then types, texts and what is refused.
  *
  * mesh_test [FIRST [COUNT]]: seeds; closes with `N passed, M failed`. */
-#include "check.h"
+#include "with_bag.h"
 
-#include "check/check.h"
 #include "hops/probes.h"
 #include "ir/axes.h"
 #include "ir/text.h"
@@ -331,7 +330,7 @@ static void check_halves(const struct run *r, uint32_t f, uint32_t plain_vjp, st
 static void check_program(struct bag *bag, uint64_t seed)
 {
     struct mesh_program p = { .arena = &bag->arena };
-    random_mesh_program(&p, seed, true);
+    random_mesh_program(&p, seed, true, 0);
     if (getenv("HOP_TEST_SHOW")) puts(p.text.data);
     struct module *m = text_read("program", p.text.data, p.text.len);
     hop_cleanup_push(module_free, m);
@@ -361,21 +360,6 @@ static void check_program(struct bag *bag, uint64_t seed)
             "lanes of the gradient");
     hop_cleanup_pop(m);
     module_free(m);
-}
-
-static void walk_program(uint64_t seed)
-{
-    struct hop_catch caught;
-    struct bag bag = { 0 };
-    if (!HOP_TRY(caught)) {
-        CLAIM(false, "program %llu: %s", (unsigned long long)seed, hop_message());
-        return;
-    }
-    hop_cleanup_push(bag_free, &bag);
-    check_program(&bag, seed);
-    hop_cleanup_pop(&bag);
-    bag_free(&bag);
-    hop_catch_end(&caught);
 }
 
 /* ---- what is refused, and why ---- */
@@ -617,7 +601,7 @@ int main(int argc, char **argv)
     check_shapes();
     check_policy();
     for (uint64_t seed = 1; seed <= 400; seed++) check_parts(seed);
-    for (uint64_t seed = first; seed < first + count; seed++) walk_program(seed);
+    for (uint64_t seed = first; seed < first + count; seed++) with_seed(check_program, seed);
     CLAIM(n_run || !count, "some programs are run");
     return tests_end();
 }

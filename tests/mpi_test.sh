@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Ranks over MPI: the exchanges of tests/dist_test.c on 2 and 4 processes (1, 3 and 8 as well with HOP_TEST_SOAK=1), and what becomes of a job when one of them
-# fails, is killed, ends early, hangs, or runs another program: all end soon, and say which rank it was.
+# Ranks over MPI: the exchanges of tests/dist_test.c, the collectives of tests/ranks_test.c and the random programs of both it and tests/mesh_fuzz.c on 2 and
+# 4 processes (1, 3 and 8 as well with HOP_TEST_SOAK=1), and what becomes of a job when one of them fails, is killed, ends early, hangs, or runs another
+# program: all end soon, and say which rank it was.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 BUILD=${BUILD:-build}
@@ -57,6 +58,14 @@ for n in $many; do
     done
 done
 # ---- programs over a mesh ----
+programs=24
+[ -n "${HOP_TEST_SOAK:-}" ] && programs=300
+for n in $many; do
+    for each in ranks_test mesh_fuzz; do
+        LIMIT=$((programs * 5)) ranks "$n" "$BUILD/tests/$each" --mpi 1 $programs
+        claim "$each on $n processes" grep -qE '^[0-9]{3,} passed, 0 failed$' "$dir/said"
+    done
+done
 hop=$root/$BUILD/hop
 program=$root/tests/corpus/mesh/uneven.hop
 given='x=[[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12], [13, 14, 15]]'
@@ -65,9 +74,35 @@ ranks 4 "$hop" run "$program" --in "$given"
 claim 'a program over a mesh gives on processes what it gives on threads, and one of them says it' cmp -s "$dir/threads" "$dir/said"
 ranks 2 "$hop" run "$program" --in "$given"
 claim 'a job of another size than the mesh is refused' grep -q 'is for the 4 ranks of the mesh (data = 4), and the job has 2' "$dir/said"
+cat >"$dir/one.hop" <<'HOP'
+hop 1
+mesh @m = (i = 2)
+fn @main(%x: f64[2]@m(0)) -> (f64[2]@m(0)) {
+  %y = local_map {mesh = "m", in = "0", out = "0"} part(%a = %x) {
+    %c = full {value = 2.0, dims = [], dtype = f64}
+    %b = scan {length = 2} carry(%d = %a) with(%e = %c) {
+      %s = sin(%d)
+      %k = broadcast {dims = [1], at = []} (%e)
+      %n = mul(%s, %k)
+      next(%n)
+    }
+    yield(%b)
+  }
+  return %y
+}
+HOP
+ranks 2 "$hop" run "$dir/one.hop" --in 'x=[1, 2]'
+claim 'a program that is the same on both ranks' grep -qx '%y: f64\[2\] = \[1.9874365302721515, 1.9389094530685567\]' "$dir/said"
 ranks 2 "$hop" run "$root/tests/corpus/mesh/prints.hop" --fn one --in 'x=[1, -2]'
 claim 'a rank whose check fails is named' grep -q 'rank 1 failed: .*check: negative (-2)' "$dir/said"
 claim 'and the job fails' [ $code -ne 0 ]
+# Programs that differ in a constant deep inside, or in an operator: no rank gets a number.
+for other in 's/value = 2.0/value = 3.0/' 's/sin(/cos(/'; do
+    sed "$other" "$dir/one.hop" >"$dir/other.hop"
+    timeout 60 mpirun -n 1 "$hop" run "$dir/one.hop" --in 'x=[1, 2]' : -n 1 "$hop" run "$dir/other.hop" --in 'x=[1, 2]' >"$dir/said" 2>&1
+    claim "ranks with other programs ($other)" [ "$(grep -c 'the program, its sizes or its options: expected the same on all ranks, found another one on rank 1' "$dir/said")" -ge 1 ]
+    claim "give nothing" [ -z "$(grep '^%' "$dir/said")" ]
+done
 if [ -n "${HOP_TEST_SOAK:-}" ]; then
     LIMIT=600 ranks 2 "$test" --mpi large
     claim 'more than 2^31 bytes' grep -qx 'rank 1: all bytes are right' "$dir/said"

@@ -193,23 +193,24 @@ static void write_scaled(struct mesh_program *p, uint32_t x, bool gathered)
     uint32_t v = p->n_values;
     const char *placed = placed_text(p, at, " "), *a = as_placed(p, x, at);
     double count = (double)p->n * p->n;
-    /* the scalar goes out and in again, so that it is used outside as well */
+    /* the scalar goes out and in again, so that it is used outside as well; large ones do no harm */
     text_add(&p->text,
              "  %%u%u, %%w%u = local_map {mesh = \"m\", in = \"%s\", out = \"%s, _\"} part(%%a = %s) {\n%s"
              "    %%h = full {value = %.17g, dims = [], dtype = f64}\n    %%e = mul(%s, %%h)\n    yield(%%a, "
              "%%e)\n  }\n"
-             "  %%x%u = sin(%%w%u)\n"
+             "  %%x%u = sigmoid(%%w%u)\n"
              "  %%v%u = local_map {mesh = \"m\", in = \"%s\", out = \"%s\"} part(%%a = %%u%u) with(%%e = "
              "%%x%u, %%d = %%w%u) {\n"
-             "    %%ed = add(%%e, %%d)\n    %%b = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [], "
-             "contract_rhs = []} (%%a, %%ed)\n    yield(%%b)\n  }\n",
+             "    %%td = tanh(%%d)\n    %%ed = add(%%e, %%td)\n    %%b = dot {batch_lhs = [], batch_rhs = [], "
+             "contract_lhs = [], contract_rhs = []} (%%a, %%ed)\n    yield(%%b)\n  }\n",
              v, v, placed, placed, a, sums.data, 1 / count, last, v, v, v, placed, placed, v, v, v);
     text_add(&p->plain,
              "  %%q%u = mul(%%v%u, %%v%u)\n  %%t%u = sum(%%q%u)\n  %%h%u = full {value = %.17g, dims = [], "
              "dtype = "
-             "f64}\n  %%w%u = mul(%%t%u, %%h%u)\n  %%x%u = sin(%%w%u)\n  %%e%u = add(%%x%u, %%w%u)\n  %%v%u "
-             "= dot {batch_lhs = [], batch_rhs = [], contract_lhs = [], contract_rhs = []} (%%v%u, %%e%u)\n",
-             v, x, x, v, v, v, 1 / count, v, v, v, v, v, v, v, v, v, x, v);
+             "f64}\n  %%w%u = mul(%%t%u, %%h%u)\n  %%x%u = sigmoid(%%w%u)\n  %%y%u = tanh(%%w%u)\n"
+             "  %%e%u = add(%%x%u, %%y%u)\n  %%v%u = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [], "
+             "contract_rhs = []} (%%v%u, %%e%u)\n",
+             v, x, x, v, v, v, 1 / count, v, v, v, v, v, v, v, v, v, v, v, x, v);
     next_value(p, at);
 }
 
@@ -286,10 +287,31 @@ static uint32_t whole_value(struct mesh_program *p, uint32_t v)
     return w;
 }
 
-/* even: all sizes divide; otherwise sizes of up to nine on up to eight ranks, symbols now and then. */
-static void random_mesh_program(struct mesh_program *p, uint64_t seed, bool even)
+/* The axes of a mesh: of so many ranks, 0: as it comes. */
+static int64_t random_axes(struct mesh_program *p, bool even, int64_t ranks)
 {
     static const int64_t counts[] = { 1, 2, 3, 4, 8 };
+    p->n_axes = 1 + mesh_below(p, 2);
+    if (ranks) {
+        int64_t first = ranks;
+        while (p->n_axes > 1 && (first = 1 + mesh_below(p, (uint32_t)ranks), ranks % first)) {}
+        p->sizes[0] = first;
+        p->sizes[1] = ranks / first;
+        return ranks;
+    }
+    ranks = 1;
+    for (uint32_t k = 0; k < p->n_axes; k++) {
+        p->sizes[k] = 1 + mesh_below(p, p->n_axes == 2 ? 3 : 4);
+        if (!even && p->n_axes == 1) p->sizes[k] = counts[mesh_below(p, HOP_COUNT(counts))];
+        ranks *= p->sizes[k];
+    }
+    return ranks;
+}
+
+/* even: all sizes divide; otherwise sizes of up to nine on up to eight ranks, symbols now and then. ranks: how
+ * many there are, 0: as it comes. */
+static void random_mesh_program(struct mesh_program *p, uint64_t seed, bool even, int64_t ranks)
+{
     struct arena *arena = p->arena;
     *p = (struct mesh_program){ .state = seed * 97 + 5,
                                 .arena = arena,
@@ -297,13 +319,7 @@ static void random_mesh_program(struct mesh_program *p, uint64_t seed, bool even
                                 .text = { .arena = arena },
                                 .plain = { .arena = arena } };
     for (int i = 0; i < 8; i++) mesh_below(p, 2);
-    p->n_axes = 1 + mesh_below(p, 2);
-    int64_t ranks = 1;
-    for (uint32_t k = 0; k < p->n_axes; k++) {
-        p->sizes[k] = 1 + mesh_below(p, p->n_axes == 2 ? 3 : 4);
-        if (!even && p->n_axes == 1) p->sizes[k] = counts[mesh_below(p, HOP_COUNT(counts))];
-        ranks *= p->sizes[k];
-    }
+    ranks = random_axes(p, even, ranks);
     p->n = even ? (uint32_t)ranks * (1 + mesh_below(p, 2)) : 1 + mesh_below(p, 9);
     if (even && p->n > 8) p->n = (uint32_t)ranks;
     p->side = !even && mesh_below(p, 3) == 0 ? "N" : arena_printf(arena, "%u", p->n);

@@ -3,13 +3,14 @@
  * and two dims: interpreted, by the executor of loop programs and by LLVM with strict numbers, bit for bit
  * what the same functions give as lanes of a batch; their gradients likewise. Random products with exchanges
  * among them, that these go on meanwhile, and that nobody touches what they use. Then sizes that are not
- * known when compiling, exchanges in the memory of their operands, and what is refused.
+ * known when compiling, exchanges in the memory of their operands, and what is refused. Under MPI each process
+ * is a rank and holds its own results against the lanes.
  *
- * ranks_test [FIRST [COUNT]]: seeds; closes with `N passed, M failed`. */
-#include "check.h"
+ * ranks_test [--mpi] [FIRST [COUNT]]: seeds; closes with `N passed, M failed`. */
+#include "job.h"
 #include "lanes_program.h"
+#include "with_bag.h"
 
-#include "check/check.h"
 #include "dist/exchange.h"
 #include "ir/axes.h"
 #include "loop/lower.h"
@@ -82,6 +83,18 @@ struct expected {
     uint32_t n_lane_dims; /* 0: the same in all lanes */
 };
 
+static bool is_here(int32_t r) { return !process || process->number == r; }
+static int32_t random_ranks(void)
+{
+    int32_t n = rank_counts[below(HOP_COUNT(rank_counts))];
+    return process ? process->size : n;
+}
+
+static hop_status run_ranks(int32_t n, struct job *j)
+{
+    return process ? run_rank(process, j) : dist_run_threads(n, run_rank, j);
+}
+
 /* Runs it in every way, and compares with the lanes of a batch. */
 static void check_ranks(struct bag *bag, struct job *j, int32_t n, const struct expected *expected, bool llvm,
                         const char *what)
@@ -97,10 +110,10 @@ static void check_ranks(struct bag *bag, struct job *j, int32_t n, const struct 
             hop_cleanup_push(module_free, m);
             j->exe = exe_compile(m, body_of(m, j->gradient), &o, NULL);
         }
-        hop_status status = dist_run_threads(n, run_rank, j);
+        hop_status status = run_ranks(n, j);
         CLAIM(!status, "%s, %s on %d ranks: %s", what, names[way], n, hop_message());
         for (int32_t r = 0; r < n && !status; r++)
-            for (uint32_t k = 0; k < j->n_results; k++) {
+            for (uint32_t k = 0; k < j->n_results && is_here(r); k++) {
                 const struct expected *e = &expected[k];
                 const struct tensor *want = part_of_lanes(bag, e->whole, e->n_lane_dims,
                                                           e->n_lane_dims ? r : 0);
@@ -136,7 +149,7 @@ static void check_program(struct bag *bag, uint64_t seed)
     bool varies[N_GIVEN + MOST_STEPS];
     state = seed * 131 + 7;
     for (int i = 0; i < 8; i++) below(2);
-    p.lanes = (uint32_t)rank_counts[below(HOP_COUNT(rank_counts))];
+    p.lanes = (uint32_t)random_ranks();
     random_body(&p, N_GIVEN, 3 + below(MOST_STEPS - 3), false, 0);
     body_varies(&p, 0, params, varies);
     uint32_t n = N_GIVEN + p.bodies[0].n, two[2] = { n - 1, n - 2 };
@@ -318,6 +331,7 @@ static void check_one(struct bag *bag, const struct one *o, enum dtype t, int32_
 {
     struct text own = { .arena = &bag->arena }, all_lanes = { .arena = &bag->arena };
     int32_t n = mesh ? lanes * others : lanes;
+    if (process && process->size != n) return;
     write_one(&own, o, t, lanes, others, mesh, false);
     write_one(&all_lanes, o, t, lanes, others, mesh, true);
     struct module *m = text_read("batch", all_lanes.data, all_lanes.len);
@@ -678,7 +692,7 @@ static void check_under_way(struct bag *bag, uint64_t seed)
     struct text text = { .arena = &bag->arena };
     state = seed * 977 + 5;
     for (int i = 0; i < 8; i++) below(2);
-    int32_t n = rank_counts[below(HOP_COUNT(rank_counts))];
+    int32_t n = random_ranks();
     write_under_way(&text, n, 6 + below(14));
     found_work += check_order(text.data, (struct pass_options){ .strict = true }).with_work;
     check_order(text.data, (struct pass_options){ .profile = true });
@@ -705,41 +719,26 @@ static void check_under_way(struct bag *bag, uint64_t seed)
                     arena_printf(&bag->arena, "exchanges under way %llu", (unsigned long long)seed));
 }
 
-/* ---- where errors go ---- */
-
-static void with_bag(void (*body)(struct bag *bag, void *ctx), void *ctx, const char *what)
-{
-    struct hop_catch caught;
-    struct bag bag = { 0 };
-    if (!HOP_TRY(caught)) {
-        CLAIM(false, "%s: %s", what, hop_message());
-        return;
-    }
-    hop_cleanup_push(bag_free, &bag);
-    body(&bag, ctx);
-    hop_cleanup_pop(&bag);
-    bag_free(&bag);
-    hop_catch_end(&caught);
-}
-
-static void walk_program(struct bag *bag, void *ctx) { check_program(bag, *(const uint64_t *)ctx); }
-static void walk_under(struct bag *bag, void *ctx) { check_under_way(bag, *(const uint64_t *)ctx); }
-
 int main(int argc, char **argv)
 {
+    bool mpi = argc > 1 && !strcmp(argv[1], "--mpi");
+    if (mpi) argc--, argv++;
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 60;
     setenv("HOP_DEBUG", "verify", 1);
     setenv("HOP_DIST_TIMEOUT", "20", 1);
+    if (mpi && !job_join()) return 2;
+    if (process) rank_enter(process);
     with_bag(check_ones, NULL, "collectives");
-    with_bag(check_orders, NULL, "orders");
-    with_bag(check_together, NULL, "reductions that become one");
-    with_bag(check_global, NULL, "a program over a mesh");
-    with_bag(check_cancelled, NULL, "a cancelled program");
-    for (uint64_t seed = first; seed < first + count; seed++) with_bag(walk_program, &seed, "a program");
-    for (uint64_t seed = first; seed < first + count; seed++)
-        with_bag(walk_under, &seed, "exchanges under way");
+    if (!process) {
+        with_bag(check_orders, NULL, "orders");
+        with_bag(check_together, NULL, "reductions that become one");
+        with_bag(check_global, NULL, "a program over a mesh");
+        with_bag(check_cancelled, NULL, "a cancelled program");
+    }
+    for (uint64_t seed = first; seed < first + count; seed++) with_seed(check_program, seed);
+    for (uint64_t seed = first; seed < first + count; seed++) with_seed(check_under_way, seed);
     CLAIM(2 * found_work >= count, "%u exchanges of %llu programs are under way while something is computed",
           found_work, (unsigned long long)count);
-    return tests_end();
+    return process ? job_end() : tests_end();
 }

@@ -120,7 +120,7 @@ static bool collect_results(struct bag *bag, struct outcome *out)
     struct hop_catch caught;
     if (HOP_TRY(caught)) {
         for (uint32_t i = 0; i < out->n; i++)
-            if (out->results[i]->parts) out->results[i] = bag_keep(bag, parts_whole(out->results[i]));
+            if (out->results[i]->parts) out->results[i] = bag_keep(bag, mesh_collect(out->results[i]));
         hop_catch_end(&caught);
         return true;
     }

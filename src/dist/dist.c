@@ -344,7 +344,7 @@ hop_status dist_do(struct comm *c, const struct dist_call *call)
 
 /* ---- what has to be the same on all ranks ---- */
 
-enum { HASH_BYTES = 16, MOST_NAMED = 8 };
+enum { HASH_BYTES = DIST_HASH, MOST_NAMED = 8 };
 
 /* "rank 2", "ranks 1, 2, 5 and 3 more": those whose hash is not the first one. None: "". */
 static void name_others(const uint8_t *hashes, int32_t ranks, char *names, size_t room)
@@ -363,22 +363,36 @@ static void name_others(const uint8_t *hashes, int32_t ranks, char *names, size_
     if (others > named) snprintf(names + used, room - used, " and %d more", others - named);
 }
 
-hop_status dist_same(struct rank *r, const char *what, const uint8_t hash[HASH_BYTES])
+hop_status dist_same_begin(struct rank *r, const uint8_t hash[HASH_BYTES], struct dist_sameness *s)
 {
-    char names[256];
     struct comm *everybody;
     hop_status status = dist_along(r, 1, (const int64_t[]){ r->size }, 1, &everybody);
-    uint8_t *hashes = status ? NULL : hop_try_malloc((size_t)r->size * HASH_BYTES);
+    s->hashes = status ? NULL : hop_try_malloc((size_t)r->size * HASH_BYTES);
     if (status) return status;
-    if (!hashes) return fail(r, HOP_NOMEM, "no memory for the hashes of %d ranks", r->size);
-    struct dist_call call = { .kind = DIST_ALL_GATHER, .in = hash, .out = hashes, .rows = 1 };
+    if (!s->hashes) return fail(r, HOP_NOMEM, "no memory for the hashes of %d ranks", r->size);
+    memcpy(s->hash, hash, HASH_BYTES);
+    struct dist_call call = { .kind = DIST_ALL_GATHER, .in = s->hash, .out = s->hashes, .rows = 1 };
     call.size = HASH_BYTES;
-    status = dist_do(everybody, &call);
-    names[0] = 0;
-    if (!status) name_others(hashes, r->size, names, sizeof names);
-    hop_free(hashes);
+    status = dist_begin(everybody, &call, &s->request);
+    if (status) hop_free(s->hashes);
+    return status;
+}
+
+hop_status dist_same_end(struct dist_sameness *s, const char *what)
+{
+    char names[256] = "";
+    hop_status status = dist_wait(&s->request);
+    if (!status) name_others(s->hashes, s->request.comm->size, names, sizeof names);
+    hop_free(s->hashes);
     if (!names[0]) return status;
     hop_set_message("%s: expected the same on all ranks, found another one on %s than on rank 0", what,
                     names);
     return HOP_INVALID;
+}
+
+hop_status dist_same(struct rank *r, const char *what, const uint8_t hash[HASH_BYTES])
+{
+    struct dist_sameness s;
+    hop_status status = dist_same_begin(r, hash, &s);
+    return status ? status : dist_same_end(&s, what);
 }

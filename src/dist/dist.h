@@ -86,7 +86,8 @@ int32_t dist_failed(const struct rank *r);
 /* Has every rank of the job the same `hash` of something that has to be the same everywhere, of the program
  * that is about to run, say? All ranks call it at the same point. If not, each gets HOP_INVALID and a message
  * that names `what` and the ranks whose hash is another than rank 0's. */
-hop_status dist_same(struct rank *r, const char *what, const uint8_t hash[16]);
+enum { DIST_HASH = 16 };
+hop_status dist_same(struct rank *r, const char *what, const uint8_t hash[DIST_HASH]);
 
 /* ---- communicators ---- */
 
@@ -171,5 +172,15 @@ bool dist_ready(struct dist_request *r);
 hop_status dist_wait(struct dist_request *r);
 /* Both, one after the other. */
 hop_status dist_do(struct comm *c, const struct dist_call *call);
+
+/* ---- what has to be the same on all ranks, compared while the ranks go on ---- */
+
+/* Stays where it is until the end, which is to come unless the beginning fails. */
+struct dist_sameness {
+    struct dist_request request;
+    uint8_t hash[DIST_HASH], *hashes; /* this rank's; all ranks' */
+};
+hop_status dist_same_begin(struct rank *r, const uint8_t hash[DIST_HASH], struct dist_sameness *s);
+hop_status dist_same_end(struct dist_sameness *s, const char *what);
 
 #endif

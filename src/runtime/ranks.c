@@ -5,6 +5,7 @@
 
 #include "dist/exchange.h"
 #include "dist/process.h"
+#include "ir/canon.h"
 
 #include <pthread.h>
 
@@ -29,6 +30,18 @@ static struct spread spread_of(struct arena *arena, const struct module *m, uint
     return s;
 }
 
+/* Of the program as it is, in whatever module: its bodies, constants and messages, and the mesh. */
+static void hash_program(const struct module *m, uint32_t local, struct mesh_program *p)
+{
+    struct canon canon = { 0 };
+    hop_cleanup_push(arena_free, &canon.arena);
+    canon_function(&canon, m, local);
+    canon_bytes(&canon, p->mesh.mesh, strlen(p->mesh.mesh));
+    hash_bytes128(canon.words.data, canon.words.len * sizeof *canon.words.data, p->hash);
+    hop_cleanup_pop(&canon.arena);
+    arena_free(&canon.arena);
+}
+
 void mesh_program_of(struct arena *arena, struct module *m, uint32_t fn, struct mesh_program *out)
 {
     const struct edges *edges = localize(m, fn);
@@ -49,8 +62,7 @@ void mesh_program_of(struct arena *arena, struct module *m, uint32_t fn, struct 
     for (uint32_t s = 0; s < out->n_symbols; s++) out->explicit[s] = local->symbols[s].origin == SYMBOL_DIM;
     out->n_ranks = edges->n_ranks;
     memcpy(out->rank_axes, edges->rank_axes, sizeof edges->rank_axes);
-    out->hash[0] = local->hash;
-    out->hash[1] = hash_bytes(out->mesh.mesh, strlen(out->mesh.mesh), 1);
+    hash_program(m, edges->local, out);
 }
 
 void mesh_program_end(void *program)
@@ -219,20 +231,41 @@ static hop_status run_threads(struct mesh_job *j)
     return status;
 }
 
-/* Ranks that are processes might have been given different programs, or sizes: the first run compares them.
- */
+/* What all ranks of a job must have alike in this run: the program, its sizes and options. */
+static void hash_of_run(const struct mesh_job *j, uint64_t hash[2])
+{
+    const struct mesh_program *p = j->p;
+    uint32_t n = p->header->n_outer_symbols;
+    hash[0] = p->hash[0];
+    hash[1] = n ? hash_mix(p->hash[1], hash_bytes(j->symbols, n * sizeof *j->symbols, 2)) : p->hash[1];
+}
+
+/* Ranks that are processes might have been given different programs, or sizes: each run compares them, the
+ * first one before anything else, later ones while they go on. */
+static hop_status run_compared(struct mesh_job *j, struct rank *mine)
+{
+    static const char what[] = "the program, its sizes or its options";
+    uint64_t hash[2];
+    struct dist_sameness same;
+    hash_of_run(j, hash);
+    bool first = !atomic_load(&j->p->compared);
+    hop_status status = dist_same_begin(mine, (const uint8_t *)hash, &same);
+    if (!status && first) status = dist_same_end(&same, what);
+    if (status) return status;
+    atomic_store(&j->p->compared, true);
+    status = run_rank(mine, j);
+    if (first) return status;
+    char message[2048]; /* of the run, if it has failed */
+    snprintf(message, sizeof message, "%s", status ? hop_message() : "");
+    hop_status differs = dist_same_end(&same, what);
+    if (!status) return differs;
+    hop_set_message("%s", message);
+    return status;
+}
+
 static hop_status run_process(struct mesh_job *j, struct rank *mine)
 {
-    struct mesh_program *p = j->p;
-    if (!atomic_load(&p->compared) && mine == dist_process()) {
-        uint64_t hash[2] = { p->hash[0], p->hash[1] };
-        uint32_t n = p->header->n_outer_symbols;
-        if (n) hash[1] = hash_mix(hash[1], hash_bytes(j->symbols, n * sizeof *j->symbols, 2));
-        hop_status status = dist_same(mine, "the program, its sizes or its options", (const uint8_t *)hash);
-        if (status) return status;
-        atomic_store(&p->compared, true);
-    }
-    hop_status status = run_rank(mine, j);
+    hop_status status = mine == dist_process() ? run_compared(j, mine) : run_rank(mine, j);
     if (status && dist_failed(mine) == mine->number) {
         char message[2048];
         snprintf(message, sizeof message, "%s", hop_message());
