@@ -11,7 +11,8 @@ import unittest
 import hop
 from support import needs_numpy, numpy as np
 
-# Every process has its part, and the whole is brought together from all of them.
+# Every process has its part, and the whole is brought together from all of them. Then one process runs another
+# program than the other, first as a new one, then as one that both have run before.
 UNDER_MPI = """
 import sys
 import hop
@@ -24,6 +25,22 @@ back = hop.load(sys.argv[1])
 assert back["x"].tolist() == [0, 1, 2, 3, 4] and back["n"].item() == 3
 assert hop.distribute(back["x"], mesh, hop.P("i")).parts[0].tolist() == x.parts[0].tolist()
 print(f"{hop.dist.rank()} of {hop.dist.size()}: {f(x)} {hop.collect(hop.grad(f)(x)).tolist()}")
+
+def of(inner):
+    reduced = lambda x: hop.psum(hop.sum(hop.map(inner, x)), "i")
+    return hop.jit(hop.shard_map(reduced, mesh=mesh, in_specs=hop.P("i"), out_specs=hop.P()))
+
+sines, cosines, second = of(hop.sin), of(hop.cos), hop.dist.rank() == 1
+for one, other in ((of(hop.exp), of(hop.tanh)), (sines, cosines)):
+    if one is sines:
+        sines(x), cosines(x)
+    try:
+        (other if second else one)(x)
+    except hop.InvalidError as error:
+        assert "found another one on rank 1 than on rank 0" in str(error), error
+    else:
+        raise AssertionError("programs that differ")
+assert abs(sines(x).item() - 1.1350858) < 1e-5
 """
 MPI_ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -163,6 +180,21 @@ class Dist(unittest.TestCase):
         f = hop.shard_map(lambda x: hop.psum(hop.sum(x**2), "i"), m, P("i"), P())
         self.close(hop.vmap(f)(x), (np.asarray(x) ** 2).sum(1))
         self.close(hop.jvp(f, (x[0],), (x[0],))[1], 2 * (np.asarray(x[0]) ** 2).sum())
+
+    def test_jacobians(self):
+        m, x = hop.mesh(3, "i"), numbers(4)
+        for body, out, whole in (
+            (lambda x: hop.sin(x) * x, P("i"), lambda x: hop.sin(x) * x),
+            (lambda x: hop.psum(hop.sum(hop.sin(x) * x), "i"), P(), lambda x: hop.sum(hop.sin(x) * x)),
+        ):
+            spread = hop.shard_map(body, m, P("i"), out)
+            for jacobian in (hop.jacrev, hop.jacfwd):
+                for given in (x, hop.distribute(x, m, P("i"))):
+                    self.close(jacobian(spread)(given), jacobian(whole)(x))
+                    self.close(hop.jit(jacobian(spread))(given), jacobian(whole)(x))
+                rows = hop.stack([x, 2 * x])
+                self.close(hop.vmap(jacobian(spread))(rows), hop.vmap(jacobian(whole))(rows))
+        self.close(hop.hessian(spread)(x), hop.hessian(whole)(x))
 
     def test_what_is_refused(self):
         m, x = hop.mesh(2, "i"), numbers(4)

@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "hops/probes.h"
 #include "interp/interp.h"
+#include "ir/mesh.h"
 #include "transform/transform.h"
 
 struct transform_args {
@@ -345,7 +346,23 @@ static uint32_t derivative_dims(struct type y, struct type x, dim *dims)
     return (uint32_t)y.rank + x.rank;
 }
 
-/* Batches a function over its parameter `over` alone, and inlines it. batched says per result. */
+/* The whole of an array, on each rank. */
+static val whole_of(struct builder *b, val x)
+{
+    static const struct placement plain[1][MESH_AXES];
+    struct module *m = b->m;
+    uint16_t layout = emit_type(b, x).layout;
+    if (!layout) return x;
+    uint32_t mesh = layout_get(m, layout)->mesh;
+    struct attr attrs[REDISTRIBUTE_ATTRS] = {
+        [REDISTRIBUTE_MESH] = A_STRING(m->meshes.data[mesh].name),
+        [REDISTRIBUTE_TO] = A_STRING(placements_text(m, mesh, 1, plain)),
+    };
+    return emit(b, OP_redistribute, &x, 1, attrs);
+}
+
+/* Batches a function over its parameter `over` alone, and inlines it; derivatives are no distributed arrays,
+ * whatever they are of. batched says per result. */
 static void inline_batched(struct jacobian *j, uint32_t fn, uint32_t over, dim count, const val *args,
                            val *results, bool *batched)
 {
@@ -359,6 +376,7 @@ static void inline_batched(struct jacobian *j, uint32_t fn, uint32_t over, dim c
     for (uint32_t k = 0; k < g->n_outer_symbols; k++)
         symbols[k] = k < j->f->n_outer_symbols ? dim_symbol(j->m, k) : count;
     inline_function(&j->b, made, symbols, args, results);
+    for (uint32_t k = 0; k < g->n_results; k++) results[k] = whole_of(&j->b, results[k]);
 }
 
 /* What both ways to a Jacobian work with. */

@@ -119,9 +119,6 @@ uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim 
 uint32_t batch_axis(struct module *m, uint32_t fn, const bool *batched, dim size, const bool *force,
                     bool lanes, axis_set axis, bool *result_batched)
 {
-    if (module_fn(m, fn)->global)
-        hop_throw(HOP_INVALID, "@%s works on distributed arrays: it has no lanes inside of other functions",
-                  module_text(m, fn_label(module_fn(m, fn))));
     const struct fn *f = module_fn(m, fn);
     if (size != HOP_NONE && !dim_is_const(m, size))
         hop_throw(HOP_INTERNAL, "batching by a size that is neither constant nor a symbol of its own");
@@ -134,8 +131,10 @@ uint32_t batch_axis(struct module *m, uint32_t fn, const bool *batched, dim size
     if (!known) {
         hop_check_stack();
         bool *out = ARENA_ZNEW(&m->arena, bool, f->n_results);
-        const struct fn *counted = module_fn(m, count_loops(m, fn, false));
-        uint32_t made = build_batched(m, counted, batched, size, force, lanes, axis, out);
+        struct batch_of of = { .batched = batched, .force = force, .size = size, .axis = axis, .lanes = lanes };
+        uint32_t made = f->global ? global_batch(m, fn, &of, out)
+                                  : build_batched(m, module_fn(m, count_loops(m, fn, false)), batched, size,
+                                                  force, lanes, axis, out);
         known = ARENA_NEW(&m->arena, struct batch_record, 1);
         *known = (struct batch_record){ made, out };
         transform_remember(m, MEMO_BATCH, fn, word, mask, n_mask, known);

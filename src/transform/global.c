@@ -201,6 +201,15 @@ uint32_t global_jvp(struct module *m, uint32_t fn, const bool *wrt)
 
 /* ---- lanes ---- */
 
+/* The next parameter, one of type t with lanes in front of dim `at`; `made` has it, too. */
+static void wrap_lanes(struct wrapping *w, type_id t, axis_set axis, uint32_t at)
+{
+    struct module *m = w->m;
+    t = type_varying(m, t, value_axes(m, t) & (axis_set)~axis);
+    dim lanes = type_get(m, value_type(module_fn(m, w->made), w->n_in)).dims[at];
+    wrap_param(w, type_insert_dim(m, t, at, lanes));
+}
+
 uint32_t global_vmap(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes, axis_set axis)
 {
     const struct fn *f = module_fn(m, fn);
@@ -208,19 +217,32 @@ uint32_t global_vmap(struct module *m, uint32_t fn, const int *in_axes, const in
     uint32_t made = vmap_of(m, localized(m, fn), in_axes, out_axes, axis);
     wrap_begin(&w, m, fn, made);
     for (uint32_t p = 0; p < w.e->n_params; p++) {
-        type_id t = type_varying(m, w.e->params[p], value_axes(m, w.e->params[p]) & (axis_set)~axis);
-        if (in_axes[p] < 0) {
-            wrap_param(&w, t);
-            continue;
-        }
-        dim lanes = type_get(m, value_type(module_fn(m, made), p)).dims[in_axes[p]];
-        wrap_param(&w, type_insert_dim(m, t, (uint32_t)in_axes[p], lanes));
+        if (in_axes[p] >= 0) wrap_lanes(&w, w.e->params[p], axis, (uint32_t)in_axes[p]);
+        else wrap_param(&w, type_varying(m, w.e->params[p], value_axes(m, w.e->params[p]) & (axis_set)~axis));
     }
     for (uint32_t k = 0; k < w.e->n_results; k++) {
         uint32_t updated = fn_updated(f, k);
         int at = updated == HOP_NONE ? out_axes[k] : in_axes[updated];
         type_id t = w.e->results[k];
         wrap_result(&w, at < 0 ? t : type_insert_dim(m, t, (uint32_t)at, 1));
+    }
+    return wrap_end(&w);
+}
+
+uint32_t global_batch(struct module *m, uint32_t fn, const struct batch_of *of, bool *result_batched)
+{
+    struct wrapping w;
+    uint32_t made = batch_axis(m, localized(m, fn), of->batched, of->size, of->force, of->lanes, of->axis,
+                               result_batched);
+    wrap_begin(&w, m, fn, made);
+    if (of->lanes) wrap_param(&w, value_type(module_fn(m, made), 0));
+    for (uint32_t p = 0; p < w.e->n_params; p++) {
+        if (of->batched[p]) wrap_lanes(&w, w.e->params[p], of->axis, 0);
+        else wrap_param(&w, w.e->params[p]);
+    }
+    for (uint32_t k = 0; k < w.e->n_results; k++) {
+        type_id t = w.e->results[k];
+        wrap_result(&w, result_batched[k] ? type_insert_dim(m, t, 0, 1) : t);
     }
     return wrap_end(&w);
 }

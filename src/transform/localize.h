@@ -45,6 +45,13 @@ uint32_t global_vjp(struct module *m, uint32_t fn, const bool *wrt, const bool *
 uint32_t global_grad(struct module *m, uint32_t fn, const bool *wrt, bool value);
 uint32_t global_jvp(struct module *m, uint32_t fn, const bool *wrt);
 uint32_t global_vmap(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes, axis_set axis);
+struct batch_of { /* what batch_axis is asked for */
+    const bool *batched, *force;
+    dim size;
+    axis_set axis;
+    bool lanes;
+};
+uint32_t global_batch(struct module *m, uint32_t fn, const struct batch_of *of, bool *result_batched);
 void global_halves(struct module *m, uint32_t fn, const bool *wrt, const bool *wanted, bool linear,
                    uint32_t *forward, uint32_t *second);
 uint32_t global_debug_nans(struct module *m, uint32_t fn, bool infinities, bool arguments);

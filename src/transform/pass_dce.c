@@ -208,7 +208,13 @@ static void plan_unknown(struct trimming *t, const struct node *n, struct node_p
     }
 }
 
-static bool can_drop_results(const struct node *n) { return node_is_loop(n) || node_row(n)->control; }
+/* What a local_map says of its operands and results is said of all of them; what each rank does drops what
+ * nobody reads. */
+static bool can_drop_results(const struct node *n)
+{
+    uint8_t control = node_row(n)->control;
+    return node_is_loop(n) || (control && control != CONTROL_PARTS);
+}
 
 static void plan_higher(struct trimming *t, const struct node *n, struct node_plan *plan)
 {

@@ -23,21 +23,6 @@ static uint32_t update_likewise(struct module *m, uint32_t fn, uint32_t made)
     return out;
 }
 
-/* A global function with the results in keep alone. */
-static uint32_t with_results(struct module *m, const struct fn *f, const bool *keep)
-{
-    struct builder b;
-    uint32_t n = 0;
-    builder_begin(&b, m, f);
-    val *args = ARENA_NEW(&b.arena, val, f->n_params + 1), *out = ARENA_NEW(&b.arena, val, f->n_results + 1);
-    for (uint32_t p = 0; p < f->n_params; p++)
-        args[p] = builder_param(&b, value_type(f, p), f->values[p].name);
-    inline_function(&b, f->id, NULL, args, out);
-    for (uint32_t k = 0; k < f->n_results; k++)
-        if (keep[k]) out[n++] = out[k];
-    return builder_finish(&b, out, n);
-}
-
 uint32_t visible_function(struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
@@ -46,7 +31,7 @@ uint32_t visible_function(struct module *m, uint32_t fn)
     hop_cleanup_push(arena_free, &arena);
     bool *keep = ARENA_NEW(&arena, bool, f->n_results);
     for (uint32_t k = 0; k < f->n_results; k++) keep[k] = fn_updated(f, k) == HOP_NONE;
-    uint32_t out = f->global ? with_results(m, f, keep) : prune_function(m, fn, keep);
+    uint32_t out = prune_function(m, fn, keep);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
     return out;
