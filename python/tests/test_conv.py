@@ -201,10 +201,12 @@ class Refused(Case):
         self.says("expected 3 axes, as x has, found 4", x, hop.ones((2, 3, 3, 3)))
         self.says("at least one spatial", hop.ones((3, 5)), hop.ones((3, 5)))
         self.says("does not fit into x", x, hop.ones((2, 3, 9)))
-        self.says("with its padding: 1 more elements", x, w, padding=[(-2, -1)])
+        self.says("with its padding: 1 more element is", x, w, padding=[(-2, -1)])
         self.says("with its padding: 2 more elements", x, w, dilation=3)
         self.says("channels of x .* in 2 groups", x, w, groups=2)
-        self.says("groups must divide", hop.ones((1, 4, 5)), hop.ones((3, 2, 3)), groups=2)
+        left = "groups must divide: what is left: expected 0, found 1"
+        self.says(left, hop.ones((1, 4, 5)), hop.ones((3, 2, 3)), groups=2)
+        self.says("3 more elements are needed", hop.ones((1, 3, 0)), w)
         self.says("letter for each of 3 axes", x, w, layout="NCHW")
         self.says("the letter C once", x, w, layout="NHW")
         self.says("the letter H once", x, w, layout="NCH", kernel_layout="OIW")
@@ -213,6 +215,7 @@ class Refused(Case):
         x, w = hop.ones((1, 3, 5)), hop.ones((2, 3, 3))
         self.says("strides", x, w, strides=0)
         self.says("strides", x, w, strides=(1, 1))
+        self.says("strides: expected an entry at least", x, w, strides=())
         self.says("padding", x, w, padding="FULL")
         self.says("padding", x, w, padding=[(1, 2, 3)])
         self.says("dilation", x, w, dilation=-1)
@@ -227,6 +230,9 @@ class Refused(Case):
     def test_nothing(self):
         w = hop.ones((2, 3, 3))
         self.assertEqual(hop.conv(hop.ones((0, 3, 5)), w).shape, (0, 2, 3))
+        for stride in (1, 2, 3):
+            of_no_taps = hop.conv(hop.ones((1, 3, 5)), hop.ones((2, 3, 0)), stride, "SAME")
+            self.assertEqual(of_no_taps.tolist(), [[[0.0] * -(-5 // stride)] * 2])
         of_no_channels = hop.conv(hop.ones((1, 0, 5)), hop.ones((2, 0, 3)))
         self.assertEqual(of_no_channels.tolist(), [[[0.0] * 3] * 2])
 

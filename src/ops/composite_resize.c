@@ -66,8 +66,7 @@ static void infer_resize(struct infer *in)
     for (uint32_t i = 0; i < list->n; i++) {
         uint32_t d = list->list[i];
         infer_not_negative(in, sizes->list[i], "attribute 'sizes'");
-        infer_le(in, 1, t.dims[d],
-                 arena_printf(&in->m->scratch, "dim %u, which has to have an element at least", d));
+        infer_at_least(in, 1, t.dims[d], arena_printf(&in->m->scratch, "dim %u", d));
         dims[d] = sizes->list[i];
     }
     infer_result(in, type_intern(in->m, (enum dtype)t.dtype, t.rank, dims));
@@ -398,9 +397,7 @@ static void infer_grid_sample(struct infer *in)
     infer_equal(in, x.dims[0], grid.dims[0], "operand 1 (the grid): dim 0");
     dim dims[MAX_RANK] = { x.dims[0], x.dims[1] };
     for (uint32_t d = 0; d < n; d++) {
-        infer_le(in, 1, x.dims[2 + d],
-                 arena_printf(&in->m->scratch, "dim %u of operand 0, which has to have an element at least",
-                              2 + d));
+        infer_at_least(in, 1, x.dims[2 + d], arena_printf(&in->m->scratch, "dim %u of operand 0", 2 + d));
         dims[2 + d] = grid.dims[1 + d];
     }
     infer_result(in, type_intern(in->m, (enum dtype)x.dtype, x.rank, dims));
@@ -455,9 +452,7 @@ static void infer_map_coordinates(struct infer *in)
         infer_positions(in, i, "positions");
         infer_same_type(in, in->operands[1], in->operands[i],
                         arena_printf(&in->m->scratch, "operand %u (positions)", i));
-        infer_le(in, 1, x.dims[i - 1],
-                 arena_printf(&in->m->scratch, "dim %u of operand 0, which has to have an element at least",
-                              i - 1));
+        infer_at_least(in, 1, x.dims[i - 1], arena_printf(&in->m->scratch, "dim %u of operand 0", i - 1));
     }
     infer_result(in, type_intern(in->m, (enum dtype)x.dtype, s.rank, s.dims));
 }

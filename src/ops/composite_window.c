@@ -206,9 +206,8 @@ static void infer_adaptive_pool(struct infer *in)
     memcpy(dims, t.dims, t.rank * sizeof *dims);
     for (uint32_t i = 0; i < list->n; i++) {
         uint32_t d = list->list[i];
-        infer_le(in, 1, sizes->list[i], "attribute 'sizes': a bin at least, against the size asked for");
-        infer_le(in, 1, t.dims[d],
-                 arena_printf(&in->m->scratch, "dim %u, which has to have an element at least", d));
+        infer_at_least(in, 1, sizes->list[i], "attribute 'sizes'");
+        infer_at_least(in, 1, t.dims[d], arena_printf(&in->m->scratch, "dim %u", d));
         dims[d] = sizes->list[i];
     }
     infer_result(in, type_intern(in->m, (enum dtype)t.dtype, t.rank, dims));

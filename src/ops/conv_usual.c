@@ -72,7 +72,9 @@ static struct padding padding_of(struct module *m, const struct attr *a, const s
     dim steps = dim_sub(m, same_size(m, u, i, size), 1);
     dim reached = dim_add(m, dim_mul(m, steps, dim_const(m, u->stride[i])),
                           spread_over(m, taps, u->dilation[i]));
-    dim missing = dim_max(m, dim_sub(m, reached, whole), 0);
+    dim missing = dim_sub(m, reached, whole);
+    /* windows of nothing may begin behind the last element */
+    if (taps != 0) missing = dim_max(m, missing, 0);
     p.low = dim_floordiv(m, missing, dim_const(m, 2));
     p.high = dim_sub(m, missing, p.low);
     return p;
@@ -144,7 +146,7 @@ static dim infer_channels(struct infer *in, const struct usual *u)
                 arena_printf(&m->scratch, "channels of x %s and of w %s in %lld %s",
                              infer_text(in, in->operands[0]), infer_text(in, in->operands[1]),
                              (long long)u->groups, u->groups == 1 ? "group" : "groups"));
-    infer_equal(in, dim_mod(m, first, groups), 0,
+    infer_equal(in, 0, dim_mod(m, first, groups),
                 arena_printf(&m->scratch, "dim %u of w %s, which %lld groups must divide: what is left",
                              u->w[USUAL_OUT], infer_text(in, in->operands[1]), (long long)u->groups));
     return u->transposed ? dim_mul(m, second, groups) : first;
@@ -164,13 +166,14 @@ static dim infer_space(struct infer *in, const struct usual *u, uint32_t i)
         dim room = dim_sub(m, dim_add(m, spread_over(m, size, u->other[i]), both), window);
         int64_t lo, hi;
         dim_range(m, in->symbols, room, &lo, &hi);
-        if (hi < 0 && size != 0 && !u->same)
-            infer_error(in,
-                        "spatial dim %u: the window of w %s does not fit into x %s with its padding: %lld "
-                        "more elements are needed",
-                        i, infer_text(in, in->operands[1]), infer_text(in, in->operands[0]), (long long)-hi);
         result = u->same ? same_size(m, u, i, size)
                          : dim_add(m, dim_floordiv(m, room, dim_const(m, u->stride[i])), 1);
+        if (hi < 0 && !u->same && !(size == 0 && result == 0)) /* of nothing there may be nothing */
+            infer_error(in,
+                        "spatial dim %u: the window of w %s does not fit into x %s with its padding: %lld "
+                        "more %s needed",
+                        i, infer_text(in, in->operands[1]), infer_text(in, in->operands[0]), (long long)-hi,
+                        hi == -1 ? "element is" : "elements are");
     }
     infer_not_negative(in, result, arena_printf(&m->scratch, "results along spatial dim %u", i));
     return result;

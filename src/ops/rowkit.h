@@ -32,22 +32,24 @@ static inline void infer_at_most(struct infer *in, dim a, dim b, const char *wha
     infer_equal(in, b, dim_max(in->m, a, b), what);
 }
 
-/* 0 <= d, likewise. */
-#define infer_not_negative(in, d, what) \
+/* A size of at least so many, likewise. */
+#define infer_at_least(in, least, d, what) \
     do { \
         dim size_ = (d); \
-        if (!dim_provably_le((in)->m, (in)->symbols, 0, size_)) infer_at_least_zero(in, size_, what); \
+        if (!dim_provably_le((in)->m, (in)->symbols, dim_const((in)->m, least), size_)) \
+            infer_large_enough(in, least, size_, what); \
     } while (0)
-static inline void infer_at_least_zero(struct infer *in, dim d, const char *what)
+#define infer_not_negative(in, d, what) infer_at_least(in, 0, d, what)
+static inline void infer_large_enough(struct infer *in, int64_t least, dim d, const char *what)
 {
     int64_t lo, hi;
     dim_range(in->m, in->symbols, d, &lo, &hi);
-    if (hi < 0) {
+    if (hi < least) {
         struct text found = { .arena = &in->m->scratch };
         dim_print(in->m, in->symbols, d, &found);
-        infer_error(in, "%s: expected a size of at least 0, found %s", what, found.data);
+        infer_error(in, "%s: expected a size of at least %lld, found %s", what, (long long)least, found.data);
     }
-    infer_equal(in, d, dim_max(in->m, d, 0), what);
+    infer_equal(in, d, dim_max(in->m, d, dim_const(in->m, least)), what);
 }
 
 /* The type whose dims an attribute lists. */

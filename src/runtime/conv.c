@@ -342,11 +342,26 @@ static struct conv_space phase_of(const struct hop_rt_space *s, int64_t r, struc
     return to;
 }
 
-/* Few channels out for each group are no product. */
-static int32_t multiply_groups(struct hop_rt *rt, const struct conv_part *p)
+/* Phases that are no products, as groups have few channels out; they are made together. */
+struct planes_kept {
+    struct conv_part of[CONV_PHASES];
+    uint32_t n;
+};
+static int32_t make_planes(struct hop_rt *rt, struct planes_kept *kept)
 {
-    if (conv_has_planes(p)) return conv_planes(rt, p);
+    uint32_t n = kept->n;
+    kept->n = 0;
+    return n ? conv_planes(rt, kept->of, n) : 0;
+}
+
+static int32_t multiply_groups(struct hop_rt *rt, const struct conv_part *p, struct planes_kept *kept)
+{
     int32_t status = 0;
+    if (conv_has_planes(p)) {
+        if (kept->n == CONV_PHASES) status = make_planes(rt, kept);
+        kept->of[kept->n++] = *p;
+        return status;
+    }
     for (int64_t g = 0; g < p->groups && !status; g++) {
         struct conv_part one = *p;
         one.x += g * p->x_group * dtype_info[p->x_dtype].size;
@@ -358,15 +373,15 @@ static int32_t multiply_groups(struct hop_rt *rt, const struct conv_part *p)
 }
 
 static int32_t multiply_phases(struct hop_rt *rt, const struct hop_rt_conv *c, struct conv_part part,
-                               uint32_t i)
+                               uint32_t i, struct planes_kept *kept)
 {
-    if (i == part.n) return multiply_groups(rt, &part);
+    if (i == part.n) return multiply_groups(rt, &part, kept);
     const struct hop_rt_space *s = &c->numbers->space[i];
     int32_t status = 0;
     for (int64_t r = 0; r < period_of(s) && !status; r++) {
         struct conv_part one = part;
         one.space[i] = phase_of(s, r, &one);
-        status = multiply_phases(rt, c, one, i + 1);
+        status = multiply_phases(rt, c, one, i + 1, kept);
     }
     return status;
 }
@@ -398,5 +413,7 @@ void conv_multiply(struct hop_rt *rt, const struct hop_rt_conv *c)
         const struct hop_rt_space *s = &v->space[i];
         if (s->w_step < 0) part.w -= (s->taps - 1) * s->w_step * dtype_info[part.w_dtype].size;
     }
-    multiply_phases(rt, c, part, 0);
+    struct planes_kept kept;
+    kept.n = 0;
+    if (!multiply_phases(rt, c, part, 0, &kept)) make_planes(rt, &kept);
 }

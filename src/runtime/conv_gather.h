@@ -62,9 +62,10 @@ static inline int64_t conv_blocks_of(int64_t n, int64_t each) { return (n + each
 int32_t conv_each(struct hop_rt *rt, int32_t (*some)(struct hop_rt *, void *, int64_t, int64_t), void *env,
                   int64_t n, double work);
 /* All groups of a convolution of f32 whose groups give few channels out, row by row (conv_planes.c), and
- * whether it is one that is done so. */
+ * whether it is one that is done so. Phases differ in their spatial dims alone; up to CONV_PHASES of them. */
+enum { CONV_PHASES = 9 };
 bool conv_has_planes(const struct conv_part *part);
-int32_t conv_planes(struct hop_rt *rt, const struct conv_part *part);
+int32_t conv_planes(struct hop_rt *rt, const struct conv_part *parts, uint32_t n);
 
 /* A convolution of few long sums (conv_sums.c). False: it is none, and nothing has been done. */
 bool conv_long_sums(struct hop_rt *rt, const struct conv_part *p, int32_t *status);

@@ -47,9 +47,8 @@ static void add_products(float *sums, const struct run *r)
 
 struct planes {
     struct conv_part part;
-    bool along_taps, wide;
-    int64_t outs;            /* channels out made at once */
-    int64_t stripe, stripes; /* rows of results in a piece of work, and such pieces of a plane */
+    bool along_taps, wide, one_out;
+    int64_t stripe; /* rows of results in a piece of work */
     void (*add)(float *sums, const struct run *r);
 };
 
@@ -323,7 +322,7 @@ static void add_terms_wide(const struct planes *s, const struct stretch *k, floa
 {
     bool beside = lane_step(&s->part, s->along_taps) == 1;
     if (s->along_taps) (beside ? lanes_beside : lanes_apart)(k, sums);
-    else if (s->outs > 1) (beside ? outs_beside : outs_apart)(k, sums);
+    else if (!s->one_out) (beside ? outs_beside : outs_apart)(k, sums);
     else if (beside && k->results == ROWS && k->x_next == k->x_row && has_tall(k->rows)) rows_tall(k, sums);
     else (beside ? rows_beside : rows_apart)(k, sums);
 }
@@ -385,7 +384,7 @@ static void add_block(const struct planes *s, const float *x, const float *w, co
                       struct stretch *k, float *sums)
 {
     const struct conv_space *row = &s->part.space[s->part.n - 2];
-    bool outs = s->outs > 1;
+    bool outs = !s->one_out;
     int64_t all_lo = 0, all_hi = row->taps, lo[ROWS], hi[ROWS];
     for (int r = 0; r < (outs ? 1 : at->rows); r++) {
         int64_t top = (at->row + r) * row->stride + row->first;
@@ -447,7 +446,7 @@ static void make_plane_wide(const struct planes *s, const struct plane *at)
     const struct conv_part *p = &s->part;
     const struct conv_space *last = &p->space[p->n - 1], *row = last - 1;
     int64_t most = s->along_taps ? VECTORS : CHUNK, most_taps = s->along_taps ? MASKED * LANES : MASKED;
-    bool outs = s->outs > 1;
+    bool outs = !s->one_out;
     struct stretch k = { .channels = p->channels, .x_channel = p->x_channel, .w_channel = p->w_channel };
     k.x_row = row->tap_stride * row->x_step;
     k.w_row = row->w_step;
@@ -500,23 +499,37 @@ static bool is_wide(const struct planes *s)
 
 /* ---- all of them ---- */
 
+/* The phases of one convolution: their planes of a batch and group are made together, while what they read
+ * and write is close. */
+struct phases {
+    struct planes of[CONV_PHASES];
+    uint32_t n;
+    int64_t outs;    /* channels out made at once */
+    int64_t stripes; /* pieces of work of a plane */
+};
+
 static int32_t planes_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
 {
-    const struct planes *s = env;
-    const struct conv_part *p = &s->part;
-    int64_t blocks = conv_blocks_of(p->out, s->outs), rows = p->space[p->n - 2].results;
+    const struct phases *all = env;
+    const struct conv_part *any = &all->of[0].part;
+    int64_t blocks = conv_blocks_of(any->out, all->outs);
     HOP_UNUSED(rt);
     for (int64_t i = lo; i < hi; i++) {
-        int64_t unit = i / s->stripes, out = unit % blocks * s->outs, group = unit / blocks % p->groups;
-        int64_t batch = unit / blocks / p->groups, row = i % s->stripes * s->stripe;
-        struct plane at = { .x = (const float *)p->x + batch * p->x_batch + group * p->x_group,
-                            .w = (const float *)p->w + group * p->w_group + out * p->w_out,
-                            .y = (float *)p->y + batch * p->y_batch + group * p->y_group + out * p->y_out,
-                            .row = row,
-                            .row_end = HOP_MIN(row + s->stripe, rows),
-                            .outs = (int)HOP_MIN(s->outs, p->out - out) };
-        if (s->wide) make_plane_wide(s, &at);
-        else make_plane(s, at.x, at.w, at.y);
+        int64_t unit = i / all->stripes, stripe = i % all->stripes, out = unit % blocks * all->outs;
+        int64_t group = unit / blocks % any->groups, batch = unit / blocks / any->groups;
+        for (uint32_t k = 0; k < all->n; k++) {
+            const struct planes *s = &all->of[k];
+            const struct conv_part *p = &s->part;
+            int64_t y_at = batch * p->y_batch + group * p->y_group + out * p->y_out;
+            struct plane at = { .x = (const float *)p->x + batch * p->x_batch + group * p->x_group,
+                                .w = (const float *)p->w + group * p->w_group + out * p->w_out,
+                                .y = (float *)p->y + y_at,
+                                .row = stripe * s->stripe,
+                                .outs = (int)HOP_MIN(all->outs, p->out - out) };
+            at.row_end = HOP_MIN(at.row + s->stripe, p->space[p->n - 2].results);
+            if (s->wide) make_plane_wide(s, &at);
+            else if (!stripe) make_plane(s, at.x, at.w, at.y);
+        }
     }
     return 0;
 }
@@ -533,7 +546,7 @@ static void add_row_dim(struct conv_part *p)
 /* How the planes of a convolution are made. */
 static struct planes planes_of(const struct conv_part *part)
 {
-    struct planes s = { .part = *part, .outs = 1, .stripes = 1 };
+    struct planes s = { .part = *part, .one_out = part->out == 1 };
     add_row_dim(&s.part);
     const struct conv_space *last = &s.part.space[s.part.n - 1];
     s.along_taps = last->taps > last->results;
@@ -552,24 +565,41 @@ bool conv_has_planes(const struct conv_part *part)
     return part->out <= ROWS && s.wide && !s.along_taps && part->space[part->n - 1].results >= LANES;
 }
 
-int32_t conv_planes(struct hop_rt *rt, const struct conv_part *part)
+/* Adds a phase that has results; gives the multiplications of a plane of it. */
+static double add_phase(struct phases *all, const struct conv_part *part)
 {
-    struct planes s = planes_of(part);
-    double each = (double)part->channels;
+    double work = (double)part->channels;
     for (uint32_t i = 0; i < part->n; i++) {
         if (!part->space[i].results) return 0;
-        each *= (double)part->space[i].taps * (double)part->space[i].results;
+        work *= (double)part->space[i].taps * (double)part->space[i].results;
     }
-    if (!each) s.part.channels = 0; /* of no terms */
-    if (part->out > 1) s.outs = ROWS;
-    each *= (double)HOP_MIN(s.outs, part->out);
-    int64_t n = part->batch * part->groups * conv_blocks_of(part->out, s.outs);
-    if (s.wide && each > 2 * WORTH_A_THREAD) { /* stripes of rows, as many as are worth it */
-        int64_t rows = s.stripe, worth = (int64_t)(2 * WORTH_A_THREAD / each * (double)rows) + 1;
-        s.stripe = (worth + ROWS - 1) / ROWS * ROWS;
-        s.stripes = (rows + s.stripe - 1) / s.stripe;
-        each /= (double)s.stripes;
-        n *= s.stripes;
+    struct planes *s = &all->of[all->n++];
+    *s = planes_of(part);
+    if (!work) s->part.channels = 0; /* of no terms */
+    return work;
+}
+
+/* Rows of each phase in as many stripes as are worth it. */
+static void cut_stripes(struct phases *all, double each)
+{
+    int64_t most = 1;
+    for (uint32_t k = 0; k < all->n; k++) {
+        struct planes *s = &all->of[k];
+        int64_t rows = s->stripe, worth = (int64_t)(2 * WORTH_A_THREAD / each * (double)rows) + 1;
+        s->stripe = (worth + ROWS - 1) / ROWS * ROWS;
+        if (s->wide) most = HOP_MAX(most, conv_blocks_of(rows, s->stripe));
     }
-    return conv_each(rt, planes_some, &s, n, each * (double)n);
+    all->stripes = most;
+}
+
+int32_t conv_planes(struct hop_rt *rt, const struct conv_part *parts, uint32_t n)
+{
+    struct phases all = { .stripes = 1, .outs = parts->out > 1 ? ROWS : 1 };
+    double each = 0;
+    for (uint32_t k = 0; k < n; k++) each += add_phase(&all, &parts[k]);
+    if (!all.n) return 0;
+    each *= (double)HOP_MIN(all.outs, parts->out);
+    if (each > 2 * WORTH_A_THREAD) cut_stripes(&all, each);
+    int64_t units = parts->batch * parts->groups * conv_blocks_of(parts->out, all.outs);
+    return conv_each(rt, planes_some, &all, units * all.stripes, each * (double)units);
 }

@@ -13,6 +13,8 @@ _MOST = (1 << 31) - 1
 def _steps(name, given, least):
     """One number, or one for each spatial axis, as the library takes them."""
     several = given if isinstance(given, (tuple, list)) else [given]
+    if not several:
+        raise _arguments.wrong(here(name), "an entry at least", given)
     return ", ".join([str(_arguments.integer(here(name), n, least, _MOST)) for n in several])
 
 
