@@ -362,6 +362,7 @@ void signals_end(bool begun);
 /* ---- operators ---- */
 
 int ops_init(PyObject *module);
+int eager_init(PyObject *module);
 PyObject *binary_slot(int code, PyObject *x, PyObject *y);
 PyObject *unary_slot(int code, PyObject *x);
 /* Rows of the table that others name: the elementwise operators, and two more. */

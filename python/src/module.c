@@ -462,8 +462,8 @@ PyMODINIT_FUNC PyInit__core(void)
     PyObject *m = PyModule_Create(&definition);
     if (!m) return NULL;
     if (array_init(m) || elements_init(m) || object_init(m) || dist_init(m) || size_init(m) ||
-        exchange_init(m) || ops_init(m) || function_init(m) || exe_init(m) || bodies_init(m) ||
-        custom_init(m) || region_init(m) || cut_init(m) || jit_init(m) || guards_init(m) ||
+        exchange_init(m) || ops_init(m) || eager_init(m) || function_init(m) || exe_init(m) ||
+        bodies_init(m) || custom_init(m) || region_init(m) || cut_init(m) || jit_init(m) || guards_init(m) ||
         callback_init(m) || operator_init(m) || numpy_init(m) || journal_init(m) || entry_init(m) ||
         PyModule_AddStringConstant(m, "version", hop_version())) {
         Py_DECREF(m);

@@ -13,6 +13,9 @@ enum { FLAT = 1, JOIN = 2, FIRST = 4, WIDE = 8 };
  * many as its second integer says. */
 enum results { ONE, NONE, TWO, PER_AXIS, PER_OPERAND, AS_ASKED };
 
+/* What a row's function takes besides the place. x…: operands; t, i: texts and integers of the call. */
+enum kind { X, XX, XXX, XT, XI, XTI, XII, XXI, XXII, LI, T, TI, TX, TXX, CUSTOM };
+
 struct op_row {
     const char *name;
     uint8_t kind, flags;
@@ -57,5 +60,14 @@ static inline bool is_comparison(const struct op_row *row, const struct op_row *
     return row >= rows + OP_eq && row <= rows + OP_ge;
 }
 extern const struct op_row op_rows[];
+
+enum { FEW = 8 }; /* operands or results that need no memory of their own */
+int call_results(const struct call *c, const struct operand *in); /* how many there are */
+/* The call with its operands brought to the dtypes that were found. */
+int call_emit(hop_place at, const struct call *c, const struct operand *in, const struct joined *j,
+              hop_val *values, hop_val *out);
+PyObject *call_answer(PyObject **results, int n); /* the only one, a list of them, None; takes them */
+hop_val operand_number(const struct operand *o);  /* one that is a number, as the capture takes it */
+PyObject *run_at_once(const struct call *c, struct operand *in, const struct joined *j); /* eager.c */
 
 #endif
