@@ -194,16 +194,17 @@ static void write_scaled(struct mesh_program *p, uint32_t x, bool gathered)
     const char *placed = placed_text(p, at, " "), *a = as_placed(p, x, at);
     double count = (double)p->n * p->n;
     /* the scalar goes out and in again, so that it is used outside as well; large ones do no harm */
-    text_add(&p->text,
-             "  %%u%u, %%w%u = local_map {mesh = \"m\", in = \"%s\", out = \"%s, _\"} part(%%a = %s) {\n%s"
-             "    %%h = full {value = %.17g, dims = [], dtype = f64}\n    %%e = mul(%s, %%h)\n    yield(%%a, "
-             "%%e)\n  }\n"
-             "  %%x%u = sigmoid(%%w%u)\n"
-             "  %%v%u = local_map {mesh = \"m\", in = \"%s\", out = \"%s\"} part(%%a = %%u%u) with(%%e = "
-             "%%x%u, %%d = %%w%u) {\n"
-             "    %%td = tanh(%%d)\n    %%ed = add(%%e, %%td)\n    %%b = dot {batch_lhs = [], batch_rhs = [], "
-             "contract_lhs = [], contract_rhs = []} (%%a, %%ed)\n    yield(%%b)\n  }\n",
-             v, v, placed, placed, a, sums.data, 1 / count, last, v, v, v, placed, placed, v, v, v);
+    text_add(
+        &p->text,
+        "  %%u%u, %%w%u = local_map {mesh = \"m\", in = \"%s\", out = \"%s, _\"} part(%%a = %s) {\n%s"
+        "    %%h = full {value = %.17g, dims = [], dtype = f64}\n    %%e = mul(%s, %%h)\n    yield(%%a, "
+        "%%e)\n  }\n"
+        "  %%x%u = sigmoid(%%w%u)\n"
+        "  %%v%u = local_map {mesh = \"m\", in = \"%s\", out = \"%s\"} part(%%a = %%u%u) with(%%e = "
+        "%%x%u, %%d = %%w%u) {\n"
+        "    %%td = tanh(%%d)\n    %%ed = add(%%e, %%td)\n    %%b = dot {batch_lhs = [], batch_rhs = [], "
+        "contract_lhs = [], contract_rhs = []} (%%a, %%ed)\n    yield(%%b)\n  }\n",
+        v, v, placed, placed, a, sums.data, 1 / count, last, v, v, v, placed, placed, v, v, v);
     text_add(&p->plain,
              "  %%q%u = mul(%%v%u, %%v%u)\n  %%t%u = sum(%%q%u)\n  %%h%u = full {value = %.17g, dims = [], "
              "dtype = "
@@ -308,8 +309,8 @@ static int64_t random_axes(struct mesh_program *p, bool even, int64_t ranks)
     return ranks;
 }
 
-/* even: all sizes divide; otherwise sizes of up to nine on up to eight ranks, symbols now and then. ranks: how
- * many there are, 0: as it comes. */
+/* even: all sizes divide; otherwise sizes of up to nine on up to eight ranks, symbols now and then. ranks:
+ * how many there are, 0: as it comes. */
 static void random_mesh_program(struct mesh_program *p, uint64_t seed, bool even, int64_t ranks)
 {
     struct arena *arena = p->arena;

@@ -3,8 +3,8 @@
  * and two dims: interpreted, by the executor of loop programs and by LLVM with strict numbers, bit for bit
  * what the same functions give as lanes of a batch; their gradients likewise. Random products with exchanges
  * among them, that these go on meanwhile, and that nobody touches what they use. Then sizes that are not
- * known when compiling, exchanges in the memory of their operands, and what is refused. Under MPI each process
- * is a rank and holds its own results against the lanes.
+ * known when compiling, exchanges in the memory of their operands, and what is refused. Under MPI each
+ * process is a rank and holds its own results against the lanes.
  *
  * ranks_test [--mpi] [FIRST [COUNT]]: seeds; closes with `N passed, M failed`. */
 #include "job.h"

@@ -209,6 +209,16 @@ PyObject *array_without_elements(PyObject *self)
     a->dtype = from->dtype;
     a->rank = from->rank;
     a->weak = from->weak;
+    a->spread = from->spread;
+    if (!a->spread) return (PyObject *)a;
+    char text[TYPE_TEXT]; /* where it lies is part of its type */
+    array_type_text(from, text);
+    a->type = PyMem_Malloc(strlen(text) + 1);
+    if (!a->type) {
+        Py_DECREF(a);
+        return PyErr_NoMemory();
+    }
+    strcpy(a->type, text);
     return (PyObject *)a;
 }
 

@@ -169,10 +169,10 @@ static bool same_array_type(const array_object *a, const array_object *b)
     for (int i = 0; i < rank; i++)
         if (dims[0][i] < 0 || dims[0][i] != dims[1][i]) return false;
     if (!a->spread && !b->spread) return true;
-    char at[2][LAYOUT_TEXT];
-    array_layout_text(a, at[0], LAYOUT_TEXT);
-    array_layout_text(b, at[1], LAYOUT_TEXT);
-    return !strcmp(at[0], at[1]);
+    char text[2][TYPE_TEXT];
+    array_type_text(a, text[0]);
+    array_type_text(b, text[1]);
+    return !strcmp(text[0], text[1]);
 }
 
 static bool same_content(const array_object *a, const array_object *b)

@@ -181,6 +181,35 @@ class Dist(unittest.TestCase):
         self.close(hop.vmap(f)(x), (np.asarray(x) ** 2).sum(1))
         self.close(hop.jvp(f, (x[0],), (x[0],))[1], 2 * (np.asarray(x[0]) ** 2).sum())
 
+    def test_statements_around(self):
+        m, x = hop.mesh(4, "i"), numbers(6)
+        given = hop.distribute(x, m, P("i"))
+        twice = hop.shard_map(lambda x: 2 * x, m, P("i"), P("i"))
+
+        def doubled(x, n):
+            if n > 5:
+                x = twice(x)
+            while n > 0:
+                x, n = twice(x), n - 1
+            return x
+
+        for n, factor in ((0, 1), (2, 4), (6, 128)):
+            self.close(hop.jit(doubled)(given, hop.asarray(n)), factor * np.asarray(x))
+        slope = hop.jit(hop.grad(lambda x, n: hop.sum(hop.collect(doubled(x, n)))))
+        self.close(slope(given, hop.asarray(2)), [4] * 6)
+        kept = hop.cond(hop.asarray(1) < 0, lambda: twice(given), lambda: given)
+        self.close(kept, x)
+
+    def test_arrays_from_outside(self):
+        m, x = hop.mesh(4, "i"), numbers(6)
+        twice = hop.shard_map(lambda x: 2 * x, m, P("i"), P("i"))
+        held = {}
+        compiled = hop.jit(lambda: twice(held["x"]))
+        for lies in (P("i"), P("i"), P()):
+            for factor in (1, 3):
+                held["x"] = hop.distribute(factor * x, m, lies)
+                self.close(compiled(), 2 * factor * np.asarray(x))
+
     def test_jacobians(self):
         m, x = hop.mesh(3, "i"), numbers(4)
         for body, out, whole in (

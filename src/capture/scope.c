@@ -404,6 +404,7 @@ static val add_late(struct scope *s, type_id type, uint32_t name, val outer, uin
     struct builder *b = &s->b;
     val here = b->values.len;
     vec_push(&b->arena, &b->values, (struct value){ type, NODE_NONE, name });
+    b->global |= type_get(b->m, type).layout != 0; /* as of any parameter */
     vec_push(&s->capture->arena, &s->late, (struct late_param){ here, outer, variable });
     return here;
 }

@@ -131,7 +131,9 @@ uint32_t batch_axis(struct module *m, uint32_t fn, const bool *batched, dim size
     if (!known) {
         hop_check_stack();
         bool *out = ARENA_ZNEW(&m->arena, bool, f->n_results);
-        struct batch_of of = { .batched = batched, .force = force, .size = size, .axis = axis, .lanes = lanes };
+        struct batch_of of = {
+            .batched = batched, .force = force, .size = size, .axis = axis, .lanes = lanes
+        };
         uint32_t made = f->global ? global_batch(m, fn, &of, out)
                                   : build_batched(m, module_fn(m, count_loops(m, fn, false)), batched, size,
                                                   force, lanes, axis, out);
