@@ -72,6 +72,10 @@ static const struct program programs[] = {
       "64]} (%hs)\n"
       "  %g = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [0], contract_rhs = [0]} (%a, %b)\n  "
       "return %g\n}\n" },
+    { "a few places of a carry that is too large to be moved", false, ROWS + T * 8, 0, 0,
+      "fn @f(%x: f32[3072], %is: i64[48, 8], %us: f32[48, 8]) -> (f32[3072]) {\n"
+      "  %r = scan carry(%c = %x) over(%i in %is, %u in %us) {\n    %y = scatter(%c, %i, %u)\n    next(%y)\n"
+      "  }\n  return %r\n}\n" },
     { "in a loop, as the next value of a carry that the parts do not read", false, ROWS + W + 3 * (ROWS + W),
       0, 2,
       "fn @f(%h0: f32[64], %xs: f32[48, 64], %c0: f32[49, 64]) -> (f32[49, 64]) {\n"

@@ -732,6 +732,7 @@ static const struct op_lower lower_scatter = { .kind = LOWER_BLOCK,
                                                .access = ACCESS_GATHER,
                                                .cost = COST_EXPENSIVE,
                                                .block = block_scatter,
+                                               .over_first = true,
                                                .operand_use = use_scatter };
 #define SCATTER_SAMPLES(mode) \
     { "hop 1\nfn @sample(%x: f32[4], %i: i64[6], %u: f32[6]) -> (f32[4]) {\n  %y = scatter {mode = " mode \
@@ -913,6 +914,7 @@ static const struct op_lower lower_affine = { .kind = LOWER_BLOCK,
                                               .access = ACCESS_GATHER,
                                               .cost = COST_EXPENSIVE,
                                               .block = block_affine,
+                                              .over_first = true,
                                               .operand_use = use_affine };
 static const struct op_sample affine_samples[] = {
     { "hop 1\nfn @sample(%x: f32[4], %i: i64[6], %a: f32[6], %b: f32[6]) -> (f32[4], f32[6]) {\n  %y, %z = "
