@@ -451,6 +451,82 @@ static void walk_case(uint32_t number)
     hop_catch_end(&caught);
 }
 
+/* ---- large arrays that are read ---- */
+
+#define ARRAYS \
+    "(%q: f64[2, 4, 129, 2], %k: f64[2, 2, 129, 2], %v: f64[2, 2, 129, 1], %w: f64[129, 4, 129]) -> " \
+    "(f64[2, 4, 129, 1]) {\n"
+#define LARGE(score, scores) \
+    "hop 1\nfn @flex" ARRAYS "  %zero = full {value = 0, dims = [], dtype = i64}\n" \
+    "  %c = full {value = 1, dims = [], dtype = f64}\n" \
+    "  %o, %l, %m = flex_attention(%q, %k, %v) from(%s = %c, %b = %zero, %h = %zero, %i = %zero, %j = " \
+    "%zero) score with(%w) {\n    %g = gather {dims = [1, 0, 2]} (%w, %h, %i, %j)\n" score \
+    "    yield(%t)\n  } mask {\n    %p = full {value = 1, dims = [], dtype = bool}\n    yield(%p)\n  }\n" \
+    "  return %o\n}\n" \
+    "fn @plain" ARRAYS "  %four = iota {dims = [4]}\n  %two = full {value = 2, dims = [4], dtype = i64}\n  " \
+    "%heads = div(%four, %two)\n  %k2 = take {dim = 1} (%k, %heads)\n" \
+    "  %v2 = take {dim = 1} (%v, %heads)\n" \
+    "  %s = dot {batch_lhs = [0, 1], batch_rhs = [0, 1], contract_lhs = [3], contract_rhs = [3]} (%q, " \
+    "%k2)\n" \
+    "  %turned = permute {order = [1, 0, 2]} (%w)\n" \
+    "  %g = broadcast {dims = [2, 4, 129, 129], at = [1, 2, 3]} (%turned)\n" scores \
+    "  %p = softmax {dims = [3]} (%t)\n" \
+    "  %o = dot {batch_lhs = [0, 1], batch_rhs = [0, 1], contract_lhs = [3], contract_rhs = [2]} (%p, " \
+    "%v2)\n" \
+    "  return %o\n}\n"
+
+/* A factor for each pair and head is too large for cotangents of all of it for each head: each has its own
+ * rows, unless it reads those of another head as well. */
+static const char *const large[] = {
+    LARGE("    %t = mul(%s, %g)\n", "  %t = mul(%s, %g)\n"),
+    LARGE("    %three = full {value = 3, dims = [], dtype = i64}\n    %other = sub(%three, %h)\n"
+          "    %g1 = gather {dims = [1, 0, 2]} (%w, %other, %i, %j)\n    %u = mul(%s, %g)\n"
+          "    %t = add(%u, %g1)\n",
+          "  %u = mul(%s, %g)\n  %g1 = reverse {dims = [1]} (%g)\n  %t = add(%u, %g1)\n"),
+};
+
+static void large_arrays(void)
+{
+    for (uint32_t i = 0; i < HOP_COUNT(large); i++) {
+        struct hop_catch caught;
+        struct bag bag = { 0 };
+        if (!HOP_TRY(caught)) {
+            CLAIM(false, "large arrays %u: %s", i, hop_message());
+            continue;
+        }
+        hop_cleanup_push(bag_free, &bag);
+        struct module *m = text_read("large", large[i], strlen(large[i]));
+        hop_cleanup_push(module_free, m);
+        const bool wrt[4] = { true, true, true, true };
+        uint32_t back = vjp_function(m, module_find(m, "flex"), wrt);
+        uint32_t plain = vjp_function(m, module_find(m, "plain"), wrt);
+        struct sample_sizes sizes = sample_sizes(&bag.arena, module_fn(m, back), 0);
+        struct tensor **args = sample_arguments(&bag, m, module_fn(m, back), NULL, &sizes, 5);
+        compare(&bag, m, back, plain, args, i ? "a large array, rows of other heads" : "a large array",
+                false);
+        hop_cleanup_pop(m);
+        module_free(m);
+        hop_cleanup_pop(&bag);
+        bag_free(&bag);
+        hop_catch_end(&caught);
+    }
+}
+
+/* Heads of keys are on threads in a pullback where each has rows of its own. */
+static void large_arrays_on_threads(void)
+{
+    for (uint32_t i = 0; i < HOP_COUNT(large); i++) {
+        hop_fn *f = NULL, *back = NULL;
+        bool failed = hop_fn_read(&f, large[i], "flex") || hop_vjp(&back, f, "w");
+        const char *text = failed ? NULL : hop_fn_text(back);
+        uint32_t maps = 0;
+        for (const char *c = text; c && (c = strstr(c, "map {apart}")); c++) maps++;
+        CLAIM(maps == 1 - i, "large arrays %u: %s", i, text ? text : hop_message());
+        hop_fn_free(back);
+        hop_fn_free(f);
+    }
+}
+
 /* ---- long sequences ---- */
 
 #define LONG(score) \
@@ -877,6 +953,8 @@ int main(int argc, char **argv)
         from_c();
         block_masks_from_c();
         compact_from_c();
+        large_arrays();
+        large_arrays_on_threads();
         memory_is_linear();
         lanes_are_batches();
         a_pole();

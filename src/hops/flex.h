@@ -33,7 +33,8 @@ struct flex {
     uint32_t n_score, n_mask; /* own operands */
     uint32_t score, mask;     /* on a tile: (scores [q, k], batch, head, rows [q], columns [k], own…) */
     const dim *score_dims, *mask_dims;
-    bool masked; /* the mask may be false somewhere */
+    bool masked;          /* the mask may be false somewhere */
+    bool heads_from_zero; /* known, for a pullback: heads count from 0 */
     /* as given, in terms of the shape's symbols */
     struct region_in bodies[2];
     uint32_t n_dims[2];
@@ -85,6 +86,20 @@ static inline bool flex_is_nothing(const struct flex *x)
 uint32_t flex_forward(const struct flex *x);
 /* (operands…, out, lse, cotangent of out, of lse) -> (cotangent of each operand that wants one…) */
 uint32_t flex_backward(const struct flex *x, const bool *wanted);
+
+/* ---- cotangents of what the score function reads (flex_captures.c) ---- */
+
+/* The rows of a captured array that are added up: along a dim, HOP_NONE: all of it, the one of a head. */
+struct flex_rows {
+    uint32_t dim;
+    val head;
+};
+/* The sum of an accumulated cotangent and one more: what a scatter adds to zeros is added where it belongs.
+ */
+val flex_accumulated(struct builder *b, val sum, val ct, const struct flex_rows *rows);
+/* The dim of result k of a function, as long as there are heads (a number), along which all that is not zero
+ * stands at the head that parameter `head` is; HOP_NONE: there is none. */
+uint32_t flex_dim_of_head(const struct module *m, uint32_t fn, uint32_t k, uint32_t head, dim heads);
 
 /* ---- between the two ---- */
 

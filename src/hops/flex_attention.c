@@ -6,6 +6,7 @@
  * query without any key has zeros, -inf and -inf. The node stays one until it is compiled or run; then it is
  * the loops of flex_forward.c, and its pullback those of flex_backward.c from the start. */
 #include "hops/flex.h"
+#include "transform/pass.h"
 
 /* ---- types ---- */
 
@@ -316,8 +317,10 @@ static void flex_vjp(struct vjp *v)
                           .n_regions = 2 };
     val *operands = ARENA_NEW(&b->arena, val, n + 4);
     struct flex x;
+    struct attr first_head;
     begin_in(&x, b, v->f, v->n, &in, operands);
     if (flex_is_nothing(&x)) return;
+    x.heads_from_zero = full_value(b, operands[FLEX_HEAD], &first_head) && first_head.i == 0;
     operands[n] = v->results[FLEX_OUT];
     operands[n + 1] = v->results[FLEX_LSE];
     for (uint32_t k = 0; k < 2; k++)

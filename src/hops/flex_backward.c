@@ -2,13 +2,14 @@
  * forward run gives, one after the other. A map goes over the heads of keys, and where these are few over
  * parts of the tiles of queries that read them; in it scans over these tiles, one for each list of blocks,
  * carry the cotangents of keys, values and what the score function reads, which each part has of its own, and
- * stack those of the queries.
- * Sums of the parts are taken behind the map, in their order. */
+ * stack those of the queries. Sums of the parts are taken behind the map, in their order. Of large arrays
+ * that are read at the own head alone each head of keys has but the rows of its heads (flex_captures.c). */
 #include "hops/flex.h"
 #include "transform/pass.h"
 
 /* Elements of captured arrays up to which each head of keys has cotangents of its own, added up behind the
- * map; with more of them the heads come one after the other. */
+ * map, and so it does with as many as it has keys and values. With more of them, of which no head has its own
+ * rows, the heads come one after the other. */
 enum { SMALL_CAPTURES = 1 << 16 };
 /* Heads of keys below which the tiles of queries are cut into parts, and how many tiles a part has at least:
  * each has cotangents of all keys and values of its own. */
@@ -23,13 +24,15 @@ struct back {
     uint32_t n_own;         /* operands that get cotangents by the score function: */
     const uint32_t *own;    /* numbers of operands, the scale among them */
     const type_id *carried; /* cotangents of keys and values, then of these */
-    bool map;               /* heads of keys on threads */
-    dim parts;              /* of the tiles of queries that read a head of keys; without a map 1 */
+    enum { PARTS_APART, HEADS_APART, NONE_APART } apart; /* who has cotangents of captured arrays alone */
+    uint32_t *head_dims; /* of own: with HEADS_APART the dim of heads; HOP_NONE: it has none, or is whole */
+    dim parts;           /* of the tiles of queries that read a head of keys; 1 unless PARTS_APART */
 };
 enum { CARRY_KEYS, CARRY_VALUES, CARRY_OWN };
 static uint32_t n_carried(const struct back *w) { return CARRY_OWN + w->n_own; }
 
 static uint32_t first_own(const struct flex *x) { return x->n - x->n_mask - x->n_score; }
+static dim group_size(const struct flex *x) { return dim_floordiv(x->m, x->heads, x->kv_heads); }
 
 /* ---- the score function and its pullback ---- */
 
@@ -39,6 +42,15 @@ enum { SCORE_RAW, SCORE_SCALE, SCORE_BATCH, SCORE_HEAD, SCORE_ROWS, SCORE_COLUMN
 static uint32_t score_param(const struct flex *x, uint32_t operand)
 {
     return operand == FLEX_SCALE ? SCORE_SCALE : SCORE_OWN + operand - first_own(x);
+}
+
+/* The place of own operand k among the cotangents of own ones: they come in the order of the parameters. */
+static uint32_t place_of(const struct back *w, uint32_t k)
+{
+    uint32_t place = 0;
+    for (uint32_t i = 0; i < w->n_own; i++)
+        place += score_param(w->x, w->own[i]) < score_param(w->x, w->own[k]);
+    return place;
 }
 
 static void make_pull(struct back *w, struct arena *arena)
@@ -69,30 +81,6 @@ static void make_pull(struct back *w, struct arena *arena)
     wrt[SCORE_RAW] = true;
     for (uint32_t k = 0; k < w->n_own; k++) wrt[score_param(x, w->own[k])] = true;
     w->pull = vjp_function(x->m, fn, wrt);
-}
-
-/* The sum of an accumulated cotangent and one more: what a scatter adds to zeros is added where it
- * belongs. */
-static val accumulated(struct builder *b, val sum, val ct)
-{
-    struct attr value;
-    const struct node *n = built_node(b, ct);
-    if (full_value(b, ct, &value) && (value.kind == ATTR_REAL ? value.r == 0 : value.i == 0)) return sum;
-    if (n && n->op == OP_add) {
-        val x = built_operand(b, n, 0), y = built_operand(b, n, 1);
-        return accumulated(b, accumulated(b, sum, x), y);
-    }
-    bool adds = n && n->op == OP_scatter && built_attr(b, n, SCATTER_MODE)->kind == ATTR_ABSENT;
-    adds |= n && n->op == OP_scatter && built_attr(b, n, SCATTER_MODE)->i == 0;
-    if (adds && full_value(b, built_operand(b, n, 0), &value) && value.r == 0) {
-        uint32_t count = n->n_operands;
-        struct attr attrs[2] = { *built_attr(b, n, SCATTER_DIMS), *built_attr(b, n, SCATTER_MODE) };
-        val *operands = ARENA_NEW(&b->arena, val, count);
-        for (uint32_t k = 1; k < count; k++) operands[k] = built_operand(b, n, k);
-        operands[0] = sum;
-        return emit(b, OP_scatter, operands, count, attrs);
-    }
-    return emit2(b, OP_add, sum, ct);
 }
 
 /* ---- one tile ---- */
@@ -155,11 +143,11 @@ static void pull_tile(const struct flex_step *s, struct builder *b, const val *c
     next[0] = emit2(b, OP_add, carry[0], of_queries);
     next[1 + CARRY_KEYS] = add_at(x, b, carry[1 + CARRY_KEYS], of_keys, t.start[1]);
     next[1 + CARRY_VALUES] = add_at(x, b, carry[1 + CARRY_VALUES], of_values, t.start[1]);
-    for (uint32_t k = 0; k < w->n_own; k++) { /* cotangents come in the order of the parameters */
-        uint32_t place = 0;
-        for (uint32_t i = 0; i < w->n_own; i++)
-            place += score_param(x, w->own[i]) < score_param(x, w->own[k]);
-        next[1 + CARRY_OWN + k] = accumulated(b, carry[1 + CARRY_OWN + k], out[2 + place]);
+    val in_group = emit2(b, OP_rem, at.head, emit_dim_value(b, group_size(x)));
+    for (uint32_t k = 0; k < w->n_own; k++) {
+        val *sum = &next[1 + CARRY_OWN + k], ct = out[2 + place_of(w, k)];
+        struct flex_rows rows_of = { w->head_dims[k], in_group };
+        *sum = flex_accumulated(b, carry[1 + CARRY_OWN + k], ct, &rows_of);
     }
 }
 
@@ -207,7 +195,6 @@ static void given_types(const struct flex *x, type_id types[GIVEN])
     types[GIVEN_CT] = type_intern(x->m, x->given, 4, ct);
 }
 
-static dim group_size(const struct flex *x) { return dim_floordiv(x->m, x->heads, x->kv_heads); }
 static dim shared_batches(const struct flex *x) { return x->kv_batches == x->batches ? 1 : x->batches; }
 /* Tiles of queries that read one head of keys. */
 static dim tiles_of_head(const struct flex *x)
@@ -338,27 +325,61 @@ struct pulled {
     val *own;                  /* summed */
 };
 
-static bool captures_are_small(const struct back *w)
+/* Elements of an array of which nothing is known in front of a run: too many. */
+static int64_t elements(const struct back *w, type_id type)
 {
-    int64_t all = 0;
-    for (uint32_t k = 0; k < w->n_own; k++) {
-        int64_t n = static_elements(w->x->m, w->carried[CARRY_OWN + k]);
-        if (n < 0) return false;
-        all += n;
-    }
-    return all <= SMALL_CAPTURES;
+    int64_t n = static_elements(w->x->m, type);
+    return n < 0 ? INT64_MAX / 64 : n;
 }
 
-/* One step for each part of a head of keys: a map, or where captured arrays are large a scan that carries
- * their cotangents. */
-static struct pulled over_heads(const struct back *w, struct builder *b, const val *operands,
-                                const val *given)
+/* How many elements the cotangents of captured arrays have, without those that a head has its rows of. */
+static int64_t shared_elements(const struct back *w)
+{
+    int64_t all = 0;
+    for (uint32_t k = 0; k < w->n_own && all < INT64_MAX / 64; k++)
+        if (w->head_dims[k] == HOP_NONE) all += elements(w, w->carried[CARRY_OWN + k]);
+    return all;
+}
+
+/* Who has cotangents of captured arrays alone: those of carried are made as small as they are then. */
+static void choose_apart(struct back *w, type_id *carried)
 {
     const struct flex *x = w->x;
-    bool map = w->map;
+    struct module *m = x->m;
+    int64_t most = SMALL_CAPTURES, keys = 0;
+    for (uint32_t k = 0; k < CARRY_OWN; k++) keys += elements(w, carried[k]);
+    if (keys < INT64_MAX / 64) most = HOP_MAX(most, keys);
+    for (uint32_t k = 0; k < w->n_own; k++) w->head_dims[k] = HOP_NONE;
+    w->parts = 1;
+    w->apart = shared_elements(w) <= most ? PARTS_APART : NONE_APART;
+    if (w->apart == PARTS_APART) w->parts = parts_of_head(x);
+    if (w->apart == PARTS_APART || !x->heads_from_zero || !dim_is_const(m, x->heads) || x->kv_heads == 1)
+        return;
+    for (uint32_t k = 0; k < w->n_own; k++)
+        w->head_dims[k] = flex_dim_of_head(m, w->pull, 2 + place_of(w, k), SCORE_HEAD, x->heads);
+    if (shared_elements(w) > most) {
+        for (uint32_t k = 0; k < w->n_own; k++) w->head_dims[k] = HOP_NONE;
+        return;
+    }
+    w->apart = HEADS_APART;
+    for (uint32_t k = 0; k < w->n_own; k++) {
+        struct type t = type_get(m, carried[CARRY_OWN + k]);
+        if (w->head_dims[k] == HOP_NONE) continue;
+        dim dims[MAX_RANK];
+        memcpy(dims, t.dims, t.rank * sizeof *dims);
+        dims[w->head_dims[k]] = group_size(x);
+        carried[CARRY_OWN + k] = type_intern(m, (enum dtype)t.dtype, t.rank, dims);
+    }
+}
+
+/* One step for each number of a part of a head of keys: a map, or a scan that carries the cotangents of
+ * captured arrays. */
+static struct loop_results over_numbers(const struct back *w, struct builder *b, val numbers, dim length,
+                                        const val *operands, const val *given)
+{
+    const struct flex *x = w->x;
+    bool map = w->apart == PARTS_APART;
     uint32_t n = n_carried(w), n_carry = map ? 0 : w->n_own;
-    dim steps = dim_mul(x->m, dim_mul(x->m, x->kv_batches, x->kv_heads), w->parts);
-    val numbers = flex_counted(b, steps);
     struct flex_body body;
     type_id *first = ARENA_NEW(&b->arena, type_id, n_carry + 1), last[GIVEN];
     val *params = ARENA_NEW(&b->arena, val, n_carry + 1 + GIVEN), *carried = ARENA_NEW(&b->arena, val, n);
@@ -379,16 +400,81 @@ static struct pulled over_heads(const struct back *w, struct builder *b, const v
     l.n_carry = n_carry;
     l.over = &numbers;
     l.n_over = 1;
-    l.length = steps;
+    l.length = length;
     l.apart = map;
     const val *with = flex_with(b, x, operands, given, GIVEN);
     loop_set_body(&l, x->m, flex_body_finish(&body, results, n + 1, with, x->n + GIVEN));
-    struct loop_results r = loop_build(b, &l);
+    return loop_build(b, &l);
+}
+
+/* What all parts of heads have, added up. */
+static struct pulled over_all(const struct back *w, struct builder *b, const val *operands, const val *given)
+{
+    const struct flex *x = w->x;
+    bool map = w->apart == PARTS_APART;
+    dim steps = dim_mul(x->m, dim_mul(x->m, x->kv_batches, x->kv_heads), w->parts);
+    struct loop_results r = over_numbers(w, b, flex_counted(b, steps), steps, operands, given);
     val *own = ARENA_NEW(&b->arena, val, w->n_own);
     uint32_t heads = 0;
     for (uint32_t k = 0; k < w->n_own; k++)
         own[k] = map ? emit_reduce(b, OP_sum, r.stacks + 1 + CARRY_OWN + k, &heads, 1) : r.last + k;
     return (struct pulled){ r.stacks, r.stacks + 1 + CARRY_KEYS, r.stacks + 1 + CARRY_VALUES, own };
+}
+
+/* [heads, batches, …] as [batches · heads, …], of keys. */
+static val batches_first(const struct flex *x, struct builder *b, val v)
+{
+    struct type t = emit_type(b, v);
+    uint32_t order[MAX_RANK] = { 1, 0 };
+    dim dims[MAX_RANK] = { dim_mul(x->m, x->kv_batches, x->kv_heads) };
+    for (uint32_t i = 2; i < t.rank; i++) {
+        order[i] = i;
+        dims[i - 1] = t.dims[i];
+    }
+    return emit_reshape(b, x->kv_batches == 1 ? v : emit_permute(b, v, order), t.rank - 1u, dims);
+}
+
+/* The rows that each head of keys has of a captured array, [heads of keys, …], together. */
+static val rows_together(const struct back *w, struct builder *b, val v, uint32_t k)
+{
+    struct type t = emit_type(b, v), all = type_get(b->m, value_type(w->x->shape, w->own[k]));
+    uint32_t order[MAX_RANK], along = w->head_dims[k], heads = 0;
+    if (along == HOP_NONE) return emit_reduce(b, OP_sum, v, &heads, 1);
+    for (uint32_t i = 0; i < t.rank; i++) order[i] = i < along ? i + 1 : i == along ? 0 : i;
+    return emit_reshape(b, along ? emit_permute(b, v, order) : v, all.rank, all.dims);
+}
+
+/* A map over the heads of keys; in it a scan over the batches carries the cotangents of captured arrays. */
+static struct pulled over_own_heads(const struct back *w, struct builder *b, const val *operands,
+                                    const val *given)
+{
+    enum { QUERIES, KEYS, VALUES, OWN };
+    const struct flex *x = w->x;
+    struct flex_body body;
+    type_id index = flex_index(x), last[GIVEN];
+    val params[1 + GIVEN], numbers = flex_counted(b, x->kv_heads);
+    val *results = ARENA_NEW(&b->arena, val, OWN + w->n_own);
+    given_types(x, last);
+    flex_body_begin(&body, x, &index, 1, last, GIVEN, params);
+    struct builder *in = &body.b;
+    dim batches = x->kv_batches;
+    val heads = emit_broadcast(in, emit_dim_value(in, x->kv_heads), 1, &batches, NULL);
+    val number = emit2(in, OP_mul, flex_counted(in, batches), heads);
+    number = emit2(in, OP_add, number, emit_broadcast(in, params[0], 1, &batches, NULL));
+    struct loop_results r = over_numbers(w, in, number, batches, body.operands, params + 1);
+    for (uint32_t k = 0; k < OWN; k++) results[k] = r.stacks + k;
+    for (uint32_t k = 0; k < w->n_own; k++) results[OWN + k] = r.last + k;
+    struct loop l = loop_new(LOOP_MAP);
+    l.over = &numbers;
+    l.n_over = 1;
+    l.length = x->kv_heads;
+    l.apart = true;
+    const val *with = flex_with(b, x, operands, given, GIVEN);
+    loop_set_body(&l, x->m, flex_body_finish(&body, results, OWN + w->n_own, with, x->n + GIVEN));
+    val first = loop_build(b, &l).stacks, *own = ARENA_NEW(&b->arena, val, w->n_own);
+    for (uint32_t k = 0; k < w->n_own; k++) own[k] = rows_together(w, b, first + OWN + k, k);
+    return (struct pulled){ batches_first(x, b, first + QUERIES), batches_first(x, b, first + KEYS),
+                            batches_first(x, b, first + VALUES), own };
 }
 
 /* [heads of keys · parts, tiles, q, e] in the order of the queries. */
@@ -487,9 +573,9 @@ uint32_t flex_backward(const struct flex *x, const bool *wanted)
     carried[CARRY_VALUES] = flex_type(x, x->keys, x->value_width);
     for (uint32_t k = 0; k < w.n_own; k++) carried[CARRY_OWN + k] = value_type(x->shape, own[k]);
     w.carried = carried;
-    w.map = captures_are_small(&w);
-    w.parts = w.map ? parts_of_head(x) : 1;
+    w.head_dims = ARENA_NEW(&arena, uint32_t, w.n_own);
     make_pull(&w, &arena);
+    choose_apart(&w, carried);
 
     param_types(x, last);
     struct flex_body body;
@@ -498,7 +584,7 @@ uint32_t flex_backward(const struct flex *x, const bool *wanted)
     struct builder *b = &body.b;
     given[GIVEN_LSE] = params[LSE];
     prepare(x, b, params[OUT], params[CT], params[CT_LSE], given);
-    struct pulled r = over_heads(&w, b, body.operands, given);
+    struct pulled r = (w.apart == HEADS_APART ? over_own_heads : over_all)(&w, b, body.operands, given);
     val *results = ARENA_NEW(&b->arena, val, x->n);
     uint32_t n = 0, next_own = 0;
     for (uint32_t k = 0; k < x->n; k++) {

@@ -194,6 +194,7 @@ void flex_with_lists(struct flex *out, const struct flex *x, struct builder *b, 
     memcpy(given + at + 2 * FLEX_LIST, operands + at, (x->n - at) * sizeof *given);
     *with = given;
     flex_again(out, x, b, &(struct flex_changed){ given, n, 2 * FLEX_LIST, x->attrs, x->bodies });
+    out->heads_from_zero = x->heads_from_zero;
 }
 
 /* ---- compact lists ---- */

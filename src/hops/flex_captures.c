@@ -1,0 +1,123 @@
+/* Cotangents of arrays that a score function reads: sums of scatters into zeros, of which each is added where
+ * it belongs. Where all of them lie at the head that is worked on, a head needs but its own rows. */
+#include "hops/flex.h"
+#include "transform/pass.h"
+
+/* ---- sums ---- */
+
+static bool is_zero(const struct attr *value)
+{
+    return value->kind == ATTR_REAL ? value->r == 0 : value->i == 0;
+}
+
+static bool adds(const struct attr *mode) { return mode->kind == ATTR_ABSENT || mode->i == 0; }
+
+/* The place of a dim among those that a scatter has indices for; HOP_NONE: it has none. */
+static uint32_t place_among(const struct attr *dims, uint32_t n_indices, uint32_t dim)
+{
+    if (dims->kind == ATTR_ABSENT) return dim < n_indices ? dim : HOP_NONE;
+    for (uint32_t i = 0; i < n_indices; i++)
+        if (dims->list[i] == dim) return i;
+    return HOP_NONE;
+}
+
+/* What a scatter adds to zeros. */
+static val scattered(struct builder *b, const struct node *n, val sum, const struct flex_rows *rows)
+{
+    uint32_t count = n->n_operands;
+    struct attr attrs[2] = { *built_attr(b, n, SCATTER_DIMS), *built_attr(b, n, SCATTER_MODE) };
+    val *operands = ARENA_NEW(&b->arena, val, count);
+    for (uint32_t k = 1; k < count; k++) operands[k] = built_operand(b, n, k);
+    operands[0] = sum;
+    if (rows->dim != HOP_NONE) {
+        uint32_t at = 1 + place_among(&attrs[0], count - 2, rows->dim);
+        struct type t = emit_type(b, operands[at]);
+        val head = emit_cast(b, rows->head, (enum dtype)t.dtype);
+        operands[at] = t.rank ? emit_broadcast(b, head, t.rank, t.dims, NULL) : head;
+    }
+    return emit(b, OP_scatter, operands, count, attrs);
+}
+
+val flex_accumulated(struct builder *b, val sum, val ct, const struct flex_rows *rows)
+{
+    struct attr value;
+    const struct node *n = built_node(b, ct);
+    if (full_value(b, ct, &value) && is_zero(&value)) return sum;
+    if (n && n->op == OP_add) {
+        val x = built_operand(b, n, 0), y = built_operand(b, n, 1);
+        return flex_accumulated(b, flex_accumulated(b, sum, x, rows), y, rows);
+    }
+    bool of_zeros = n && n->op == OP_scatter && adds(built_attr(b, n, SCATTER_MODE));
+    if (of_zeros && full_value(b, built_operand(b, n, 0), &value) && is_zero(&value))
+        return scattered(b, n, sum, rows);
+    return emit2(b, OP_add, sum, ct);
+}
+
+/* ---- rows of a head ---- */
+
+struct search {
+    const struct fn *f;
+    val head;
+    int64_t heads;
+};
+
+static const struct node *node_of(const struct fn *f, val v)
+{
+    return f->values[v].node == NODE_NONE ? NULL : fn_node(f, f->values[v].node);
+}
+
+static bool is_full(const struct fn *f, val v, struct attr *value)
+{
+    const struct node *n = node_of(f, v);
+    if (!n || n->op != OP_full) return false;
+    *value = *node_attr(f, n, FULL_VALUE);
+    return true;
+}
+
+/* Is an index the head, perhaps clamped to the heads there are, or counted from the end if it were negative?
+ */
+static bool is_head(const struct search *s, val v)
+{
+    const struct node *n = node_of(s->f, v);
+    const val *o = n ? node_operands(s->f, n) : NULL;
+    struct attr limit;
+    if (v == s->head) return true;
+    if (!n) return false;
+    switch (n->op) {
+    case OP_cast:
+    case OP_broadcast:
+    case OP_reshape: return is_head(s, o[0]);
+    case OP_max: return is_full(s->f, o[1], &limit) && limit.i <= 0 && is_head(s, o[0]);
+    case OP_min: return is_full(s->f, o[1], &limit) && limit.i + 1 >= s->heads && is_head(s, o[0]);
+    case OP_select: {
+        const struct node *c = node_of(s->f, o[0]);
+        if (!c || c->op != OP_lt || !is_head(s, node_operands(s->f, c)[0])) return false;
+        return is_full(s->f, node_operands(s->f, c)[1], &limit) && limit.i <= 0 && is_head(s, o[2]);
+    }
+    default: return false;
+    }
+}
+
+/* Does all that is not zero in v stand at the head, along a dim? */
+static bool is_at_head(const struct search *s, val v, uint32_t dim)
+{
+    const struct node *n = node_of(s->f, v);
+    struct attr value;
+    if (!n) return false;
+    const val *o = node_operands(s->f, n);
+    if (n->op == OP_full) return is_full(s->f, v, &value) && is_zero(&value);
+    if (n->op == OP_add) return is_at_head(s, o[0], dim) && is_at_head(s, o[1], dim);
+    if (n->op != OP_scatter || !adds(node_attr(s->f, n, SCATTER_MODE))) return false;
+    if (!is_full(s->f, o[0], &value) || !is_zero(&value)) return false;
+    uint32_t at = place_among(node_attr(s->f, n, SCATTER_DIMS), n->n_operands - 2, dim);
+    return at != HOP_NONE && is_head(s, o[1 + at]);
+}
+
+uint32_t flex_dim_of_head(const struct module *m, uint32_t fn, uint32_t k, uint32_t head, dim heads)
+{
+    struct search s = { module_fn(m, fn), head, dim_const_value(m, heads) };
+    struct type t = type_get(m, value_type(s.f, s.f->results[k]));
+    for (uint32_t d = 0; d < t.rank; d++)
+        if (t.dims[d] == heads && is_at_head(&s, s.f->results[k], d)) return d;
+    return HOP_NONE;
+}
