@@ -198,7 +198,7 @@ static uint32_t position_local(struct lower *L, const struct item *item, enum lp
     return local;
 }
 
-static lpv position_column(struct lower *L, const struct item *item, const lpv *idx)
+static struct best best_of_column(struct lower *L, const struct item *item, const lpv *idx)
 {
     struct lp *p = L->S->p;
     uint32_t value = lp_local(p, item_dtype(L, item), LOCAL_SCALAR, "best");
@@ -208,12 +208,46 @@ static lpv position_column(struct lower *L, const struct item *item, const lpv *
     lpv i = lp_for_begin(p, lp_index(p, 0), extent, lp_index(p, 1), FOR_SERIAL);
     set_best(p, value, at, with_element(L, item, read_best(p, value, at), idx, &i));
     lp_for_end(p);
-    return lp_cast(p, DT_I64, lp_read(p, at));
+    return read_best(p, value, at);
+}
+static lpv position_column(struct lower *L, struct item *item, const lpv *idx)
+{
+    lpv at = item->at.held; /* found with the best of the column */
+    item->at.held = LPV_NONE;
+    if (at == LPV_NONE) at = best_of_column(L, item, idx).at;
+    return lp_cast(L->S->p, DT_I64, at);
+}
+
+static bool folds_the_same(struct lower *L, const struct item *a, const struct item *b)
+{
+    const struct fn *f = L->f;
+    const struct node *n = node_of(L, a), *o = node_of(L, b);
+    val x = node_operands(f, n)[0];
+    uint32_t from[2][MAX_RANK], rank = type_of(L, a->v).rank, operand_rank = type_of(L, x).rank;
+    bool both = node_row(n)->source_dims && node_row(o)->source_dims && type_of(L, b->v).rank == rank;
+    if (!both || x != node_operands(f, o)[0] || item_fold(L, a) != item_fold(L, b)) return false;
+    node_row(n)->source_dims(node_attr(f, n, 0), operand_rank, rank, from[0]);
+    node_row(o)->source_dims(node_attr(f, o, 0), operand_rank, rank, from[1]);
+    return !memcmp(from[0], from[1], rank * sizeof **from);
+}
+
+/* The item behind this one that looks for where the best stands whose value this one is, NULL: none does. */
+static struct item *seeker_of(struct lower *L, const struct item *item)
+{
+    struct nest *nest = L->emitting;
+    bool best = item_fold(L, item) == FOLD_MAX || item_fold(L, item) == FOLD_MIN;
+    if (!nest || L->probe || L->S->p->regime.strict || !best) return NULL;
+    for (uint32_t i = nest->items.len; i-- > 0 && &nest->items.data[i] != item;) {
+        struct item *other = &nest->items.data[i];
+        bool seeks = other->class == ITEM_COLUMN && other->phase == item->phase && is_position(L, other);
+        if (seeks && folds_the_same(L, item, other)) return other;
+    }
+    return NULL;
 }
 
 /* ---- without threads ---- */
 
-lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
+lpv fold_column(struct lower *L, struct item *item, const lpv *idx)
 {
     struct lp *p = L->S->p;
     enum dtype t = item_dtype(L, item);
@@ -221,6 +255,12 @@ lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
     dim extents[MAX_RANK];
     lpv folded[MAX_RANK];
     if (is_position(L, item)) return position_column(L, item, idx);
+    struct item *seeker = item->class == ITEM_COLUMN ? seeker_of(L, item) : NULL;
+    if (seeker) {
+        struct best found = best_of_column(L, seeker, idx);
+        seeker->at.held = found.at;
+        return item_rounded(L, item, found.value);
+    }
     uint32_t n_folded = row_of(L, item)->reduced(L->S->m, L->f, node_of(L, item), extents);
     if (!n_folded) {
         lpv only = fold_pair(p, fold, item_identity(L, item), item_elem(L, item, idx, folded));

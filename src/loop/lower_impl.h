@@ -235,9 +235,10 @@ bool nest_reads_from(struct lower *L, val v,
 bool nest_operand_reads(struct lower *L, val operand,
                         val v); /* does the operand, expanded in place, read v? */
 /* fold.c */
-lpv fold_column(struct lower *L, const struct item *item, const lpv *idx); /* one after the other; in default
-                                          mode two accumulators hide the latency of the additions */
-lpv fold_lanes(struct lower *L, const struct item *item, const lpv *idx);  /* along rows, loops of its own */
+/* One after the other; in default mode two accumulators hide the latency of the additions, and the largest is
+ * found together with where it stands. */
+lpv fold_column(struct lower *L, struct item *item, const lpv *idx);
+lpv fold_lanes(struct lower *L, const struct item *item, const lpv *idx); /* along rows, loops of its own */
 lpv fold_all(struct lower *L, struct item *item); /* the same to one value, in blocks */
 /* An ITEM_ROW: before, in and behind the loop along the row from lo to hi, which leaves the value at hand or,
  * after fold_row_cut, with the block; fold_row_join then puts together what `count` blocks left. */
