@@ -4,6 +4,8 @@
 #include "baseline.h"
 
 #include <cblas.h>
+#include <omp.h>
+#include <sched.h>
 #include <string.h>
 
 typedef float vec16 __attribute__((vector_size(64)));
@@ -288,6 +290,13 @@ static float largest(vec16 v)
     return most;
 }
 
+static float added_up(vec16 v)
+{
+    float sum = 0;
+    for (int l = 0; l < LANES; l++) sum += v[l];
+    return sum;
+}
+
 /* One visit of the table: each thread adds up its rows by itself. */
 void baseline_columns(float *sums, float *maxima, const float *x)
 {
@@ -329,11 +338,147 @@ void baseline_softmax(float *y, const float *x)
             put(to + i, e);
             sum += e;
         }
-        float total = 0;
-        for (int l = 0; l < LANES; l++) total += sum[l];
-        vec16 part = all(1 / total);
+        vec16 part = all(1 / added_up(sum));
         for (int i = 0; i < SOFT_WIDTH; i += LANES) put(to + i, get(to + i) * part);
     }
+}
+
+void baseline_layer_norm(float *y, const float *x, const float *scale, const float *shift)
+{
+#pragma omp parallel for schedule(static)
+    for (int r = 0; r < SOFT_ROWS; r++) {
+        const float *row = x + (size_t)r * SOFT_WIDTH;
+        float *to = y + (size_t)r * SOFT_WIDTH;
+        vec16 sum = { 0 }, squares = { 0 };
+        for (int i = 0; i < SOFT_WIDTH; i += LANES) sum += get(row + i);
+        vec16 mean = all(added_up(sum) / SOFT_WIDTH);
+        for (int i = 0; i < SOFT_WIDTH; i += LANES) {
+            vec16 d = get(row + i) - mean;
+            squares += d * d;
+        }
+        vec16 part = all(1 / __builtin_sqrtf(added_up(squares) / SOFT_WIDTH + 1e-5f));
+        for (int i = 0; i < SOFT_WIDTH; i += LANES)
+            put(to + i, (get(row + i) - mean) * part * get(scale + i) + get(shift + i));
+    }
+}
+
+/* Sixteen sums in registers: eight rows of two vectors. */
+void baseline_batched(float *c, const float *a, const float *b)
+{
+    enum { ROWS = 8, ACROSS = BATCH_SIDE / LANES, EACH = BATCH_SIDE * BATCH_SIDE };
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < BATCH_COUNT; n++)
+        for (int i = 0; i < BATCH_SIDE; i += ROWS) {
+            const float *left = a + n * EACH + i * BATCH_SIDE, *right = b + n * EACH;
+            vec16 sums[ROWS][ACROSS] = { { { 0 } } };
+            for (int k = 0; k < BATCH_SIDE; k++)
+#pragma GCC unroll 8
+                for (int r = 0; r < ROWS; r++)
+#pragma GCC unroll 2
+                    for (int v = 0; v < ACROSS; v++)
+                        sums[r][v] += all(left[r * BATCH_SIDE + k]) * get(right + k * BATCH_SIDE + v * LANES);
+            memcpy(c + n * EACH + i * BATCH_SIDE, sums, sizeof sums);
+        }
+}
+
+/* ---- an LSTM: the weights of a block of units lie side by side, threads share the blocks ---- */
+
+enum {
+    UNIT_BLOCK = 2 * LANES,
+    UNIT_BLOCKS = LSTM_UNITS / UNIT_BLOCK,
+    BLOCK_ROW = GATES * UNIT_BLOCK, /* weights of a block for one unit of the state */
+    GATE_VECTORS = BLOCK_ROW / LANES
+};
+static float lstm_weights[LSTM_UNITS * GATES * LSTM_UNITS] __attribute__((aligned(64))),
+    lstm_fed[LSTM_STEPS * GATES * LSTM_UNITS] __attribute__((aligned(64)));
+
+static void pack_lstm(const float *u)
+{
+    for (int block = 0; block < UNIT_BLOCKS; block++)
+        for (int k = 0; k < LSTM_UNITS; k++)
+            for (int gate = 0; gate < GATES; gate++)
+                memcpy(lstm_weights + (block * LSTM_UNITS + k) * BLOCK_ROW + gate * UNIT_BLOCK,
+                       u + (k * GATES + gate) * LSTM_UNITS + block * UNIT_BLOCK, UNIT_BLOCK * sizeof *u);
+}
+
+static void lstm_block(float *next, float *c, const float *h, const float *fed, int block)
+{
+    const float *weights = lstm_weights + block * LSTM_UNITS * BLOCK_ROW;
+    int first = block * UNIT_BLOCK;
+    vec16 sums[GATE_VECTORS];
+    for (int v = 0; v < GATE_VECTORS; v++) sums[v] = get(fed + v / 2 * LSTM_UNITS + first + v % 2 * LANES);
+    for (int k = 0; k < LSTM_UNITS; k++)
+#pragma GCC unroll 8
+        for (int v = 0; v < GATE_VECTORS; v++)
+            sums[v] += all(h[k]) * get(weights + k * BLOCK_ROW + v * LANES);
+    for (int v = 0; v < 2; v++) {
+        float *cell = c + first + v * LANES;
+        put(cell, sigmoid_16(sums[2 + v]) * get(cell) + sigmoid_16(sums[v]) * tanh_16(sums[6 + v]));
+        put(next + first + v * LANES, sigmoid_16(sums[4 + v]) * tanh_16(get(cell)));
+    }
+}
+
+/* Waits until `all_of_them` have come, a little by itself, then with others going first. */
+static void meet(int *come, int all_of_them)
+{
+    __atomic_add_fetch(come, 1, __ATOMIC_RELEASE);
+    for (int tries = 0; __atomic_load_n(come, __ATOMIC_ACQUIRE) < all_of_them; tries++)
+        if (tries > 2000) sched_yield();
+}
+
+void baseline_lstm(float *hs, const struct lstm_inputs *in)
+{
+    enum { WIDE = GATES * LSTM_UNITS };
+    float c[LSTM_UNITS];
+    int come = 0;
+    memcpy(c, in->c, sizeof c);
+    pack_lstm(in->u);
+    for (int t = 0; t < LSTM_STEPS; t++) memcpy(lstm_fed + t * WIDE, in->b, WIDE * sizeof *in->b);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, LSTM_STEPS, WIDE, LSTM_UNITS, 1, in->xs,
+                LSTM_UNITS, in->w, WIDE, 1, lstm_fed, WIDE);
+#pragma omp parallel
+    {
+        int threads = omp_get_num_threads(), own = omp_get_thread_num();
+        for (int t = 0; t < LSTM_STEPS; t++) {
+            const float *h = t ? hs + (t - 1) * LSTM_UNITS : in->h;
+            for (int block = own; block < UNIT_BLOCKS; block += threads)
+                lstm_block(hs + t * LSTM_UNITS, c, h, lstm_fed + t * WIDE, block);
+            meet(&come, threads * (t + 1));
+        }
+    }
+}
+
+/* ---- Viterbi: the best way into sixteen states at a time ---- */
+
+void baseline_viterbi(float *last, const float *start, const float *moves, const float *seen)
+{
+    enum { BLOCKS = VITERBI_STATES / LANES };
+    static int32_t back[VITERBI_STEPS][VITERBI_STATES] __attribute__((aligned(64)));
+    static volatile int32_t path[VITERBI_STEPS];
+    float score[VITERBI_STATES], next[VITERBI_STATES];
+    memcpy(score, start, sizeof score);
+    for (int t = 0; t < VITERBI_STEPS; t++) {
+        vec16 best[BLOCKS];
+        ivec16 at[BLOCKS] = { { 0 } };
+        for (int j = 0; j < BLOCKS; j++) best[j] = all(-__builtin_inff());
+        for (int i = 0; i < VITERBI_STATES; i++)
+#pragma GCC unroll 4
+            for (int j = 0; j < BLOCKS; j++) {
+                vec16 way = all(score[i]) + get(moves + i * VITERBI_STATES + j * LANES);
+                ivec16 wins = way > best[j];
+                best[j] = choose(wins, way, best[j]);
+                at[j] = (wins & ((ivec16){ 0 } + i)) | (~wins & at[j]);
+            }
+        for (int j = 0; j < BLOCKS; j++)
+            put(next + j * LANES, best[j] + get(seen + t * VITERBI_STATES + j * LANES));
+        memcpy(back[t], at, sizeof at);
+        memcpy(score, next, sizeof score);
+    }
+    int state = 0;
+    for (int i = 1; i < VITERBI_STATES; i++)
+        if (score[i] > score[state]) state = i;
+    for (int t = VITERBI_STEPS - 1; t >= 0; t--) path[t] = state, state = back[t][state];
+    memcpy(last, score, sizeof score);
 }
 
 static inline vec16 root(vec16 v)
@@ -359,11 +504,7 @@ void baseline_nbody(float *out, const float *x0, const float *v0, const float *m
                 vec16 pull = get(mass + j) / (r2 * root(r2));
                 for (int k = 0; k < 3; k++) sum[k] += d[k] * pull;
             }
-            for (int k = 0; k < 3; k++) {
-                float a = 0;
-                for (int l = 0; l < LANES; l++) a += sum[k][l];
-                v[k][i] += 0.001f * a;
-            }
+            for (int k = 0; k < 3; k++) v[k][i] += 0.001f * added_up(sum[k]);
         }
         for (int k = 0; k < 3 * BODIES; k++) x[k / BODIES][k % BODIES] += 0.001f * v[k / BODIES][k % BODIES];
     }

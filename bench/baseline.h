@@ -10,6 +10,8 @@ enum { CARRY_STEPS = 614, CARRY_LEAVES = 60 };
 enum { RNN_STEPS = 1000, RNN_WIDTH = 64, ASSOC_ROWS = 65536, ASSOC_WIDTH = 16 };
 enum { SQUARE = 1024, TABLE_ROWS = 8192, TABLE_WIDTH = 2048, SOFT_ROWS = 4096, SOFT_WIDTH = 1024 };
 enum { BODIES = 64, BODY_STEPS = 500 };
+enum { LSTM_STEPS = 500, LSTM_UNITS = 256, GATES = 4, BATCH_COUNT = 512, BATCH_SIDE = 32 };
+enum { VITERBI_STEPS = 1000, VITERBI_STATES = 64 };
 enum { LAYER_CHANNELS = 64, DEPTHWISE_CHANNELS = 144, PLANE_SIDE = 56, HEAT_SIDE = 256, HEAT_STEPS = 200 };
 enum { PLACE_ROWS = 2000, PLACE_WIDTH = 1000, SPREAD_ROWS = 2048, SPREAD_WIDTH = 64, SPREAD_STATES = 8 };
 enum { POWERS = 1 << 20, SINGLE_STEPS = 100000, FIELD = 32, FIELD_STEPS = 1000, SKEW_LANES = 512 };
@@ -30,6 +32,15 @@ void baseline_elementwise(float *out, const float *a, const float *b, const floa
 void baseline_matmul(float *c, const float *a, const float *b);
 void baseline_columns(float *sums, float *maxima, const float *x); /* sums of columns, maxima of rows */
 void baseline_softmax(float *y, const float *x);
+void baseline_layer_norm(float *y, const float *x, const float *scale, const float *shift);
+void baseline_batched(float *c, const float *a, const float *b);
+/* Gates i, f, o, n side by side in w, u and b. */
+struct lstm_inputs {
+    const float *w, *u, *b, *h, *c, *xs;
+};
+void baseline_lstm(float *hs, const struct lstm_inputs *in);
+/* The last scores; the path stays inside. */
+void baseline_viterbi(float *last, const float *start, const float *moves, const float *seen);
 void baseline_conv3x3(float *y, const float *x, const float *w); /* LAYER_CHANNELS to as many */
 void baseline_depthwise(float *y, const float *x, const float *w);
 void baseline_heat(float *y, const float *u, const float *w);

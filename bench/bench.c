@@ -1,16 +1,15 @@
-/* The benchmark: each case runs as a compiled hop program and as hand-written C in the same process,
- * interleaved, and prints one JSON object: cold (process start to first result), first (reading,
- * transforming, compiling and running with LLVM loaded), run (median of later calls), the C time and the
- * ratio C / hop. The case `warm` says for each program how long it takes from its text to the executable and
- * to the first result when the cache has it: in files (a process of its own) or in memory. `bench DIR CASE…`;
- * DIR holds the .hop programs. */
+/* The benchmark: each case runs as a compiled hop program and, where there is C written by hand, as that in
+ * the same process, interleaved, and prints one JSON object: cold (process start to first result), first
+ * (reading, transforming, compiling and running with LLVM loaded), run (median of later calls), the C time
+ * and the ratio C / hop. Cases without C have other libraries beside them (python/peers/dense.py). The case
+ * `warm` says for each program how long it takes from its text to the executable and to the first result when
+ * the cache has it: in files (a process of its own) or in memory. `bench DIR CASE…`; DIR holds the .hop
+ * programs. */
 #include "baseline.h"
-#include "clock.h"
 #include "interp/interp.h"
-#include "ir/text.h"
+#include "program.h"
 #include "runtime/cache.h"
 #include "runtime/exe.h"
-#include "transform/transform.h"
 
 #include <math.h>
 #include <spawn.h>
@@ -18,33 +17,29 @@
 #include <unistd.h>
 
 extern char **environ;
-enum { MAX_ARGS = 4, MAX_REPEATS = 201 };
-
-static uint64_t noise_state = 88172645463325252u;
-static float noise(void)
-{
-    noise_state ^= noise_state << 13, noise_state ^= noise_state >> 7, noise_state ^= noise_state << 17;
-    return (float)((double)(noise_state >> 11) / 9007199254740992.0 - 0.5);
-}
+enum {
+    BUDGET_MS = 2000, /* of the later calls of a case */
+    MAX_WRITTEN = 2   /* results that C writes, as large as the one that is compared or smaller */
+};
 
 static struct tensor *floats(uint32_t rank, const int64_t *dims, float scale)
 {
     struct tensor *t = tensor_new(DT_F32, rank, dims);
-    for (int64_t i = 0; i < t->count; i++) ((float *)t->data)[i] = scale * noise();
+    for (int64_t i = 0; i < t->count; i++) ((float *)t->data)[i] = scale * (float)(noise() - 0.5);
     return t;
 }
 static const float *data(const struct tensor *t) { return t->data; }
 
 struct bench_case {
     const char *name, *file;
-    const char *wrt; /* parameter to differentiate by, NULL: forward */
-    uint32_t n_args, n_results;
-    uint32_t repeats, inner; /* timed samples; calls per sample */
+    const char *wrt;         /* parameters to differentiate by, NULL: forward */
+    uint32_t repeats, inner; /* timed samples, at most; calls per sample */
     void (*inputs)(struct tensor **args);
     void (*baseline)(struct tensor *const *args, float *out);
     int64_t out_floats; /* what baseline writes, compared with hop's result number compare */
     uint32_t compare;
-    uint32_t steps; /* of its loop, for the time a step takes; 0: not said */
+    uint32_t steps;     /* of its loop, for the time a step takes; 0: not said */
+    struct range range; /* of the arguments where there are no inputs */
 };
 
 static void while_inputs(struct tensor **a)
@@ -214,62 +209,101 @@ static void skew_inputs(struct tensor **a)
 }
 static void skew_c(struct tensor *const *a, float *out) { baseline_skew(out, data(a[0])); }
 
+static void layer_norm_c(struct tensor *const *a, float *out)
+{
+    baseline_layer_norm(out, data(a[0]), data(a[1]), data(a[2]));
+}
+static void batched_c(struct tensor *const *a, float *out) { baseline_batched(out, data(a[0]), data(a[1])); }
+static void lstm_c(struct tensor *const *a, float *out)
+{
+    baseline_lstm(out, &(struct lstm_inputs){ data(a[0]), data(a[1]), data(a[2]), data(a[3]), data(a[4]),
+                                              data(a[5]) });
+}
+static void viterbi_c(struct tensor *const *a, float *out)
+{
+    baseline_viterbi(out, data(a[0]), data(a[1]), data(a[2]));
+}
+
+/* All weights, by their names in tf12.hop. */
+#define TRANSFORMER "w_down,w_down_bias,w_k,w_o,w_q,w_scale1,w_scale2,w_shift1,w_shift2,w_up,w_up_bias,w_v"
+
 static const struct bench_case cases[] = {
-    { "while100k", "while100k.hop", NULL, 2, 1, 101, 1, while_inputs, while_c, 16, 0 },
-    { "scan1e7", "scan1e7.hop", NULL, 2, 2, 11, 1, scan_inputs, scan_c, 10000000, 1 },
-    { "rnn", "rnn.hop", NULL, 4, 1, 101, 1, rnn_inputs, rnn_c, 1, 0 },
-    { "rnn_grad", "rnn.hop", "w", 4, 1, 101, 1, rnn_inputs, rnn_grad_c, RNN_WIDTH *RNN_WIDTH, 0 },
-    { "assoc_scan", "assoc_scan.hop", NULL, 2, 2, 101, 1, assoc_inputs, assoc_c, ASSOC_ROWS *ASSOC_WIDTH, 1 },
-    { "assoc_grad", "assoc_loss.hop", "a", 2, 1, 101, 1, assoc_inputs, assoc_grad_c, ASSOC_ROWS *ASSOC_WIDTH,
-      0 },
-    { "assoc1_grad", "assoc1_loss.hop", "a", 2, 1, 101, 1, assoc1_inputs, assoc1_grad_c, ASSOC_ROWS, 0 },
-    { "carry60", "carry60.hop", NULL, 1, 1, 101, 1, carry_inputs, carry_c, 1, 0, CARRY_STEPS },
-    { "carry60_grad", "carry60.hop", "h", 1, 1, 101, 1, carry_inputs, carry_grad_c, CARRY_LEAVES, 0,
-      CARRY_STEPS },
-    { "cond", "cond.hop", NULL, 2, 1, 101, 1000, cond_inputs, cond_c, 1024, 0 },
-    { "elem16M", "elem16M.hop", NULL, 4, 1, 15, 1, elem_inputs, elem_c, 1 << 24, 0 },
-    { "matmul1024", "matmul1024.hop", NULL, 2, 1, 31, 1, matmul_inputs, matmul_c, SQUARE *SQUARE, 0 },
-    { "columns", "columns.hop", NULL, 1, 2, 31, 1, columns_inputs, columns_c, TABLE_ROWS, 1 },
-    { "softmax", "softmax.hop", NULL, 1, 1, 31, 1, softmax_inputs, softmax_c, SOFT_ROWS *SOFT_WIDTH, 0 },
-    { "conv3x3", "conv3x3.hop", NULL, 2, 1, 31, 1, conv_inputs, conv_c,
-      LAYER_CHANNELS *PLANE_SIDE *PLANE_SIDE, 0 },
-    { "depthwise", "depthwise.hop", NULL, 2, 1, 101, 1, depthwise_inputs, depthwise_c,
+    { "while100k", "while100k.hop", NULL, 101, 1, while_inputs, while_c, 16, 0 },
+    { "scan1e7", "scan1e7.hop", NULL, 11, 1, scan_inputs, scan_c, 10000000, 1 },
+    { "rnn", "rnn.hop", NULL, 101, 1, rnn_inputs, rnn_c, 1, 0 },
+    { "rnn_grad", "rnn.hop", "w", 101, 1, rnn_inputs, rnn_grad_c, RNN_WIDTH *RNN_WIDTH, 0 },
+    { "assoc_scan", "assoc_scan.hop", NULL, 101, 1, assoc_inputs, assoc_c, ASSOC_ROWS *ASSOC_WIDTH, 1 },
+    { "assoc_grad", "assoc_loss.hop", "a", 101, 1, assoc_inputs, assoc_grad_c, ASSOC_ROWS *ASSOC_WIDTH, 0 },
+    { "assoc1_grad", "assoc1_loss.hop", "a", 101, 1, assoc1_inputs, assoc1_grad_c, ASSOC_ROWS, 0 },
+    { "carry60", "carry60.hop", NULL, 101, 1, carry_inputs, carry_c, 1, 0, CARRY_STEPS },
+    { "carry60_grad", "carry60.hop", "h", 101, 1, carry_inputs, carry_grad_c, CARRY_LEAVES, 0, CARRY_STEPS },
+    { "cond", "cond.hop", NULL, 101, 1000, cond_inputs, cond_c, 1024, 0 },
+    { "elem16M", "elem16M.hop", NULL, 15, 1, elem_inputs, elem_c, 1 << 24, 0 },
+    { "matmul1024", "matmul1024.hop", NULL, 31, 1, matmul_inputs, matmul_c, SQUARE *SQUARE, 0 },
+    { "columns", "columns.hop", NULL, 31, 1, columns_inputs, columns_c, TABLE_ROWS, 1 },
+    { "softmax", "softmax.hop", NULL, 31, 1, softmax_inputs, softmax_c, SOFT_ROWS *SOFT_WIDTH, 0 },
+    { "conv3x3", "conv3x3.hop", NULL, 31, 1, conv_inputs, conv_c, LAYER_CHANNELS *PLANE_SIDE *PLANE_SIDE, 0 },
+    { "depthwise", "depthwise.hop", NULL, 101, 1, depthwise_inputs, depthwise_c,
       DEPTHWISE_CHANNELS *PLANE_SIDE *PLANE_SIDE, 0 },
-    { "heat", "heat.hop", NULL, 2, 1, 31, 1, heat_inputs, heat_c, HEAT_SIDE *HEAT_SIDE, 0, HEAT_STEPS },
-    { "nbody", "nbody.hop", NULL, 3, 1, 21, 1, nbody_inputs, nbody_c, BODIES * 3, 0, BODY_STEPS },
-    { "argmax", "argmax.hop", NULL, 1, 1, 101, 1, argmax_inputs, argmax_c, PLACE_ROWS, 0 },
-    { "spread", "spread.hop", NULL, 3, 1, 51, 1, spread_inputs, spread_c,
-      SPREAD_ROWS *SPREAD_WIDTH *SPREAD_STATES, 0 },
-    { "powers", "powers.hop", NULL, 1, 1, 51, 1, powers_inputs, powers_c, POWERS, 0 },
-    { "single", "single.hop", NULL, 2, 1, 51, 1, single_inputs, single_c, 1, 0, SINGLE_STEPS },
-    { "mean_field", "mean_field.hop", NULL, 1, 1, 51, 1, field_inputs, field_c, 1, 0, FIELD_STEPS },
-    { "branches60", "branches60.hop", NULL, 1, 1, 51, 1, carry_inputs, branches_c, 1, 0, CARRY_STEPS },
-    { "skew", "skew.hop", NULL, 1, 2, 51, 5, skew_inputs, skew_c, SKEW_LANES, 0 },
+    { "heat", "heat.hop", NULL, 31, 1, heat_inputs, heat_c, HEAT_SIDE *HEAT_SIDE, 0, HEAT_STEPS },
+    { "nbody", "nbody.hop", NULL, 21, 1, nbody_inputs, nbody_c, BODIES * 3, 0, BODY_STEPS },
+    { "layer_norm", "layer_norm.hop", NULL, 31, 1, .baseline = layer_norm_c,
+      .out_floats = SOFT_ROWS * SOFT_WIDTH, .range = { -1, 1 } },
+    { "batched32", "batched32.hop", NULL, 101, 10, .baseline = batched_c,
+      .out_floats = BATCH_COUNT * BATCH_SIDE * BATCH_SIDE, .range = { -0.5, 0.5 } },
+    { "lstm", "lstm.hop", NULL, 31, 1, .baseline = lstm_c, .out_floats = LSTM_STEPS * LSTM_UNITS,
+      .steps = LSTM_STEPS, .range = { -0.2, 0.2 } },
+    { "viterbi", "viterbi.hop", NULL, 51, 1, .baseline = viterbi_c, .out_floats = VITERBI_STATES,
+      .steps = VITERBI_STEPS, .range = { -3, 3 } },
+    { "tf12", "tf12.hop", TRANSFORMER, 31, 1, .range = { -0.1, 0.1 } },
+    { "tf48", "tf48.hop", TRANSFORMER, 15, 1, .range = { -0.1, 0.1 } },
+    { "mlp_adam", "mlp_adam.hop", NULL, 101, 1, .range = { 0, 0.05 } },
+    { "gru_grad", "gru.hop", "w_b,w_h,w_x", 31, 1, .range = { -0.2, 0.2 } },
+    { "nbody_grad", "nbody_loss.hop", "x,v", 31, 1, .range = { -0.5, 0.5 } },
+    { "adaptive", "adaptive.hop", NULL, 101, 1, .range = { 0.5, 4 } },
+    { "mamba", "mamba.hop", NULL, 51, 1, .range = { -0.1, 0.1 } },
+    { "mamba_sample", "mamba_sample.hop", NULL, 101, 1, .range = { -0.1, 0.1 } },
+    { "attention", "attention.hop", NULL, 31, 1, .range = { -2, 2 } },
+    { "attention_grad", "attention.hop", "q,k,v", 21, 1, .range = { -2, 2 } },
+    { "argmax", "argmax.hop", NULL, 101, 1, argmax_inputs, argmax_c, PLACE_ROWS, 0 },
+    { "spread", "spread.hop", NULL, 51, 1, spread_inputs, spread_c, SPREAD_ROWS *SPREAD_WIDTH *SPREAD_STATES,
+      0 },
+    { "powers", "powers.hop", NULL, 51, 1, powers_inputs, powers_c, POWERS, 0 },
+    { "single", "single.hop", NULL, 51, 1, single_inputs, single_c, 1, 0, SINGLE_STEPS },
+    { "mean_field", "mean_field.hop", NULL, 51, 1, field_inputs, field_c, 1, 0, FIELD_STEPS },
+    { "branches60", "branches60.hop", NULL, 51, 1, carry_inputs, branches_c, 1, 0, CARRY_STEPS },
+    { "skew", "skew.hop", NULL, 51, 5, skew_inputs, skew_c, SKEW_LANES, 0 },
 };
 
-static struct exe *build(const struct bench_case *c, const char *dir, struct module **out)
+static struct exe *build(const struct bench_case *c, const char *dir, struct module **m)
 {
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s", dir, c->file);
-    struct module *m = *out = text_read_file(path);
-    uint32_t fn = module_find(m, "main");
-    if (c->wrt) {
-        bool wrt[MAX_ARGS] = { false };
-        const struct fn *f = module_fn(m, fn);
-        for (uint32_t p = 0; p < f->n_params; p++)
-            wrt[p] = !strcmp(module_text(m, f->values[p].name), c->wrt);
-        fn = grad_function(m, fn, wrt, false);
-    }
-    struct compile_options o = { .threads = 0 };
-    return exe_compile(m, fn, &o, NULL);
+    uint32_t fn;
+    *m = read_program(dir, c->file, c->wrt, &fn);
+    return exe_compile(*m, fn, &(struct compile_options){ .threads = 0 }, NULL);
+}
+
+static void make_inputs(const struct bench_case *c, const char *dir, struct tensor **args)
+{
+    uint32_t fn;
+    struct module *m = read_program(dir, c->file, NULL, &fn);
+    const struct fn *f = module_fn(m, fn);
+    if (c->inputs) c->inputs(args);
+    for (uint32_t p = 0; p < f->n_params && !c->inputs; p++)
+        args[p] = draw(&c->range, m, type_get(m, value_type(f, p)));
+    module_free(m);
+}
+
+static void free_tensors(struct tensor **tensors, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) tensor_free(tensors[k]), tensors[k] = NULL;
 }
 
 /* Child of a cold run: prints the clock when the first result is there. */
 static int cold_child(const struct bench_case *c, const char *dir)
 {
-    struct tensor *args[MAX_ARGS] = { 0 }, *results[MAX_ARGS] = { 0 };
+    struct tensor *args[MAX_ARGS] = { 0 }, *results[MAX_RESULTS] = { 0 };
     double before = now_ms();
-    c->inputs(args);
+    make_inputs(c, dir, args);
     double inputs = now_ms() - before;
     struct module *m;
     struct exe *e = build(c, dir, &m);
@@ -315,7 +349,7 @@ struct warm {
 
 static struct warm warm_once(const struct bench_case *c, const char *dir, struct tensor **args)
 {
-    struct tensor *results[MAX_ARGS] = { 0 };
+    struct tensor *results[MAX_RESULTS] = { 0 };
     struct module *m;
     struct warm w;
     double start = now_ms();
@@ -323,7 +357,7 @@ static struct warm warm_once(const struct bench_case *c, const char *dir, struct
     w.ready = now_ms() - start;
     exe_run(e, args, NULL, results, NULL);
     w.result = now_ms() - start;
-    for (uint32_t k = 0; k < c->n_results; k++) tensor_free(results[k]);
+    free_tensors(results, MAX_RESULTS);
     exe_free(e);
     module_free(m);
     return w;
@@ -332,7 +366,7 @@ static struct warm warm_once(const struct bench_case *c, const char *dir, struct
 static int warm_child(const struct bench_case *c, const char *dir, const char *cache)
 {
     struct tensor *args[MAX_ARGS] = { 0 };
-    c->inputs(args);
+    make_inputs(c, dir, args);
     cache_set_directory(cache);
     struct warm w = warm_once(c, dir, args);
     hop_cache_stats s;
@@ -358,7 +392,7 @@ static void run_warm(const struct bench_case *c, const char *dir)
     }
     disk_clear(cache, &removed, why);
     rmdir(cache);
-    c->inputs(args);
+    make_inputs(c, dir, args);
     cache_set_directory("memory");
     warm_once(c, dir, args);
     for (int i = 0; i < TIMES; i++) memory[i] = warm_once(c, dir, args).ready;
@@ -367,7 +401,7 @@ static void run_warm(const struct bench_case *c, const char *dir)
            "\"memory_ready_ms\": %.3f, \"hits\": %d}\n",
            c->name, median(ready, TIMES), median(result, TIMES), median(memory, TIMES), hits);
     fflush(stdout);
-    for (uint32_t k = 0; k < c->n_args; k++) tensor_free(args[k]);
+    free_tensors(args, MAX_ARGS);
 }
 
 static double worst_error(const struct bench_case *c, const float *want, const struct tensor *found)
@@ -380,49 +414,69 @@ static double worst_error(const struct bench_case *c, const float *want, const s
     return worst;
 }
 
-static void run_case(const struct bench_case *c, const char *dir)
+struct both { /* what is timed of a case */
+    const struct bench_case *c;
+    struct exe *exe;
+    struct tensor *args[MAX_ARGS], *results[MAX_RESULTS];
+    float *out; /* of the C */
+};
+static void call_hop(void *given)
 {
-    struct tensor *args[MAX_ARGS] = { 0 }, *results[MAX_ARGS] = { 0 };
-    double hop[MAX_REPEATS], base[MAX_REPEATS], cold[3];
-    for (int i = 0; i < 3; i++) cold[i] = cold_ms(c, dir);
-    c->inputs(args);
-    float *out = hop_malloc((size_t)c->out_floats * c->n_results *
-                            sizeof *out); /* the baseline writes every result */
-    double firsts[5];
-    struct module *m = NULL;
-    struct exe *e = NULL;
-    for (int i = 0; i < 5; i++) {
-        exe_free(e);
-        module_free(m);
+    struct both *b = given;
+    exe_run(b->exe, b->args, NULL, b->results, NULL);
+}
+static void call_c(void *given)
+{
+    const struct both *b = given;
+    b->c->baseline(b->args, b->out);
+}
+
+/* The median of first calls; the executable of the last one and its results stay. */
+static double first_ms(struct both *b, const char *dir, struct module **m)
+{
+    enum { TIMES = 5 };
+    double firsts[TIMES];
+    for (int i = 0; i < TIMES; i++) {
+        exe_free(b->exe);
+        module_free(*m);
+        free_tensors(b->results, MAX_RESULTS);
         double start = now_ms();
-        e = build(c, dir, &m);
-        for (uint32_t k = 0; k < c->n_results; k++) tensor_free(results[k]), results[k] = NULL;
-        exe_run(e, args, NULL, results, NULL);
+        b->exe = build(b->c, dir, m);
+        call_hop(b);
         firsts[i] = now_ms() - start;
     }
-    c->baseline(args, out);
-    double error = worst_error(c, out, results[c->compare]);
-    for (uint32_t r = 0; r < c->repeats; r++) {
-        double t0 = now_ms();
-        for (uint32_t k = 0; k < c->inner; k++) exe_run(e, args, NULL, results, NULL);
-        double t1 = now_ms();
-        for (uint32_t k = 0; k < c->inner; k++) c->baseline(args, out);
-        hop[r] = (t1 - t0) / c->inner;
-        base[r] = (now_ms() - t1) / c->inner;
+    return median(firsts, TIMES);
+}
+
+static void run_case(const struct bench_case *c, const char *dir)
+{
+    struct both b = { .c = c };
+    struct module *m = NULL;
+    double cold[3], medians[2] = { 0 }, error = 0;
+    for (int i = 0; i < 3; i++) cold[i] = cold_ms(c, dir);
+    make_inputs(c, dir, b.args);
+    double first = first_ms(&b, dir, &m);
+    if (c->baseline) { /* which writes every result */
+        b.out = hop_malloc((size_t)c->out_floats * MAX_WRITTEN * sizeof *b.out);
+        call_c(&b);
+        error = worst_error(c, b.out, b.results[c->compare]);
     }
-    double hop_ms = median(hop, c->repeats), c_ms = median(base, c->repeats);
-    printf("{\"case\": \"%s\", \"hop_cold_ms\": %.2f, \"hop_first_ms\": %.3f, \"hop_ms\": %.6f, \"c_ms\": "
-           "%.6f, \"ratio_c\": %.3f, \"max_error\": %.1e",
-           c->name, median(cold, 3), median(firsts, 5), hop_ms, c_ms, c_ms / hop_ms, error);
-    if (c->steps)
-        printf(", \"hop_ns_a_step\": %.2f, \"c_ns_a_step\": %.2f", hop_ms * 1e6 / c->steps,
-               c_ms * 1e6 / c->steps);
+    struct side sides[] = { { call_hop, &b }, { call_c, &b } };
+    time_in_turns(now_ms, sides, c->baseline ? 2 : 1, c->repeats, c->inner, BUDGET_MS, medians);
+    printf("{\"case\": \"%s\", \"hop_cold_ms\": %.2f, \"hop_first_ms\": %.3f, \"hop_ms\": %.6f", c->name,
+           median(cold, 3), first, medians[0]);
+    if (c->baseline)
+        printf(", \"c_ms\": %.6f, \"ratio_c\": %.3f, \"max_error\": %.1e", medians[1],
+               medians[1] / medians[0], error);
+    if (c->baseline && c->steps)
+        printf(", \"hop_ns_a_step\": %.2f, \"c_ns_a_step\": %.2f", medians[0] * 1e6 / c->steps,
+               medians[1] * 1e6 / c->steps);
     printf("}\n");
     fflush(stdout);
-    for (uint32_t k = 0; k < c->n_results; k++) tensor_free(results[k]);
-    for (uint32_t k = 0; k < c->n_args; k++) tensor_free(args[k]);
-    hop_free(out);
-    exe_free(e);
+    free_tensors(b.results, MAX_RESULTS);
+    free_tensors(b.args, MAX_ARGS);
+    hop_free(b.out);
+    exe_free(b.exe);
     module_free(m);
 }
 

@@ -3,22 +3,11 @@
  * `stacked` the time a step takes when 10^5 and 10^7 results are stacked. One JSON object a line. `loopbench
  * DIR CASE…`; DIR holds the .hop programs. */
 #include "baseline.h"
-#include "clock.h"
 #include "interp/interp.h"
-#include "ir/text.h"
+#include "program.h"
 #include "runtime/exe.h"
-#include "transform/transform.h"
 
 enum { STEPS = 10000, WIDTH = 64, REPEATS = 15 };
-
-static uint32_t gradient(struct module *m, const char *name)
-{
-    uint32_t fn = module_find(m, "main");
-    const struct fn *f = module_fn(m, fn);
-    bool wrt[8] = { false };
-    for (uint32_t p = 0; p < f->n_params; p++) wrt[p] = !strcmp(module_text(m, f->values[p].name), name);
-    return grad_function(m, fn, wrt, false);
-}
 
 /* Bytes a step of what rows are kept of. */
 static int64_t bytes_a_step(struct module *m, const struct saved_list *l)
@@ -35,10 +24,8 @@ static int64_t bytes_a_step(struct module *m, const struct saved_list *l)
 
 static void kept(const char *dir)
 {
-    char path[1024];
-    snprintf(path, sizeof path, "%s/rnn.hop", dir);
-    struct module *m = text_read_file(path);
-    gradient(m, "w");
+    uint32_t fn;
+    struct module *m = read_program(dir, "rnn.hop", "w", &fn);
     printf("{\"case\": \"kept\", \"program\": \"rnn_grad\", \"bytes_a_step_beside_results\": %lld}\n",
            (long long)bytes_a_step(m, saved_last(m)));
     module_free(m);
@@ -75,7 +62,7 @@ static void one_schedule(const char *schedule)
                      "return %%u\n}\n",
                      WIDTH, schedule, WIDTH);
     struct module *m = text_read("schedule", text, (size_t)n);
-    struct exe *e = exe_compile(m, gradient(m, "h"), &(struct compile_options){ .threads = 0 }, NULL);
+    struct exe *e = exe_compile(m, main_or_gradient(m, "h"), &(struct compile_options){ .threads = 0 }, NULL);
     struct tensor *args[2] = { ones(1, (int64_t[]){ WIDTH }, 0.5f), ones(1, (int64_t[]){ STEPS }, 1.01f) };
     size_t bytes = exe_workspace(e, args, NULL);
     printf("{\"case\": \"schedules\", \"schedule\": \"%s\", \"steps\": %d, \"carry_bytes\": %d, \"hop_ms\": "

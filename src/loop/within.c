@@ -338,7 +338,8 @@ void within_assemble(struct lower *L, const struct node *n)
         struct array to = { a.buffer, lp_bin(p, LP_ADD, a.at, lower_dim(L, at)) };
         if (is_in_place(L, o, n->results, at)) continue;
         if (dense) lower_put(L, o, to, "a part that lies elsewhere");
-        else lower_place(L, &(struct written_part){ .v = o, .to = to, .whole = value_type(L->f, n->results) });
+        else
+            lower_place(L, &(struct written_part){ .v = o, .to = to, .whole = value_type(L->f, n->results) });
     }
 }
 
