@@ -15,7 +15,7 @@ WARN = -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-missing-field-initializ
 # Results are defined bit for bit: no contraction, no reassociation, in any translation unit.
 NUMBERS = -ffp-contract=off
 # But for products outside of strict mode, whose kernels multiply and add in one instruction.
-$(BUILD)/runtime/product_kernels.o: NUMBERS = -ffp-contract=fast
+$(BUILD)/runtime/product_kernels.o $(BUILD)/runtime/product_lines.o: NUMBERS = -ffp-contract=fast
 # Its loops are vectors at this level alone.
 $(BUILD)/dist/reduce.o: CFLAGS += -O3
 CPPFLAGS += -Iinclude -Isrc

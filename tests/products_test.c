@@ -112,6 +112,18 @@ static int64_t some_size(struct program *p, uint32_t group)
     return sizes[group][below(p, 16)];
 }
 
+/* A few rows and a large matrix, or a large matrix and one column. */
+static void choose_line(struct program *p)
+{
+    bool column = below(p, 3) == 0;
+    uint32_t few = column ? COLUMNS : ROWS, many = column ? ROWS : COLUMNS;
+    int64_t rows = 1 + below(p, column ? 1 : 3), lines = 800 + below(p, 300);
+    p->groups[BATCH] = (struct group){ 0, { 1, 1 }, 1 };
+    p->groups[few] = (struct group){ 1, { rows, 1 }, rows };
+    p->groups[many] = (struct group){ 1, { lines, 1 }, lines };
+    p->groups[DEPTH] = (struct group){ 1, { 700, 1 }, 700 };
+}
+
 /* A size that a product of at most MOST_WORK multiplications has, in one dim or two. */
 static void choose_sizes(struct program *p)
 {
@@ -373,7 +385,8 @@ static void add_products(struct program *p)
         add_row_fold, add_column_fold, add_cast,       add_concat,     add_next_product
     };
     struct operand lhs;
-    choose_sizes(p);
+    if (below(p, 12)) choose_sizes(p);
+    else choose_line(p);
     struct array v = add_product(p, &lhs, true);
     if (below(p, 6) == 0) {
         struct array other = add_product(p, &lhs, false);

@@ -7,7 +7,8 @@
 enum {
     GEMM_LEAST = 32768,        /* multiplications from which BLAS is called (32 cubed) */
     GEMM_ROWS = 4,             /* fewer rows or columns than this: vector code instead … */
-    LINE_LEAST = 65536,        /* … but for rows that are multiplied with a matrix of so many elements */
+    LINE_LEAST = 65536,        /* … but for rows that are multiplied with a matrix of so many elements … */
+    NARROW_LEAST = 1 << 19,    /* … or so many of narrow ones */
     UNKNOWN_SIZE = 1000,       /* what a dim that is not static counts as */
     READ_IN_PLACE = 256 << 10, /* bytes of a right operand that panels of rows read where it lies … */
     READ_OFTEN = 64 << 10,     /* … and of one that so many rows read */
@@ -71,11 +72,11 @@ static bool is_turned(const struct product_sizes *s) { return s->n == 1 && s->m 
 
 /* Few rows, or one column, times a matrix that need not be stored for it. */
 static bool is_line(struct lower *L, const struct node *n, const struct dot_dims *d,
-                    const struct product_sizes *s)
+                    const struct product_sizes *s, double least)
 {
     double rows = is_turned(s) ? 1 : s->m, columns = is_turned(s) ? s->m : s->n;
     if (d->n_batch || L->S->passes->plain_products || rows >= GEMM_ROWS) return false;
-    return columns * s->k >= LINE_LEAST && is_stored_anyway(L, node_operands(L->f, n)[!is_turned(s)]);
+    return columns * s->k >= least && is_stored_anyway(L, node_operands(L->f, n)[!is_turned(s)]);
 }
 
 bool lower_may_multiply(const struct lower *L)
@@ -96,7 +97,7 @@ bool product_is_gemm(struct lower *L, const struct node *n)
     struct product_sizes s = sizes_of(L, n, &d);
     if (s.m * s.n * s.k < GEMM_LEAST || s.k < 2) return false;
     if (s.m >= GEMM_ROWS && s.n >= GEMM_ROWS) return true;
-    return how == PRODUCT_PLAIN && is_line(L, n, &d, &s);
+    return is_line(L, n, &d, &s, how == PRODUCT_PLAIN ? LINE_LEAST : NARROW_LEAST);
 }
 
 /* Do its elements lie beside each other: has every dim behind it one element? */

@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "loop/rt.h"
 #include "runtime/pool.h"
+#include "runtime/product_lines.h"
 #include "runtime/product_panels.h"
 
 enum {
@@ -467,6 +468,31 @@ static bool multiply_line(struct hop_rt *rt, const struct job *j, int32_t *statu
     return true;
 }
 
+/* The same in narrow elements. */
+static bool multiply_narrow(struct hop_rt *rt, const struct job *j, int32_t *status)
+{
+    bool is_rows = j->rows.n <= LINE_ROWS;
+    const struct side *x = is_rows ? &j->rows : &j->cols, *matrix = is_rows ? &j->cols : &j->rows;
+    struct narrow p = { .c_dtype = j->c_dtype,
+                        .x_dtype = x->dtype,
+                        .matrix_dtype = matrix->dtype,
+                        .x = x->data,
+                        .matrix = matrix->data,
+                        .c = j->c,
+                        .rows = x->n,
+                        .n = matrix->n,
+                        .depth = j->depth,
+                        .x_along = x->along,
+                        .x_step = x->step,
+                        .along = matrix->along,
+                        .step = matrix->step,
+                        .c_row = is_rows ? j->c_row : j->c_col,
+                        .c_step = is_rows ? j->c_col : j->c_row,
+                        .add = j->add,
+                        .alone = j->alone };
+    return !matrix->panels && narrow_multiply(rt, &p, status);
+}
+
 /* ---- which side is the columns' ---- */
 
 /* In units of a multiplication that is one of a vector's. */
@@ -646,7 +672,8 @@ static struct side rows_of(const struct product *p, const struct product_kernel 
 /* How a product is multiplied: by its shape alone. */
 struct plan {
     struct job job;
-    bool line; /* a few rows, or one column */
+    bool line;   /* a few rows, or one column … */
+    bool narrow; /* … of elements that are widened */
 };
 
 static struct plan plan_of(const struct product *p)
@@ -671,6 +698,7 @@ static struct plan plan_of(const struct product *p)
     int64_t few = streams_cols(j) && !p->tb && !p->ta ? PRODUCT_STREAMED_ROWS : PRODUCT_FEW_ROWS;
     bool line = p->m <= few || (p->n == 1 && !j->cols.panels);
     plan.line = line && j->leaving == LEAVE_IN_PLACE && same;
+    plan.narrow = !plan.line && (p->m <= LINE_ROWS || p->n == 1) && !j->cols.panels;
     if (!may_turn || (!p->tb && !packs_rows(j) && !packs_cols(j))) return plan; /* small ones notice */
     if (streams_cols(j) && !p->tb) return plan;
     struct job other = transposed(j);
@@ -682,6 +710,7 @@ static int32_t multiply_planned(struct hop_rt *rt, const struct plan *plan, stru
 {
     int32_t status = 0;
     if (plan->line && multiply_line(rt, j, &status)) return status;
+    if (plan->narrow && multiply_narrow(rt, j, &status)) return status;
     j->cols.own = streams_cols(j);
     return multiply_job(rt, j, packing_of(j, room));
 }
@@ -813,7 +842,7 @@ int32_t product_multiply(struct hop_rt *rt, const struct product *p)
     bool one_block = j->rows.n <= BLOCK_TILES * j->kernel->rows &&
                      j->cols.n <= BLOCK_PANELS * j->kernel->cols;
     bool few = p->batch < MANY_MATRICES && !one_block;
-    if (few && !plan.line) return multiply_job(rt, j, packing_of(j, ROOM));
+    if (few && !plan.line && !plan.narrow) return multiply_job(rt, j, packing_of(j, ROOM));
     if (few && work > 4 * WORTH_A_THREAD) return matrices_some(rt, &plan, 0, p->batch);
     j->alone = true;
     if (work * (double)p->batch < 2 * WORTH_A_THREAD) return matrices_some(rt, &plan, 0, p->batch);
