@@ -134,8 +134,8 @@ const char *hop_tensor_mesh(const hop_tensor *t);
 const char *hop_tensor_placements(const hop_tensor *t);
 
 /* Makes this process a rank of the MPI job in which mpirun (or srun) has started it; where it was started by
- * itself nothing happens, and ranks are threads. Before the first distributed array. HOP_UNAVAILABLE: there is
- * no MPI, or its plug-in was not built. docs/cluster.md. */
+ * itself nothing happens, and ranks are threads. Before the first distributed array. HOP_UNAVAILABLE: there
+ * is no MPI, or its plug-in was not built. docs/cluster.md. */
 hop_status hop_dist_init(void);
 int hop_dist_rank(void); /* of this process; 0 where ranks are threads */
 int hop_dist_size(void); /* processes of the job; 1: the same */
@@ -1048,11 +1048,11 @@ typedef struct hop_scan_spec {
 int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_spec *spec);
 
 /* One program for each rank of a mesh: the body, on the parts that the rank has of the operands; (part of
- * each x…) -> (part of each y…). Inside, types are those of parts, "f32[8 // 2]", and the axes of the mesh are
- * axes along which values vary, across which operators work (hop_apply: all_reduce, rank_permute, …). Values
- * from outside that it uses are the same on all ranks. Plain operands are cut; distributed ones must lie as
- * in_placements say. Results are distributed arrays, or plain ones where all ranks have all of it. Meshes and
- * placements are those of hop_distribute, with a comma between arrays: "0 _, _ _". */
+ * each x…) -> (part of each y…). Inside, types are those of parts, "f32[8 // 2]", and the axes of the mesh
+ * are axes along which values vary, across which operators work (hop_apply: all_reduce, rank_permute, …).
+ * Values from outside that it uses are the same on all ranks. Plain operands are cut; distributed ones must
+ * lie as in_placements say. Results are distributed arrays, or plain ones where all ranks have all of it.
+ * Meshes and placements are those of hop_distribute, with a comma between arrays: "0 _, _ _". */
 typedef struct hop_local_map_spec {
     hop_body body;
     void *env;
@@ -1066,8 +1066,8 @@ typedef struct hop_local_map_spec {
 } hop_local_map_spec;
 #define hop_local_map(...) hop_local_map_at(HOP_HERE, __VA_ARGS__)
 int hop_local_map_at(hop_place at, hop_val *results, int n_results, const hop_local_map_spec *spec);
-/* x, where it is to lie: the cheapest exchange for what changes. mesh NULL: the one that x lies on; placements
- * "_ _": the whole of it, a plain array. */
+/* x, where it is to lie: the cheapest exchange for what changes. mesh NULL: the one that x lies on;
+ * placements "_ _": the whole of it, a plain array. */
 hop_val hop_redistribute_at(hop_place at, hop_val x, const char *mesh, const char *placements);
 #define hop_redistribute(...) hop_redistribute_at(HOP_HERE, __VA_ARGS__)
 

@@ -196,7 +196,9 @@ def distribute(x, mesh, placements):
     out = []
     for leaf, p in zip(found, lists):
         if layout_of(leaf) is not None:
-            raise InvalidError(f"{place()}distribute: the array is distributed already: hop.redistribute moves it")
+            raise InvalidError(
+                f"{place()}distribute: the array is distributed already: hop.redistribute moves it"
+            )
         out.append(_core.distribute(leaf, mesh._text(), words(p)))
     return tree.unflatten(treedef, out)
 
@@ -235,13 +237,16 @@ def redistribute(x, placements, mesh=None):
     layouts = [layout_of(leaf) for leaf in found]
     on = mesh if mesh is not None else next((found.mesh for found in layouts if found), None)
     if on is None:
-        raise InvalidError(f"{place()}redistribute: the array lies on no mesh: mesh= says on which one it is to be")
+        raise InvalidError(
+            f"{place()}redistribute: the array lies on no mesh: mesh= says on which one it is to be"
+        )
     _mesh.checked_mesh(here("mesh"), on)
     found, treedef, lists = _lists(here("placements"), placements, x, on)
     for layout in layouts:
         if layout is not None and layout.mesh != on:
             raise InvalidError(
-                f"{place()}redistribute: the array lies on the mesh ({layout.mesh._text()}), not on ({on._text()})"
+                f"{place()}redistribute: the array lies on the mesh ({layout.mesh._text()}), "
+                f"not on ({on._text()})"
             )
 
     def record(*leaves):
@@ -269,14 +274,14 @@ def _check_free(what, mesh):
     for name in mesh.axis_names:
         if any(name == bound for bound, _ in _lanes._around.axes):
             raise InvalidError(
-                f"{place()}{what}: the axis {name!r} is bound around it already: a function of one rank's part "
-                "cannot be mapped over the same axis again"
+                f"{place()}{what}: the axis {name!r} is bound around it already: a function of one rank's "
+                "part cannot be mapped over the same axis again"
             )
 
 
 def record_parts(what, fun, mesh, leaves, weak, treedef, lists, out_lists):
-    """The results of fun on the parts of these leaves. lists: placements of each; out_lists(out_tree, leaves):
-    those of the results."""
+    """The results of fun on the parts of these leaves. lists: placements of each; out_lists(out_tree,
+    leaves): those of the results."""
     seen = []
 
     def flat(*values):
@@ -317,9 +322,9 @@ def shard_map(f=None, mesh=None, in_specs=None, out_specs=None, *, check_vma=Tru
     """A function that runs f on every rank of the mesh, each on its parts of the arguments, and puts the
     results together. in_specs, out_specs: hop.P, names of axes of the mesh along which each axis of an array
     is cut, for all arguments, one for each, or trees of them; placements will do as well. Plain arrays are
-    cut; distributed ones must lie as in_specs say, or are moved with redistribute_inputs. In f the axes of the
-    mesh have names: hop.psum(x, "data"), hop.axis_index("data"), …; sizes are those of parts. A result of
-    which out_specs name no axis must be the same on all ranks along it, which is checked. As a decorator
+    cut; distributed ones must lie as in_specs say, or are moved with redistribute_inputs. In f the axes of
+    the mesh have names: hop.psum(x, "data"), hop.axis_index("data"), …; sizes are those of parts. A result
+    of which out_specs name no axis must be the same on all ranks along it, which is checked. As a decorator
     without f.
 
     >>> mesh = hop.mesh(4, "i")

@@ -23,11 +23,11 @@ def local_map(
     """A function that calls func with the parts of its distributed arguments, and makes distributed arrays of
     what it gives. As PyTorch's: out_placements is a list of placements, one for each axis of the mesh, or a
     tuple of such lists for several results; in_placements a tuple with a list, or None, for each positional
-    argument (their leaves), None for what is no array; without it arguments lie as they lie. A list may also be
-    hop.P. device_mesh: that of the first distributed argument, unless it is given. Where there is no mesh, func
-    is called as it is. A distributed argument that lies elsewhere is an error, or moved with
-    redistribute_inputs; a plain array is cut where in_placements say so. in_grad_placements need not be given:
-    gradients arrive reduced; stated ones are checked. As a decorator without func.
+    argument (their leaves), None for what is no array; without it arguments lie as they lie. A list may also
+    be hop.P. device_mesh: that of the first distributed argument, unless it is given. Where there is no mesh,
+    func is called as it is. A distributed argument that lies elsewhere is an error, or moved with
+    redistribute_inputs; a plain array is cut where in_placements say so. in_grad_placements need not be
+    given: gradients arrive reduced; stated ones are checked. As a decorator without func.
 
     >>> mesh = hop.mesh(2, "i")
     >>> rows, whole = [hop.Shard(0)], [hop.Replicate()]
@@ -133,14 +133,14 @@ def _check_entries(options, found, which):
             continue
         if len(given) != len(found):
             raise InvalidError(
-                f"{place()}local_map: {what} has {counted(len(given), 'entry', 'entries')}, the function was called "
-                f"with {counted(len(found), 'argument')}: one for each is needed"
+                f"{place()}local_map: {what} has {counted(len(given), 'entry', 'entries')}, the function was "
+                f"called with {counted(len(found), 'argument')}: one for each is needed"
             )
         for i, (x, p) in enumerate(zip(found, given)):
             if p is not None and i not in which:
                 raise InvalidError(
-                    f"{place()}local_map: argument {i} is {_arguments.found(x)}, no array: its entry of {what} must "
-                    f"be None, found {_shown(p)}"
+                    f"{place()}local_map: argument {i} is {_arguments.found(x)}, no array: its entry of "
+                    f"{what} must be None, found {_shown(p)}"
                 )
             if p is None and layout_of(x) is not None:
                 raise InvalidError(
@@ -157,7 +157,8 @@ def _list_of(i, x, entry, mesh):
     layout = layout_of(x)
     if layout is not None and layout.mesh != mesh:
         raise InvalidError(
-            f"{place()}local_map: argument {i} lies on the mesh ({layout.mesh._text()}), not on ({mesh._text()})"
+            f"{place()}local_map: argument {i} lies on the mesh ({layout.mesh._text()}), "
+            f"not on ({mesh._text()})"
         )
     if entry is not None:
         return placements_of(f"local_map: argument {i}", entry, mesh, x.ndim)
@@ -174,8 +175,8 @@ def _check_gradient(i, entry, placements, mesh, ndim):
         right = mine == said or mine.is_replicate() and said.is_partial("sum")
         if not right:
             raise InvalidError(
-                f"{place()}local_map: argument {i} lies as {mine} along {name!r}, its gradient cannot lie as {said}: "
-                "gradients arrive reduced, and lie as what they belong to"
+                f"{place()}local_map: argument {i} lies as {mine} along {name!r}, its gradient cannot lie as "
+                f"{said}: gradients arrive reduced, and lie as what they belong to"
             )
 
 
@@ -184,18 +185,20 @@ def _out_lists(entries, out_tree, found, mesh):
     every, _ = tree.flatten(tree.unflatten(out_tree, list(found)), lambda x: x is None)
     if len(entries) != len(every):
         raise InvalidError(
-            f"{place()}local_map: out_placements has {counted(len(entries), 'entry', 'entries')}, the function gave "
-            f"{counted(len(every), 'result')}: one for each is needed"
+            f"{place()}local_map: out_placements has {counted(len(entries), 'entry', 'entries')}, the "
+            f"function gave {counted(len(every), 'result')}: one for each is needed"
         )
     placed = []
     for k, (x, p) in enumerate(zip(every, entries)):
         array = isinstance(x, _core.ArrayBase)
         if layout_of(x) is not None:
-            raise InvalidError(f"{place()}local_map: result {k} is distributed: a function of parts gives parts")
+            raise InvalidError(
+                f"{place()}local_map: result {k} is distributed: a function of parts gives parts"
+            )
         if not array and p is not None:
             raise InvalidError(
-                f"{place()}local_map: result {k} is {_arguments.found(x)}, no array: its entry of out_placements "
-                f"must be None, found {_shown(p)}"
+                f"{place()}local_map: result {k} is {_arguments.found(x)}, no array: its entry of "
+                f"out_placements must be None, found {_shown(p)}"
             )
         if array or is_number(x):
             p = (Replicate(),) * mesh.ndim if p is None else p

@@ -277,7 +277,10 @@ def placements_of(what, x, on, ndim=None):
         x = (x,)
     if not isinstance(x, (tuple, list)) or not all(isinstance(p, _Placement) for p in x):
         raise _arguments.wrong(
-            what, "placements (hop.Shard(0), hop.Replicate(), hop.Partial()) for each axis of the mesh, or hop.P(…)", x
+            what,
+            "placements (hop.Shard(0), hop.Replicate(), hop.Partial()) for each axis of the mesh, or "
+            "hop.P(…)",
+            x,
         )
     if len(x) != on.ndim:
         raise InvalidError(
@@ -312,7 +315,9 @@ def _of_names(what, spec, on, ndim):
         for name in names:
             if name not in on.axis_names:
                 known = ", ".join(map(repr, on.axis_names))
-                raise InvalidError(f"{place()}{what}: {spec!r}: the mesh has no axis {name!r}: it has {known}")
+                raise InvalidError(
+                    f"{place()}{what}: {spec!r}: the mesh has no axis {name!r}: it has {known}"
+                )
             axes.append(on.axis_names.index(name))
             if isinstance(out[axes[-1]], Shard):
                 raise InvalidError(f"{place()}{what}: {spec!r} names the axis {name!r} twice")
@@ -320,7 +325,8 @@ def _of_names(what, spec, on, ndim):
         if axes != sorted(axes):
             order = ", ".join(on.axis_names[a] for a in sorted(axes))
             raise InvalidError(
-                f"{place()}{what}: {spec!r}: several axes of the mesh cut an axis in the order of the mesh: {order}"
+                f"{place()}{what}: {spec!r}: several axes of the mesh cut an axis in the order of the mesh: "
+                f"{order}"
             )
     return tuple(out)
 

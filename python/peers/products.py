@@ -133,8 +133,8 @@ def together(calls):
 
 
 def peak(cores, trips):
-    """GFLOP/s of vectors in registers that only multiply and add: a loop whose carries are as many independent
-    vectors as hide the time of one such step, each carry so small that it stays in registers."""
+    """GFLOP/s of vectors in registers that only multiply and add: a loop whose carries are as many
+    independent vectors as hide the time of one such step, each carry so small that it stays in registers."""
     best, lanes = 0.0, 32
     for carries in (2, 3, 4, 5, 6):
 

@@ -1,5 +1,5 @@
-"""Distributed arrays, shard_map and local_map: values and gradients on several meshes beside the same on whole
-arrays, in both spellings, and what is refused."""
+"""Distributed arrays, shard_map and local_map: values and gradients on several meshes beside the same on
+whole arrays, in both spellings, and what is refused."""
 
 import os
 import shutil
@@ -11,8 +11,8 @@ import unittest
 import hop
 from support import needs_numpy, numpy as np
 
-# Every process has its part, and the whole is brought together from all of them. Then one process runs another
-# program than the other, first as a new one, then as one that both have run before.
+# Every process has its part, and the whole is brought together from all of them. Then one process runs
+# another program than the other, first as a new one, then as one that both have run before.
 UNDER_MPI = """
 import sys
 import hop
@@ -51,7 +51,7 @@ MPI_ENVIRONMENT = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
 
-MESHES = [((1,), ("i",)), ((2,), ("i",)), ((3,), ("i",)), ((4,), ("i",)), ((8,), ("i",)), ((2, 2), ("i", "j"))]
+MESHES = [*[((n,), ("i",)) for n in (1, 2, 3, 4, 8)], ((2, 2), ("i", "j"))]
 P, S, R = hop.P, hop.Shard, hop.Replicate
 
 
@@ -62,7 +62,8 @@ def numbers(*shape):
 @needs_numpy
 class Dist(unittest.TestCase):
     def close(self, found, expected):
-        np.testing.assert_allclose(np.asarray(hop.collect(found)), np.asarray(expected), rtol=1e-10, atol=1e-12)
+        whole = np.asarray(hop.collect(found))
+        np.testing.assert_allclose(whole, np.asarray(expected), rtol=1e-10, atol=1e-12)
 
     def refused(self, text, call):
         with self.assertRaisesRegex(hop.InvalidError, text):

@@ -60,12 +60,10 @@ static void signature_text(struct text *out, const struct op_row *row)
         return;
     }
     for (uint32_t g = 0; g < sig->n_groups; g++) {
-        static const char *const binders[] = { [GROUP_PLAIN] = "%…",
-                                               [GROUP_CARRY] = "%c = %…",
-                                               [GROUP_OVER] = "%x in %…",
-                                               [GROUP_START] = "%i = %…",
-                                               [GROUP_PAIR] = "(%l, %r) in %…",
-                                               [GROUP_PART] = "%p = %…" };
+        static const char *const binders[] = {
+            [GROUP_PLAIN] = "%…",      [GROUP_CARRY] = "%c = %…",       [GROUP_OVER] = "%x in %…",
+            [GROUP_START] = "%i = %…", [GROUP_PAIR] = "(%l, %r) in %…", [GROUP_PART] = "%p = %…"
+        };
         const char *binder = sig->groups[g].kind < HOP_COUNT(binders) ? binders[sig->groups[g].kind] : "%…";
         text_add(out, "%s%s(%s)", *sig->groups[g].word ? " " : "", sig->groups[g].word, binder);
     }

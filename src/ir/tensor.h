@@ -25,8 +25,8 @@ struct tensor {
      * `release` and `release_ctx` are the host's. */
     const char *kind;
     uint64_t handle;
-    /* A distributed array (dist/parts.h): `data` is NULL, dims and count are those of the whole array. NULL: it
-     * is none. */
+    /* A distributed array (dist/parts.h): `data` is NULL, dims and count are those of the whole array. NULL:
+     * it is none. */
     struct parts *parts;
 };
 /* Not cleared; throws when it is too large. */
