@@ -11,8 +11,10 @@
 #include "runtime/product_panels.h"
 
 enum {
-    BLOCK_TILES = 8,  /* rows of tiles in a block of C */
-    BLOCK_PANELS = 4, /* and columns */
+    BLOCK_TILES = 8,       /* rows of tiles in a block of C */
+    BLOCK_PANELS = 4,      /* and columns; more of a short depth: */
+    SHORT_LINE = 64,       /* bytes of the depth … */
+    SHORT_SPAN = 16 << 10, /* … and of all columns of a block */
     MANY_BLOCKS = 96,
     MANY_MATRICES = 32,  /* of a batch: each is for one thread */
     SHORT_SIDE = 48,     /* so many rows read columns where they lie */
@@ -68,27 +70,38 @@ static const char *line_at(const struct job *j, const struct side *s, int64_t li
     return panel_at(j->kernel, s, line, b->from, b->depth);
 }
 
+static void multiply_tile(const struct job *j, const struct span *b, const struct target *to, struct tile *w,
+                          int64_t r, int64_t c)
+{
+    const struct product_kernel *k = j->kernel;
+    w->rows = (int)HOP_MIN(k->rows, b->row_end - r);
+    w->cols = (int)HOP_MIN(k->cols, b->col_end - c);
+    w->a = line_at(j, &j->rows, r, b->row, b);
+    w->b = line_at(j, &j->cols, c, b->col, b);
+    w->c = to->at + ((r - b->row) * to->row + (c - b->col) * to->col) * k->sum_size;
+    k->tile(w);
+}
+
+/* Tiles one below the other, whose columns stay in the first cache; where all columns do, since they are
+ * short, beside each other: C is then written in long runs. */
 static void multiply_span(const struct job *j, const struct span *b, const struct target *to)
 {
     const struct product_kernel *k = j->kernel;
     struct tile w = { .c_row = to->row, .c_col = to->col, .add = to->add, .depth = b->depth };
-    int64_t size = k->sum_size;
     w.row_factor = j->cols.dtype == DT_I8 ? 0 : 128;
     w.col_factor = j->rows.dtype == DT_I8 ? 128 : 0;
     w.a_row = j->rows.panels ? 1 : j->rows.along;
     w.a_step = j->rows.panels ? j->rows.width : j->rows.step;
     w.b_step = j->cols.panels ? j->cols.width : j->cols.step;
     w.b_whole = j->cols.panels != NULL;
-    for (int64_t c = b->col; c < b->col_end; c += k->cols) {
-        w.cols = (int)HOP_MIN(k->cols, b->col_end - c);
-        w.b = line_at(j, &j->cols, c, b->col, b);
-        for (int64_t r = b->row; r < b->row_end; r += k->rows) {
-            w.rows = (int)HOP_MIN(k->rows, b->row_end - r);
-            w.a = line_at(j, &j->rows, r, b->row, b);
-            w.c = to->at + ((r - b->row) * to->row + (c - b->col) * to->col) * size;
-            k->tile(&w);
-        }
+    int64_t line = b->depth * k->size;
+    if (line < SHORT_LINE && line * (b->col_end - b->col) <= SHORT_SPAN) {
+        for (int64_t r = b->row; r < b->row_end; r += k->rows)
+            for (int64_t c = b->col; c < b->col_end; c += k->cols) multiply_tile(j, b, to, &w, r, c);
+        return;
     }
+    for (int64_t c = b->col; c < b->col_end; c += k->cols)
+        for (int64_t r = b->row; r < b->row_end; r += k->rows) multiply_tile(j, b, to, &w, r, c);
 }
 
 static void make_panels(const struct job *j, const struct side *s, int64_t line, int64_t end,
@@ -243,6 +256,9 @@ static void choose_blocks(struct job *j)
     const struct product_kernel *k = j->kernel;
     int64_t tiles = BLOCK_TILES, panels = BLOCK_PANELS;
     double work = work_of(j) * (double)j->batch;
+    int64_t line = j->depth * k->size;
+    bool is_short = line < SHORT_LINE && j->leaving == LEAVE_IN_PLACE && j->c_col == 1;
+    while (is_short && 2 * panels * k->cols * line <= SHORT_SPAN) panels *= 2;
     if (j->rows.own || j->cols.own) {
         tiles = j->rows.own ? OWN_TILES : (j->rows.n + k->rows - 1) / k->rows;
         panels = OWN_PANELS;
