@@ -654,6 +654,21 @@ def array_class():
     return "\n".join(lines) + "\n\nclass Tracer(Array): ...\nclass Size(int): ...\n\n"
 
 
+# Names that are described one by one, not from their signatures.
+DESCRIBED = {
+    "e", "euler_gamma", "double", "half", "single", "inf", "nan", "pi", "newaxis", "Array", "Tracer",
+    "Size", "tree", "random", "optim", "linalg", "nn", "tree_util", "flatten_util", "debug", "autograd",
+    "dist", "implicit", "policies", "ShapeDtypeStruct", "dtype", "finfo", "iinfo", "bool_", "Compiled",
+    "jit", "disable_jit", "no_grad", "enable_grad", "autocast", "Pullback", "Pushforward", "Function",
+    "checkpoint", "remat", "region", "region_rewriting", "delegate", "check_grads", "io_callback",
+    "pure_callback", "Error", "InvalidError", "CheckError", "NotFiniteError", "GradientError",
+    "TracerError", "UnavailableError", "FileError", "InternalError", "OperatorError", "WriteError",
+    *[d.name for d in hop._dtypes.ALL],
+    *hop._custom.__all__, *hop._gradients.__all__, *hop._hooks.__all__, *hop._solves.__all__,
+    *hop._object.__all__, *hop._operator.__all__, *hop._check_operator.__all__,
+}  # fmt: skip
+
+
 def stubs():
     """The text of each stub."""
     out = [HEAD.replace("@UPDATES@\n", "".join(UPDATE.format(name) for name in UPDATES)), array_class()]
@@ -662,68 +677,8 @@ def stubs():
     out += [f"{name}: Final[float]\n" for name in ("e", "euler_gamma", "inf", "nan", "pi")] + [
         "newaxis: None\n"
     ]
-    done = {
-        "e",
-        "euler_gamma",
-        "double",
-        "half",
-        "single",
-        "inf",
-        "nan",
-        "pi",
-        "newaxis",
-        "Array",
-        "Tracer",
-        "Size",
-        "tree",
-        "random",
-        "optim",
-        "linalg",
-        "nn",
-        "tree_util",
-        "flatten_util",
-        "debug",
-        "autograd",
-        "dist",
-        "implicit",
-        "policies",
-        "ShapeDtypeStruct",
-        "dtype",
-        "finfo",
-        "iinfo",
-        "bool_",
-        "Compiled",
-        "jit",
-        "disable_jit",
-        "no_grad",
-        "enable_grad",
-        "autocast",
-        "Pullback",
-        "Pushforward",
-        "Function",
-        "checkpoint",
-        "remat",
-        "region",
-        "region_rewriting",
-        "delegate",
-        "check_grads",
-        *[d.name for d in hop._dtypes.ALL],
-        *hop._custom.__all__,
-        *hop._gradients.__all__,
-        *hop._hooks.__all__,
-        *hop._solves.__all__,
-        *hop._object.__all__,
-        *hop._operator.__all__,
-        *hop._check_operator.__all__,
-        "io_callback",
-        "pure_callback",
-    }
-    done |= {
-        "Error", "InvalidError", "CheckError", "NotFiniteError", "GradientError", "TracerError",
-        "UnavailableError", "FileError", "InternalError", "OperatorError", "WriteError",
-    }
     for name in hop.__all__:
-        if name in done:
+        if name in DESCRIBED:
             continue
         function = getattr(hop, name)
         of_functions = (*hop._control.__all__, *hop._sources.__all__, *hop._transforms.__all__)

@@ -392,6 +392,16 @@ class Lowered:
         return self.text()
 
 
+def _chosen(what, numbers, names, fun, known):
+    """(numbers, names) of arguments that are chosen by either; both say all of them, where the names of the
+    function's arguments are known."""
+    numbers = _arguments.argument_numbers(f"jit: {what}_argnums", numbers, fun)
+    names = _arguments.argument_names(f"jit: {what}_argnames", names, fun)
+    named = tuple(i for i, name in enumerate(known) if name in names and i not in numbers)
+    numbered = tuple(known[p] for p in numbers if 0 <= p < len(known) and known[p] not in names)
+    return numbers + named, names + numbered
+
+
 class Compiled(_core.JitBase):
     """What jit gives: call it like the function. lower(*args) is the program for these arguments without
     running it; text, explain and c show it, export writes it as a folder of C; clear_cache forgets what
@@ -412,26 +422,10 @@ class Compiled(_core.JitBase):
         self._fun, self._control = fun, control
         self._inline_given, self._inlining = inline, None if inline is None else ("no", "yes")[inline]
         self._dynamic, self._declared = sizes
-        self._static = _arguments.argument_numbers("jit: static_argnums", static_argnums, fun)
-        self._static_names = _arguments.argument_names("jit: static_argnames", static_argnames, fun)
-        self._donate, self._options = (
-            _arguments.argument_numbers("jit: donate_argnums", donate_argnums, fun),
-            options,
-        )
-        names = argument_names(fun, 1 << 16 if hasattr(fun, "__code__") else 0)
-        named = [i for i, name in enumerate(names) if name in self._static_names and i not in self._static]
-        self._static_names += tuple(
-            names[p] for p in self._static if 0 <= p < len(names) and names[p] not in self._static_names
-        )
-        self._static += tuple(named)  # an argument can be given either way
-        self._donate_names = _arguments.argument_names("jit: donate_argnames", donate_argnames, fun)
-        donated = tuple(
-            i for i, name in enumerate(names) if name in self._donate_names and i not in self._donate
-        )
-        self._donate_names += tuple(
-            names[p] for p in self._donate if 0 <= p < len(names) and names[p] not in self._donate_names
-        )
-        self._donate += donated
+        self._options = options
+        known = argument_names(fun, 1 << 16 if hasattr(fun, "__code__") else 0)
+        self._static, self._static_names = _chosen("static", static_argnums, static_argnames, fun, known)
+        self._donate, self._donate_names = _chosen("donate", donate_argnums, donate_argnames, fun, known)
         both = [
             *(set(self._static) & set(self._donate)),
             *(set(self._static_names) & set(self._donate_names)),
@@ -441,15 +435,9 @@ class Compiled(_core.JitBase):
                 f"{place()}jit: argument {both[0]!r} is static, "
                 "so there is no memory to donate (donate_argnums, donate_argnames)"
             )
-        self._constant = _arguments.argument_numbers("jit: constant_argnums", constant_argnums, fun)
-        self._constant_names = _arguments.argument_names("jit: constant_argnames", constant_argnames, fun)
-        constant = tuple(
-            i for i, name in enumerate(names) if name in self._constant_names and i not in self._constant
+        self._constant, self._constant_names = _chosen(
+            "constant", constant_argnums, constant_argnames, fun, known
         )
-        self._constant_names += tuple(
-            names[p] for p in self._constant if 0 <= p < len(names) and names[p] not in self._constant_names
-        )
-        self._constant += constant
         both = [
             *(set(self._constant) & set(self._donate)),
             *(set(self._constant_names) & set(self._donate_names)),
