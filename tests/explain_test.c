@@ -130,6 +130,41 @@ static void single_carries(void)
     hop_fn_free(f);
 }
 
+static int count(const char *text, const char *what)
+{
+    int n = 0;
+    for (const char *at = strstr(text, what); at; at = strstr(at + 1, what)) n++;
+    return n;
+}
+
+/* Rows whose ends are unlike their middle: the middle has no conditions; short rows stay one loop. */
+static void ends_of_rows(void)
+{
+    static const char neighbours[] = "fn @f(%%x: f32[%d]) -> (f32[%d]) {\n"
+                                     "  %%o = full {value = 0.0, dims = []}\n"
+                                     "  %%p = pad {low = [1], high = [1], interior = [0]} (%%x, %%o)\n"
+                                     "  %%a = slice {start = [0], limit = [%d]} (%%p)\n"
+                                     "  %%b = slice {start = [2], limit = [%d]} (%%p)\n"
+                                     "  %%y = sub(%%a, %%b)\n"
+                                     "  return %%y\n"
+                                     "}\n";
+    static const int sizes[] = { 200, 25 };
+    for (int k = 0; k < 2; k++) {
+        char text[512], range[64];
+        int n = sizes[k];
+        hop_fn *f = NULL;
+        snprintf(text, sizeof text, neighbours, n, n, n, n + 2);
+        CLAIM(!hop_fn_read(&f, text, NULL), "%s", hop_message());
+        const char *loops = emitted(f, "loops", NULL), *middle = strstr(loops, "vector {");
+        snprintf(range, sizeof range, "= %d; ", k ? 0 : 1);
+        CLAIM(middle && count(loops, "for (") == (k ? 1 : 3), "%d elements: %s", n, loops);
+        bool chooses = middle && memchr(middle, '?', strcspn(middle, "}"));
+        CLAIM(chooses == (k == 1), "%d elements: %s", n, loops);
+        HAS(loops, range);
+        hop_fn_free(f);
+    }
+}
+
 /* Lanes that may end at different trips: whether they do, in text and JSON. */
 static void lanes_apart(void)
 {
@@ -300,6 +335,7 @@ int main(void)
     constants();
     computed_once();
     single_carries();
+    ends_of_rows();
     lanes_apart();
     emitted(NULL, NULL, NULL); /* frees the last texts */
     explained(NULL, NULL, NULL);

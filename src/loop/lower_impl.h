@@ -263,6 +263,9 @@ void fold_down_room(struct lower *L, struct item *item, uint32_t blocks);
 void fold_down_begin(struct lower *L, const struct item *item);
 void fold_down_point(struct lower *L, const struct item *item);
 lpv fold_down_end(struct lower *L, const struct item *item, lpv count, const lpv *idx);
+/* edges.c: the loop along a row that was written last, whose variable this is, becomes several where a few
+ * elements at its ends ask for what the others do not */
+void edges_split(struct lp *p, lpv var);
 /* panels.c */
 void panels_find(struct lower *L); /* finds the groups; their steps come to stand together */
 const struct row_group *panels_at(struct lower *L,

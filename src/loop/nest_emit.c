@@ -234,6 +234,7 @@ static void emit_phase(struct lower *L, struct nest *nest, uint32_t phase, lpv l
         if (item->phase == phase && item->class != ITEM_SCALAR) nest_point(L, item);
     }
     lp_for_end(p)->note = nest_note(L, nest);
+    edges_split(p, j);
     for (uint32_t i = 0; i < nest->items.len; i++) {
         struct item *item = &nest->items.data[i];
         if (item->phase != phase) continue;
