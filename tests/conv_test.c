@@ -10,6 +10,7 @@
 #include "ops/convkit.h"
 #include "runtime/exe.h"
 #include "runtime/product_kernels.h"
+#include "seeds.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -419,13 +420,8 @@ static void hold(const char *name, uint64_t seed, struct drawn d)
 
 int main(int argc, char **argv)
 {
-    const char *more = getenv("HOP_TEST_SEEDS");
-    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    uint64_t count = argc > 2   ? strtoull(argv[2], NULL, 10)
-                     : argc > 1 ? 1
-                     : more     ? strtoull(more, NULL, 10)
-                                : SEEDS;
-    for (uint64_t seed = first; seed < first + count; seed++) hold("seed", seed, draw(seed));
+    struct seeds seeds = seeds_asked(argc, argv, SEEDS);
+    for (uint64_t seed = seeds.first; seed < seeds.end; seed++) hold("seed", seed, draw(seed));
     for (uint32_t k = 0; argc < 2 && k < HOP_COUNT(by_group); k++) hold("by group", k, case_by_group(k));
     printf("%u passed, %u failed\n", passed, failed);
     return failed != 0;

@@ -7,6 +7,7 @@
 #include "ir/text.h"
 #include "loop/lower.h"
 #include "runtime/exe.h"
+#include "seeds.h"
 
 #include <stdio.h>
 
@@ -353,19 +354,14 @@ static void measure_arena(void)
 int main(int argc, char **argv)
 {
     struct arena arena = { 0 };
-    const char *more = getenv("HOP_TEST_SEEDS");
-    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    uint64_t count = argc > 2   ? strtoull(argv[2], NULL, 10)
-                     : argc > 1 ? 1
-                     : more     ? strtoull(more, NULL, 10)
-                                : SEEDS;
+    struct seeds seeds = seeds_asked(argc, argv, SEEDS);
     for (uint32_t i = 0; i < HOP_COUNT(programs) && argc < 2; i++) {
         const char *text = arena_printf(&arena, "hop 1\n%s", programs[i].text);
         hold(programs[i].name, text);
         count_loops(&programs[i], text);
     }
     if (argc < 2) measure_arena();
-    for (uint64_t seed = first; seed < first + count; seed++)
+    for (uint64_t seed = seeds.first; seed < seeds.end; seed++)
         hold(arena_printf(&arena, "seed %llu", (unsigned long long)seed), random_chain(&arena, seed));
     arena_free(&arena);
     printf("%u passed, %u failed\n", passed, failed);

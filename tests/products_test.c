@@ -11,6 +11,7 @@
 #include "runtime/exe.h"
 #include "runtime/pool.h"
 #include "runtime/product_kernels.h"
+#include "seeds.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -545,13 +546,8 @@ static void hold(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    const char *more = getenv("HOP_TEST_SEEDS");
-    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    uint64_t count = argc > 2   ? strtoull(argv[2], NULL, 10)
-                     : argc > 1 ? 1
-                     : more     ? strtoull(more, NULL, 10)
-                                : SEEDS;
-    for (uint64_t seed = first; seed < first + count; seed++) hold(seed);
+    struct seeds seeds = seeds_asked(argc, argv, SEEDS);
+    for (uint64_t seed = seeds.first; seed < seeds.end; seed++) hold(seed);
     printf("%u passed, %u failed\n", passed, failed);
     return failed != 0;
 }
