@@ -10,7 +10,7 @@
 #include "runtime/exe.h"
 #include "transform/transform.h"
 
-enum { T = 48, W = 64, ROWS = T * W };
+enum { T = 48, W = 64, ROWS = T * W, STEPS = 3071 };
 
 struct program {
     const char *name;
@@ -25,6 +25,16 @@ struct program {
     "    %n = add(%h, %x)\n" \
     "    next(%n) stack(%n)\n" \
     "  }\n"
+
+#define PLACES \
+    "  %from = full {value = 1, dims = [], dtype = i64}\n  %to = full {value = 3072, dims = [], dtype = " \
+    "i64}\n" \
+    "  %r = fori_loop carry"
+#define WRITES \
+    "(%y = %xs) from(%i = %from) to(%to) with(%xs) {\n" \
+    "    %one = full {value = 1, dims = [], dtype = i64}\n    %before = sub(%i, %one)\n" \
+    "    %a = gather(%y, %before)\n    %b = gather(%xs, %i)\n    %n = mul(%a, %b)\n" \
+    "    %z = scatter {mode = set} (%y, %i, %n)\n    next(%z)\n  }\n"
 
 static const struct program programs[] = {
     { "a stack and a row in front", false, W + ROWS, 0, 2,
@@ -120,6 +130,22 @@ static const struct program programs[] = {
       "    %hw = matmul(%h, %w)\n    %xu = matmul(%x, %u)\n    %s = add(%hw, %xu)\n    %n = tanh(%s)\n    "
       "next(%n) stack(%n)\n  }\n"
       "  %total = sum(%hs)\n  return %total\n}\n" },
+    /* Loops that read or write an array at one place a step touch that place alone, backwards, too. */
+    { "the gradient of a loop that reads two elements a step", true, 3072 + 5 * STEPS, 0, 0,
+      "fn @f(%h0: f32[], %xs: f32[3072]) -> (f32[]) {\n" PLACES
+      "(%h = %h0) from(%i = %from) to(%to) with(%xs) {\n"
+      "    %one = full {value = 1, dims = [], dtype = i64}\n    %before = sub(%i, %one)\n"
+      "    %a = gather(%xs, %i)\n    %b = gather(%xs, %before)\n    %p = mul(%a, %b)\n    %q = mul(%p, %h)\n"
+      "    %n = sin(%q)\n    next(%n)\n  }\n  return %r\n}\n" },
+    { "the gradient of a loop that reads overlapping windows", true, 3080 + 7 * STEPS, 0, 0,
+      "fn @f(%h0: f32[], %xs: f32[3080]) -> (f32[]) {\n" PLACES
+      "(%h = %h0) from(%i = %from) to(%to) with(%xs) {\n"
+      "    %w = dynamic_slice {sizes = [5]} (%xs, %i)\n    %s = sum(%w)\n    %q = mul(%s, %h)\n"
+      "    %n = sin(%q)\n    next(%n)\n  }\n  return %r\n}\n" },
+    { "a loop that writes an element a step, of the one before", false, 3072 + STEPS, 0, 0,
+      "fn @f(%xs: f32[3072]) -> (f32[3072]) {\n" PLACES WRITES "  return %r\n}\n" },
+    { "its gradient", true, 3 * 3072 + 7 * STEPS + 1, 0, 0,
+      "fn @f(%xs: f32[3072]) -> (f32[]) {\n" PLACES WRITES "  %s = sum(%r)\n  return %s\n}\n" },
 };
 
 /* ---- counting ---- */

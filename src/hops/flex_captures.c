@@ -5,11 +5,6 @@
 
 /* ---- sums ---- */
 
-static bool is_zero(const struct attr *value)
-{
-    return value->kind == ATTR_REAL ? value->r == 0 : value->i == 0;
-}
-
 static bool adds(const struct attr *mode) { return mode->kind == ATTR_ABSENT || mode->i == 0; }
 
 /* The place of a dim among those that a scatter has indices for; HOP_NONE: it has none. */
@@ -21,7 +16,7 @@ static uint32_t place_among(const struct attr *dims, uint32_t n_indices, uint32_
     return HOP_NONE;
 }
 
-/* What a scatter adds to zeros. */
+/* What a scatter adds. */
 static val scattered(struct builder *b, const struct node *n, val sum, const struct flex_rows *rows)
 {
     uint32_t count = n->n_operands;
@@ -42,15 +37,15 @@ val flex_accumulated(struct builder *b, val sum, val ct, const struct flex_rows 
 {
     struct attr value;
     const struct node *n = built_node(b, ct);
-    if (full_value(b, ct, &value) && is_zero(&value)) return sum;
+    if (full_value(b, ct, &value) && attr_is_zero(&value)) return sum;
     if (n && n->op == OP_add) {
         val x = built_operand(b, n, 0), y = built_operand(b, n, 1);
         return flex_accumulated(b, flex_accumulated(b, sum, x, rows), y, rows);
     }
-    bool of_zeros = n && n->op == OP_scatter && adds(built_attr(b, n, SCATTER_MODE));
-    if (of_zeros && full_value(b, built_operand(b, n, 0), &value) && is_zero(&value))
-        return scattered(b, n, sum, rows);
-    return emit2(b, OP_add, sum, ct);
+    if (!n || n->op != OP_scatter || !adds(built_attr(b, n, SCATTER_MODE))) return emit2(b, OP_add, sum, ct);
+    uint32_t at = (uint32_t)(n - b->nodes.data);
+    sum = flex_accumulated(b, sum, built_operand(b, n, 0), rows);
+    return scattered(b, &b->nodes.data[at], sum, rows);
 }
 
 /* ---- rows of a head ---- */
@@ -105,10 +100,10 @@ static bool is_at_head(const struct search *s, val v, uint32_t dim)
     struct attr value;
     if (!n) return false;
     const val *o = node_operands(s->f, n);
-    if (n->op == OP_full) return is_full(s->f, v, &value) && is_zero(&value);
+    if (n->op == OP_full) return is_full(s->f, v, &value) && attr_is_zero(&value);
     if (n->op == OP_add) return is_at_head(s, o[0], dim) && is_at_head(s, o[1], dim);
     if (n->op != OP_scatter || !adds(node_attr(s->f, n, SCATTER_MODE))) return false;
-    if (!is_full(s->f, o[0], &value) || !is_zero(&value)) return false;
+    if (!is_at_head(s, o[0], dim)) return false;
     uint32_t at = place_among(node_attr(s->f, n, SCATTER_DIMS), n->n_operands - 2, dim);
     return at != HOP_NONE && is_head(s, o[1 + at]);
 }

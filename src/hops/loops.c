@@ -374,7 +374,7 @@ uint32_t step_backward_body(struct module *m, const struct step_backward *in,
     }
     for (uint32_t k = 0; k < s->loop.n_with; k++) {
         if (found[first_own + k] != VAL_NONE)
-            out[n++] = in->map ? found[first_own + k] : emit2(&b, OP_add, sums[k], found[first_own + k]);
+            out[n++] = in->map ? found[first_own + k] : add_cotangents(&b, sums[k], found[first_own + k]);
     }
     for (uint32_t k = 0; k < s->loop.n_over; k++)
         if (found[s->loop.n_carry + k] != VAL_NONE) out[n++] = found[s->loop.n_carry + k];

@@ -43,7 +43,7 @@ static bool written_at_index(struct module *m, const struct fn *body, uint32_t k
     uint32_t at = body->results[k] - n->results;
     const struct op_lower *row = node_row(n)->lower;
     bool changed = row && row->changes && row->changes(m, body, n, at) != HOP_NONE;
-    if (changed || n->op == OP_dynamic_update || n->op == OP_scatter) return true;
+    if (changed || n->op == OP_dynamic_update) return true;
     struct loop l;
     return loop_of_node(m, body, n, &l) && at < l.n_carry && written_at_index(m, l.body, at);
 }
@@ -75,7 +75,7 @@ static bool is_made_anew(const struct loop *l, uint32_t i)
     if (made == NODE_NONE) return false;
     const struct node *n = fn_node(l->body, made);
     const struct op_lower *row = node_row(n)->lower;
-    return row && !row->part && !row->changes && !n->n_regions;
+    return row && !row->part && !n->n_regions;
 }
 
 /* Is it worth having two places, of which the loop knows which is which? Less is moved in no time. */

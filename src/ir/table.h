@@ -379,6 +379,9 @@ struct op_row {
     val (*same)(const struct range_in *w);
     /* a value that equals the result bit for bit, VAL_NONE: none is known */
     val (*fold)(const struct fold *w);
+    /* The result is operand 0 with something added at some places. *out: the same of `base` instead of
+     * operand 0; base VAL_NONE: only asks. False: it is no such sum. */
+    bool (*adds_onto)(struct builder *b, const struct node *n, val base, val *out);
     /* enum comparison: how operand 0 stands to operand 1 where the result is true; 0: it is no comparison */
     uint8_t compares;
     uint8_t logic; /* enum logic */

@@ -505,17 +505,12 @@ static bool reads_none(struct lower *L, const struct node *n, uint32_t param)
     return true;
 }
 
-/* Is a block's result made over the parameter, as far as what it reads goes? */
-static bool is_made_over(struct lower *L, uint32_t block, uint32_t param)
+/* Is result v of a block made where the parameter lies? */
+static bool is_made_over(struct lower *L, const struct node *n, val v, uint32_t param)
 {
-    const struct node *n = fn_node(L->f, block);
-    const val *operands = node_operands(L->f, n);
-    if (!node_row(n)->lower->over_first || operands[0] != param) return reads_none(L, n, param);
-    for (uint32_t k = 1; k < n->n_operands; k++)
-        if (lower_reads(L, operands[k], param)) return false;
-    uint32_t step = 0;
-    while (L->steps.data[step].kind != STEP_BLOCK || L->steps.data[step].index != block) step++;
-    return !nest_reads_from(L, param, step + 1);
+    val first = v;
+    while (L->info[first].takes != HOP_NONE) first = L->info[first].takes;
+    return first == param || reads_none(L, n, param);
 }
 
 static const char *result_of(struct lower *L, const struct node *n)
@@ -983,10 +978,11 @@ void lower_find_moved(struct lower *L, const struct fn *f, const struct node *n,
     }
     nest_analyse(B);
     for (uint32_t k = 0; k < g->n_results; k++) {
-        uint32_t made = g->values[g->results[k]].node;
+        val v = g->results[k];
+        uint32_t made = g->values[v].node;
         bool open = !results[k].unused && !results[k].scalar && results[k].overwrites != HOP_NONE;
         if (!open || made == NODE_NONE || node_row(fn_node(g, made))->lower->kind != LOWER_BLOCK) continue;
-        results[k].moved |= !is_made_over(B, made, results[k].overwrites);
+        results[k].moved |= !is_made_over(B, fn_node(g, made), v, results[k].overwrites);
     }
 }
 

@@ -73,9 +73,6 @@ struct op_lower {
     /* BLOCK: the operand that result k is the new content of, HOP_NONE: of none. The result is made in its
      * memory when nothing else needs the old content (lower_change). NULL: no result is. */
     uint32_t (*changes)(struct module *m, const struct fn *f, const struct node *n, uint32_t k);
-    /* BLOCK: result 0 is operand 0 but for parts, and is made in its memory where nothing else reads that,
-     * not the other operands either (lower_may_overwrite). */
-    bool over_first;
     /* BLOCK: how it uses operand i (enum lower_use); NULL: USE_ARRAY for all. Operands of rank 0 are always
      * ready as scalars. */
     uint8_t (*operand_use)(const struct fn *f, const struct node *n, uint32_t i);

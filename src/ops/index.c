@@ -3,6 +3,7 @@
 #include "loop/lower.h"
 #include "ops/facts.h"
 #include "ops/rowkit.h"
+#include "transform/pass.h"
 
 static val operand(const struct fn *f, const struct node *n, uint32_t i) { return node_operands(f, n)[i]; }
 static struct type operand_type(const struct module *m, const struct fn *f, const struct node *n, uint32_t i)
@@ -299,19 +300,49 @@ static void vjp_dynamic_update(struct vjp *v)
 {
     uint32_t rank = v->n->n_operands - 2;
     val operands[MAX_RANK + 2];
-    if (v->active[0]) {
-        operands[0] = v->ct[0];
-        operands[1] = emit_full_like(v->b, v->operands[1], 0);
-        memcpy(operands + 2, v->operands + 2, rank * sizeof *operands);
-        v->out[0] = emit(v->b, OP_dynamic_update, operands, rank + 2, NULL);
-    }
-    if (v->active[1]) {
+    if (v->active[1]) { /* read first: then the cotangent can be changed where it lies */
         struct type u = emit_type(v->b, v->operands[1]);
         struct attr a = A_DIMS(u.dims, u.rank);
         operands[0] = v->ct[0];
         memcpy(operands + 1, v->operands + 2, rank * sizeof *operands);
         v->out[1] = emit(v->b, OP_dynamic_slice, operands, rank + 1, &a);
     }
+    if (v->active[0]) {
+        operands[0] = v->ct[0];
+        operands[1] = emit_full_like(v->b, v->operands[1], 0);
+        memcpy(operands + 2, v->operands + 2, rank * sizeof *operands);
+        v->out[0] = emit(v->b, OP_dynamic_update, operands, rank + 2, NULL);
+    }
+}
+
+/* What the window gets on top of what stands in operand 0 there: the update, where operand 0 is zeros, or the
+ * second term of a window of operand 0 with something added, as below. */
+static val window_addend(const struct builder *b, const struct node *n)
+{
+    val x = built_operand(b, n, 0), u = built_operand(b, n, 1);
+    struct attr value;
+    if (full_value(b, x, &value)) return attr_is_zero(&value) ? u : VAL_NONE;
+    const struct node *sum = built_node(b, u);
+    const struct node *window = sum && sum->op == OP_add ? built_node(b, built_operand(b, sum, 0)) : NULL;
+    if (!window || window->op != OP_dynamic_slice || built_operand(b, window, 0) != x) return VAL_NONE;
+    for (uint32_t k = 2; k < n->n_operands; k++)
+        if (built_operand(b, window, k - 1) != built_operand(b, n, k)) return VAL_NONE;
+    return built_operand(b, sum, 1);
+}
+static bool update_adds_onto(struct builder *b, const struct node *n, val base, val *out)
+{
+    uint32_t rank = n->n_operands - 2;
+    val u = window_addend(b, n), starts[MAX_RANK + 2];
+    if (u == VAL_NONE) return false;
+    if (base == VAL_NONE) return true;
+    for (uint32_t k = 0; k < rank; k++) starts[2 + k] = built_operand(b, n, 2 + k);
+    struct type t = emit_type(b, u);
+    struct attr sizes = A_DIMS(t.dims, t.rank);
+    starts[1] = base;
+    starts[1] = emit2(b, OP_add, emit(b, OP_dynamic_slice, starts + 1, rank + 1, &sizes), u);
+    starts[0] = base;
+    *out = emit(b, OP_dynamic_update, starts, rank + 2, NULL);
+    return true;
 }
 
 static void jvp_dynamic_update(struct jvp *j)
@@ -440,6 +471,7 @@ const struct op_row row_dynamic_update = {
     .jvp = jvp_dynamic_update,
     .batch = batch_dynamic_update,
     .lower = &lower_dynamic_update,
+    .adds_onto = update_adds_onto,
     .range = range_of_two,
     .fold = fold_dynamic_update,
     .autocast = AUTOCAST_KEEP,

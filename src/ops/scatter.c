@@ -4,6 +4,7 @@
 #include "ops/indexkit.h"
 #include "ops/scalar_c.h"
 #include "ops/scalar_lp.h"
+#include "transform/pass.h"
 
 static val operand(const struct fn *f, const struct node *n, uint32_t i) { return node_operands(f, n)[i]; }
 static struct type operand_type(const struct module *m, const struct fn *f, const struct node *n, uint32_t i)
@@ -185,17 +186,21 @@ static void fill_result(struct lower *L, const struct fn *f, val x, struct array
     for (uint32_t d = 0; d <= t.rank; d++) lp_for_end(p);
 }
 
-/* Memory for the result, with x in it. Where x is a parameter whose memory the result may have (a carry of a
- * loop, an argument given away) and nothing else that is read here reads it, it is there already: only what
- * the updates touch is written. */
+/* The result is made where x lies if nothing else that is read here, and nothing behind, reads that: only
+ * what the updates touch is written then. */
+static uint32_t changes_first(struct module *m, const struct fn *f, const struct node *n, uint32_t k)
+{
+    HOP_UNUSED(m);
+    HOP_UNUSED(f);
+    HOP_UNUSED(n);
+    return k ? HOP_NONE : 0;
+}
+/* Memory for the result, with x in it. */
 static struct array begin_result(struct lower *L, const struct fn *f, const struct node *n)
 {
-    uint32_t over = lower_may_overwrite(L, n, 0);
-    bool in_place = over != HOP_NONE && operand(f, n, 0) == over;
-    for (uint32_t k = 1; in_place && k < n->n_operands; k++)
-        in_place = !lower_reads(L, operand(f, n, k), over);
-    struct array to = in_place ? lower_overwrite(L, n, 0) : lower_result(L, n, 0);
-    if (!in_place) fill_result(L, f, operand(f, n, 0), to);
+    if (lower_taken(L, n, 0) != HOP_NONE) return lower_take(L, n, 0);
+    struct array to = lower_result(L, n, 0);
+    fill_result(L, f, operand(f, n, 0), to);
     return to;
 }
 
@@ -557,13 +562,13 @@ static void vjp_scatter(struct vjp *v)
         }
     } else {
         bool set = mode == SCATTER_SET;
-        if (v->active[0] && set)
-            v->out[0] = emit_scatter(b, ct, &p.s, p.indices, emit_full_like(b, p.u, 0), SCATTER_SET);
-        else if (v->active[0]) v->out[0] = ct;
-        if (v->active[last]) {
+        if (v->active[last]) { /* read first: then the cotangent can be changed where it lies */
             val kept = set ? last_writers(&p) : indices_in_range(b, &p.s, p.x, p.indices);
             v->out[last] = gather_kept(&p, ct, kept);
         }
+        if (v->active[0] && set)
+            v->out[0] = emit_scatter(b, ct, &p.s, p.indices, emit_full_like(b, p.u, 0), SCATTER_SET);
+        else if (v->active[0]) v->out[0] = ct;
     }
 }
 
@@ -694,6 +699,18 @@ static void histogram(struct lower *L, const struct fn *f, const struct node *n,
     add_blocks(L, to, parts, b.count, bins, t);
 }
 
+static bool scatter_adds_onto(struct builder *b, const struct node *n, val base, val *out)
+{
+    uint32_t count = n->n_operands;
+    struct attr attrs[2] = { *built_attr(b, n, SCATTER_DIMS), *built_attr(b, n, SCATTER_MODE) };
+    if (mode_of(&attrs[SCATTER_MODE]) != SCATTER_ADD) return false;
+    if (base == VAL_NONE) return true;
+    val operands[MAX_RANK + 2] = { base };
+    for (uint32_t k = 1; k < count; k++) operands[k] = built_operand(b, n, k);
+    *out = emit(b, OP_scatter, operands, count, attrs);
+    return true;
+}
+
 static void block_scatter(struct lower *L, const struct fn *f, const struct node *n)
 {
     struct lp *p = lower_lp(L);
@@ -732,7 +749,7 @@ static const struct op_lower lower_scatter = { .kind = LOWER_BLOCK,
                                                .access = ACCESS_GATHER,
                                                .cost = COST_EXPENSIVE,
                                                .block = block_scatter,
-                                               .over_first = true,
+                                               .changes = changes_first,
                                                .operand_use = use_scatter };
 #define SCATTER_SAMPLES(mode) \
     { "hop 1\nfn @sample(%x: f32[4], %i: i64[6], %u: f32[6]) -> (f32[4]) {\n  %y = scatter {mode = " mode \
@@ -787,6 +804,7 @@ const struct op_row row_scatter = {
     .jvp = jvp_scatter,
     .batch = batch_scatter,
     .lower = &lower_scatter,
+    .adds_onto = scatter_adds_onto,
     .autocast = AUTOCAST_KEEP,
     ROW_SAMPLES(scatter_samples),
 };
@@ -914,7 +932,7 @@ static const struct op_lower lower_affine = { .kind = LOWER_BLOCK,
                                               .access = ACCESS_GATHER,
                                               .cost = COST_EXPENSIVE,
                                               .block = block_affine,
-                                              .over_first = true,
+                                              .changes = changes_first,
                                               .operand_use = use_affine };
 static const struct op_sample affine_samples[] = {
     { "hop 1\nfn @sample(%x: f32[4], %i: i64[6], %a: f32[6], %b: f32[6]) -> (f32[4], f32[6]) {\n  %y, %z = "

@@ -154,6 +154,7 @@ struct param_plan {
 };
 /* The value of a full in the builder, to be given to a region as PARAM_FULL. */
 bool full_value(const struct builder *b, val v, struct attr *value);
+static inline bool attr_is_zero(const struct attr *a) { return a->kind == ATTR_REAL ? a->r == 0 : a->i == 0; }
 struct given {
     val inner; /* a value of the body, computed outside from now on (its node is not copied) */
     val outer; /* in the builder around: the value itself for `with`; one per step for `over` */

@@ -5,6 +5,7 @@
 #include "ir/finite.h"
 #include "ops/build.h"
 #include "transform/localize.h"
+#include "transform/pass.h"
 #include "transform/transform.h"
 
 /* ---- shared helpers ---- */
@@ -17,11 +18,47 @@ val zeros_of(struct builder *b, type_id t)
 
 val zeros_like(struct builder *b, val v) { return zeros_of(b, builder_type(b, v)); }
 
+/* How many sums at places, each of the one before, are made anew of something else. */
+enum { MOST_PLACES = 256 };
+
+/* The node that gives the value, if that is another value with something added at some places. */
+static const struct node *adds_at_places(struct builder *b, val v)
+{
+    const struct node *n = built_node(b, v);
+    val none;
+    bool adds = n && node_row(n)->adds_onto && node_row(n)->adds_onto(b, n, VAL_NONE, &none);
+    return adds ? n : NULL;
+}
+
+/* x + y where y is zeros, or zeros with something added at some places: that is added to x, so that nothing
+ * as large as all of y is made where few places are meant, as in loops that read an array element by element.
+ * VAL_NONE: y is something else. */
+static val added_at_places(struct builder *b, val x, val y)
+{
+    val above[MOST_PLACES];
+    uint32_t n = 0;
+    struct attr value;
+    const struct node *node = adds_at_places(b, y);
+    for (; node && n < MOST_PLACES; node = adds_at_places(b, y)) {
+        above[n++] = y;
+        y = built_operand(b, node, 0);
+    }
+    bool zeros = full_value(b, y, &value) && attr_is_zero(&value);
+    if (!zeros || (!n && builder_type(b, x) != builder_type(b, y))) return VAL_NONE;
+    while (n-- > 0) {
+        node = built_node(b, above[n]);
+        node_row(node)->adds_onto(b, node, x, &x);
+    }
+    return x;
+}
+
 val add_cotangents(struct builder *b, val x, val y)
 {
     if (x == VAL_NONE) return y;
     if (y == VAL_NONE) return x;
-    return emit2(b, OP_add, x, y);
+    val sum = added_at_places(b, x, y);
+    if (sum == VAL_NONE) sum = added_at_places(b, y, x);
+    return sum == VAL_NONE ? emit2(b, OP_add, x, y) : sum;
 }
 
 void inline_function(struct builder *b, uint32_t fn, const dim *symbols, const val *args, val *results)
