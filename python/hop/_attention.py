@@ -125,6 +125,13 @@ def _sizes(what, block):
     return tuple(_arguments.integer(what, n, 1, 2**31 - 1, expected="a positive number") for n in pair)
 
 
+def _lengths_of(what, lengths):
+    """Lengths of queries and keys."""
+    if not isinstance(lengths, (tuple, list)) or len(lengths) != 2:
+        raise _arguments.wrong(what, "lengths of queries and keys", lengths)
+    return tuple(_arguments.extent(what, n, expected="lengths of queries and keys") for n in lengths)
+
+
 def _blocks(length, block):
     return (length + block - 1) // block
 
@@ -205,10 +212,23 @@ class BlockMask:
             if x.ndim != rank or x.dtype.kind not in "iu":
                 axes = "[batches, heads, rows]" if rank == 3 else "[batches, heads, rows, columns]"
                 raise _arguments.wrong("from_kv_blocks", f"integers {axes}", x)
+        for x, expected in zip(lists, (lists[1].shape[:3], lists[0].shape, lists[0].shape, lists[1].shape)):
+            if any(_shapes.differ(n, m) for n, m in zip(x.shape, expected)):
+                raise InvalidError(
+                    f"{place()}from_kv_blocks: expected counts [batches, heads, rows] and indices "
+                    f"[batches, heads, rows, columns], found {', '.join(str(x.shape) for x in lists)}"
+                )
         lists = [astype(x, _dtypes.int32) for x in lists]
+        rows, columns = lists[1].shape[2:]
         if seq_lengths is None:
-            rows, columns = lists[1].shape[2:]
             seq_lengths = (rows * block[0], columns * block[1])
+        seq_lengths = _lengths_of("from_kv_blocks: seq_lengths", seq_lengths)
+        for name, length, size, n in zip(("rows", "columns"), seq_lengths, block, (rows, columns)):
+            if _shapes.holds(_blocks(length, size), "==", n) is False:
+                raise InvalidError(
+                    f"{place()}from_kv_blocks: {length} positions in blocks of {size} are "
+                    f"{_blocks(length, size)} {name} of blocks, the lists have {n}"
+                )
         return cls(lists, seq_lengths, block, noop_mask if mask_mod is None else mask_mod)
 
     @classmethod
@@ -229,7 +249,7 @@ class BlockMask:
         """
         what = "from_kv_offsets"
         block = _sizes(f"{what}: BLOCK_SIZE", BLOCK_SIZE)
-        lengths = _sizes(f"{what}: seq_lengths", seq_lengths)
+        lengths = _lengths_of(f"{what}: seq_lengths", seq_lengths)
         rows = _blocks(lengths[0], block[0])
         if (full_kv_offsets is None) != (full_kv_indices is None):
             raise InvalidError(
@@ -305,9 +325,9 @@ class BlockMask:
         Array([[[[1, 1]]]], dtype=int32)
         """
         index = index if isinstance(index, tuple) else (index,)
-        index = tuple(
-            slice(i, i + 1 or None) if isinstance(i, int) and not isinstance(i, bool) else i for i in index
-        )
+        if len(index) > 3:
+            raise IndexError(f"a block mask has 3 axes, batches, heads and rows of blocks: {len(index)} indices")
+        index = tuple(self._as_slice(axis, i) for axis, i in enumerate(index))
         lists = list(self._lists)
         if self._compact and len(index) == 3:
             index = (*index[:2], self._slice_of_offsets(index[2]))
@@ -318,6 +338,16 @@ class BlockMask:
         rows = lists[0].shape[2] - self._compact
         length = self.seq_lengths[0] if rows == self._rows else rows * self.BLOCK_SIZE[0]
         return BlockMask(lists, (length, self.seq_lengths[1]), self.BLOCK_SIZE, None, sliced=True)
+
+    def _as_slice(self, axis, index):
+        """A number as the slice of length 1."""
+        if not isinstance(index, int) or isinstance(index, bool):
+            return index
+        n = self._rows if axis == 2 else self.shape[axis]
+        if _shapes.holds(-index if index < 0 else index + 1, "<=", n) is False:
+            what = ("batches", "heads", "rows of blocks")[axis]
+            raise IndexError(f"index {index} is outside of the {n} {what} of a block mask")
+        return slice(index, index + 1 or None)
 
     def _slice_of_offsets(self, rows):
         """The offsets of some rows: one more than these, in their order."""
@@ -334,6 +364,13 @@ class BlockMask:
         Array([[1, 0, 0],
                [1, 1, 0]], dtype=int32)
         """
+        q_len, kv_len = _lengths_of("adjust", (q_len, kv_len))
+        for name, n, there in zip(("queries", "keys"), (q_len, kv_len), self.seq_lengths):
+            if _shapes.holds(n, "<=", there) is False:
+                raise InvalidError(
+                    f"{place()}adjust: expected at most {there} {name}, found {n}: blocks beyond them are not "
+                    "known; create_block_mask makes a block mask of any lengths"
+                )
         rows, columns = _blocks(q_len, self.BLOCK_SIZE[0]), _blocks(kv_len, self.BLOCK_SIZE[1])
         if self._compact:
             lists = self._cropped(rows, columns)

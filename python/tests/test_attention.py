@@ -468,8 +468,20 @@ class Around(Case):
 
 
 class Mistakes(Case):
+    def test_indices(self):
+        made = hop.create_block_mask(causal, None, None, 8, 6, 2)
+        self.equal(made[0, 0, -4].to_dense(), made[:, :, 0].to_dense().tolist())
+        for index, text in (((0, 0, 4), "outside of the 4 rows"), ((0, 0, -5), "outside of the 4 rows"),
+                            ((1,), "outside of the 1 batches"), ((0, 0, 0, 0), "3 axes")):  # fmt: skip
+            with self.assertRaisesRegex(IndexError, text):
+                made[index]
+
     def test_messages(self):
         q, k, v = data((1, 4, 6, 2), (1, 4, 6, 2), (1, 4, 6, 2))
+
+        def listed(counts, columns, **rest):
+            return hop.BlockMask.from_kv_blocks(hop.asarray(counts), hop.asarray(columns), **rest)
+
         made = hop.create_block_mask(causal, None, None, 8, 6, 2)
         cases = [
             (lambda: hop.flex_attention(q[0], k, v), "query: expected floats with 4 axes"),
@@ -490,6 +502,11 @@ class Mistakes(Case):
             (lambda: hop.attention(q, k, v, layout="thd"), 'expected "bhtd" or "bthd"'),
             (lambda: hop.attention(q, k, v, mask=q), "mask: expected bools"),
             (lambda: hop.create_block_mask(causal, None, None, 4, 4, 0), "expected a positive number"),
+            (lambda: listed([[[1, 2, 3]]], [[[[0, 1], [0, 1]]]], BLOCK_SIZE=2), "expected counts"),
+            (lambda: listed([[[1]]], [[[[0, 1]]]], BLOCK_SIZE=2, seq_lengths=(2, 5)), "the lists have 2"),
+            (lambda: listed([[[1]]], [[[[0]]]], seq_lengths=7), "lengths of queries and keys"),
+            (lambda: made.adjust(9, 6), "adjust: expected at most 8 queries, found 9"),
+            (lambda: made.adjust(8, -1), "adjust: expected lengths of queries and keys, found -1"),
             (lambda: hop.create_block_mask(lambda b, h, i, j: i, None, None, 4, 4), "expected a bool"),
         ]
         for call, text in cases:
