@@ -654,8 +654,10 @@ def _scale_of(what, scale, q):
     """The scale as it is given, or 1 / sqrt of the width."""
     if scale is not None:
         return _scalar(f"{what}: scale", scale, "fiu", "a number")
-    width = q.shape[3]
-    return float(width) ** -0.5 if isinstance(width, int) and width else 1.0
+    width = _shapes.largest(q.shape[3], 1)
+    if _shapes.is_symbolic(width):
+        return astype(asarray(width._value), _dtypes.float64) ** -0.5
+    return float(width) ** -0.5
 
 
 def _lengths(what, x, batches):

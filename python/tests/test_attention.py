@@ -153,6 +153,24 @@ class Values(Case):
             q, k, v = data((1, 1, n, 2), (1, 1, n + 1, 2), (1, 1, n + 1, 2))
             self.close(f(q, k, v), plain(q, k, v, mask_mod=causal), 1e-9)
 
+    def test_symbolic_sizes(self):
+        """Every size is a symbol, the width as well, by which scores are scaled."""
+
+        def attend(q, k, v, w):
+            return hop.flex_attention(q, k, v, lambda s, b, h, i, j: s * w[h], mask_mod=causal)
+
+        dims = {"q": "B, H, L, E", "k": "B, H, S, E", "v": "B, H, S, V", "w": "H"}
+        f = hop.jit(attend, dims=dims)
+        slopes = hop.grad(lambda *x: hop.sum(attend(*x) ** 2), (0, 3))
+        g = hop.jit(slopes, dims=dims)
+        for b, h, n, m, e in ((1, 2, 5, 6, 3), (2, 3, 130, 9, 4), (1, 1, 2, 150, 1), (1, 1, 3, 2, 0)):
+            args = data((b, h, n, e), (b, h, m, e), (b, h, m, 2), (h,))
+            reference = lambda q, k, v, w: plain(q, k, v, lambda s, b, h, i, j: s * w[h], causal, e and e**-0.5)
+            self.close(f(*args), reference(*args), 1e-9)
+            expected = hop.grad(lambda *x: hop.sum(reference(*x) ** 2), (0, 3))(*args)
+            for x, y in zip(g(*args), expected):
+                self.close(x, y, 1e-9)
+
     def test_symbolic_block_masks(self):
         def attend(q, k, v):
             made = hop.create_block_mask(causal, None, None, q.shape[2], k.shape[2], 4)

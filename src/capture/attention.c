@@ -40,7 +40,7 @@ static val bring_scale(struct capture *c, hop_val given, val query)
         double width = (double)dim_const_value(c->m, q.dims[3]);
         return emit_full(b, computed, width > 0 ? 1 / sqrt(width) : 1, 0, NULL);
     }
-    val width = emit_cast(b, emit_dim_value(b, q.dims[3]), computed);
+    val width = emit_cast(b, emit_dim_value(b, dim_max(c->m, q.dims[3], 1)), computed);
     return emit1(b, OP_rsqrt, width);
 }
 
