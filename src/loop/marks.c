@@ -389,7 +389,11 @@ static uint64_t thin_stmt(struct thinning *t, struct lp_stmt *s, struct standing
     case LP_SET:
     case LP_ACCUM: return 1;
     case LP_CALL: return call_work(t->p, s->call);
-    case LP_IF: work = thin_block(t, s->body, at); return 1 + HOP_MAX(work, thin_block(t, s->other, at));
+    case LP_IF: {
+        uint64_t other = thin_block(t, s->other, at);
+        work = thin_block(t, s->body, at);
+        return 1 + HOP_MAX(work, other);
+    }
     case LP_WHILE:
         inside.looped = true;
         work = thin_block(t, s->body, inside);

@@ -376,8 +376,10 @@ static void place_areas(struct lp *p)
         hop_throw(HOP_INVALID, "the temporaries of this program need more than 2^63 bytes");
     if (private) first -= first % THREAD_ALIGN;
     place_private(p, first);
-    for (uint32_t i = 0; i < p->procedures.len; i++)
-        most = HOP_MAX(most, place_private(p->procedures.data[i], first));
+    for (uint32_t i = 0; i < p->procedures.len; i++) {
+        int64_t own = place_private(p->procedures.data[i], first);
+        most = HOP_MAX(most, own);
+    }
     if (__builtin_add_overflow(first, most, &most))
         hop_throw(HOP_INVALID, "the temporaries of this program need more than 2^63 bytes");
     p->arena_total = place_levels(p, true, most);
