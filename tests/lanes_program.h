@@ -137,6 +137,17 @@ static void write_sign(struct program *p, uint32_t k, uint32_t a)
         a, k, k, k, k);
 }
 
+/* %y<k>: %<what><from>, of these dims, plus a zero of each lane's own: to add up what all lanes have alike is
+ * an error. */
+static void write_varied(struct program *p, uint32_t k, char what, uint32_t from, const char *dims)
+{
+    text_add(&p->text,
+             "%%h%u = rank_index {axis = \"i\"}\n%%j%u = cast {dtype = f64} (%%h%u)\n"
+             "%%n%u = full {value = 0, dims = [], dtype = f64}\n%%l%u = mul(%%j%u, %%n%u)\n"
+             "%%q%u = broadcast {dims = [%s], at = []} (%%l%u)\n%%y%u = add(%%%c%u, %%q%u)\n",
+             k, k, k, k, k, k, k, k, dims, k, k, what, from, k);
+}
+
 static void write_step(struct program *p, const struct step *s, uint32_t a, uint32_t b, uint32_t k)
 {
     struct text *t = &p->text;
@@ -154,7 +165,8 @@ static void write_step(struct program *p, const struct step *s, uint32_t a, uint
     case MUL: text_add(t, "%%v%u = mul(%%v%u, %%v%u)\n", k, a, b); break;
     case SIN: text_add(t, "%%v%u = sin(%%v%u)\n", k, a); break;
     case REDUCE:
-        text_add(t, "%%v%u = all_reduce {axis = \"i\", size = %u, op = %s} (%%v%u)\n", k, n, words[s->op], a);
+        write_varied(p, k, 'v', a, "3");
+        text_add(t, "%%v%u = all_reduce {axis = \"i\", size = %u, op = %s} (%%y%u)\n", k, n, words[s->op], k);
         break;
     case GATHER:
         text_add(
@@ -171,12 +183,13 @@ static void write_step(struct program *p, const struct step *s, uint32_t a, uint
                  k, n, a, k, n, k, k, k, k, k, k);
         break;
     case SCATTER:
+        write_varied(p, k, 'x', k, arena_printf(t->arena, "%u, 3", n));
         if (s->odd)
             text_add(t,
-                     "%%p%u = reshape {dims = [%u]} (%%x%u)\n"
+                     "%%p%u = reshape {dims = [%u]} (%%y%u)\n"
                      "%%v%u = reduce_scatter {axis = \"i\", size = %u, tiled} (%%p%u)\n",
                      k, 3 * n, k, k, n, k);
-        else text_add(t, "%%v%u = reduce_scatter {axis = \"i\", size = %u} (%%x%u)\n", k, n, k);
+        else text_add(t, "%%v%u = reduce_scatter {axis = \"i\", size = %u} (%%y%u)\n", k, n, k);
         break;
     case EXCHANGE:
         text_add(t,

@@ -450,8 +450,7 @@ static const struct refusal refusals[] = {
           "    %z = full {value = 0.0, dims = [], dtype = f64}\n"
           "    %l = scan carry(%c = %z) over(%v in %a) {\n"
           "      %n = add(%c, %v)\n      %t = all_reduce {axis = \"data\", op = sum} (%n)\n      next(%t)\n  "
-          "  }\n"
-          "    %s = all_reduce {axis = \"data\", op = sum} (%l)\n    yield(%s)\n") "  return %y\n}\n",
+          "  }\n    yield(%l)\n") "  return %y\n}\n",
       "scan: ranks make different numbers of steps along the axis 'data', as their parts have different "
       "sizes",
       'l' },
@@ -471,6 +470,28 @@ static const struct refusal refusals[] = {
     { MESH "fn @f(%x: f64[4, 2]) -> (f64[4]) {\n  %y = map {axis = \"data\"} over(%r in %x) {\n"
            "    %s = sum(%r)\n    stack(%s)\n  }\n  return %y\n}\n",
       "the axis 'data' is that of a mesh, whose ranks are its lanes", 0 },
+    { MESH "fn @f(%x: f64[4]@m(0, _)) -> (f64[]) {\n  %y = " MAP(
+          "0 _", "_ _", "%a = %x",
+          "    %s = sum(%a)\n    %t = all_reduce {axis = \"data\", op = sum} (%s)\n"
+          "    %u = all_reduce {axis = \"data\", op = sum} (%t)\n    yield(%u)\n") "  return %y\n}\n",
+      "all_reduce: its operand is the same in all lanes of the axis 'data': it was reduced already", 0 },
+    { MESH "fn @f(%w: f64[6]) -> (f64[2]@m(_, 0)) {\n  %y = " MAP(
+          "_ _", "_ 0", "%a = %w",
+          "    %s = reduce_scatter {axis = \"model\", size = 3, tiled} (%a)\n    yield(%s)\n") "  return "
+                                                                                               "%y\n}\n",
+      "reduce_scatter: its operand is the same in all lanes of the axis 'model'", 0 },
+    { MESH
+      "fn @f(%x: f64[4]@m(0, _)) -> (f64[4]@m(0, _)) {\n  %y = local_map {mesh = \"m\", in = \"0 _\", out = "
+      "\"0 _\", in_grad = \"_ _\"} part(%a = %x) {\n    yield(%a)\n  }\n  return %y\n}\n",
+      "local_map: operand 0 lies as '0' along the axis 'data', its gradient cannot lie as '_'", 0 },
+    { MESH
+      "fn @f(%x: f64[4]@m(0, _)) -> (f64[4]@m(0, _)) {\n  %y = local_map {mesh = \"m\", in = \"0 _\", out = "
+      "\"0 _\", in_grad = \"0 max\"} part(%a = %x) {\n    yield(%a)\n  }\n  return %y\n}\n",
+      "local_map: operand 0 lies as '_' along the axis 'model', its gradient cannot lie as 'max'", 0 },
+    { MESH
+      "fn @f(%x: f64[4]@m(0, _)) -> (f64[4]@m(0, _)) {\n  %y = local_map {mesh = \"m\", in = \"0 _\", out = "
+      "\"0 _\", in_grad = \"0 _, _ _\"} part(%a = %x) {\n    yield(%a)\n  }\n  return %y\n}\n",
+      "local_map: attribute 'in_grad': expected 1 list of placements, found 2", 0 },
     { MESH "fn @f(%x: i64[4]@m(0, _)) -> (i64[]) {\n  %y = " MAP(
           "0 _", "_ _", "%a = %x",
           "    %k = rank_index {axis = \"data\"}\n"

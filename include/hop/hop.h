@@ -1051,18 +1051,22 @@ int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_sp
  * each x…) -> (part of each y…). Inside, types are those of parts, "f32[8 // 2]", and the axes of the mesh
  * are axes along which values vary, across which operators work (hop_apply: all_reduce, rank_permute, …).
  * Values from outside that it uses are the same on all ranks. Plain operands are cut; distributed ones must
- * lie as in_placements say. Results are distributed arrays, or plain ones where all ranks have all of it.
- * Meshes and placements are those of hop_distribute, with a comma between arrays: "0 _, _ _". */
+ * lie as in_placements say, or are moved there with redistribute_inputs. Results are distributed arrays, or
+ * plain ones where all ranks have all of it. Gradients arrive reduced and lie as what they belong to; nobody
+ * has to say so, and what in_grad_placements say is checked. Meshes and placements are those of
+ * hop_distribute, with a comma between arrays: "0 _, _ _". */
 typedef struct hop_local_map_spec {
     hop_body body;
     void *env;
     const hop_val *in;
     int n_in;
-    const char *mesh;           /* "data = 2, model = 4" */
-    const char *in_placements;  /* of each operand; NULL: all ranks have all of each */
-    const char *out_placements; /* of each result; looked at when the body has run, which may set it */
-    const char *name;           /* of the body, for texts and messages; NULL: none */
-    void *reserved[3];
+    const char *mesh;               /* "data = 2, model = 4" */
+    const char *in_placements;      /* of each operand; NULL: all ranks have all of each */
+    const char *out_placements;     /* of each result; looked at when the body has run, which may set it */
+    const char *name;               /* of the body, for texts and messages; NULL: none */
+    const char *in_grad_placements; /* of each operand's gradient, "sum" for "_" will do; NULL: not said */
+    int redistribute_inputs;
+    void *reserved[1];
 } hop_local_map_spec;
 #define hop_local_map(...) hop_local_map_at(HOP_HERE, __VA_ARGS__)
 int hop_local_map_at(hop_place at, hop_val *results, int n_results, const hop_local_map_spec *spec);

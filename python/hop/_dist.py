@@ -279,9 +279,9 @@ def _check_free(what, mesh):
             )
 
 
-def record_parts(what, fun, mesh, leaves, weak, treedef, lists, out_lists):
+def record_parts(what, fun, mesh, leaves, weak, treedef, lists, out_lists, gradients=None):
     """The results of fun on the parts of these leaves. lists: placements of each; out_lists(out_tree,
-    leaves): those of the results."""
+    leaves): those of the results; gradients: those stated of gradients."""
     seen = []
 
     def flat(*values):
@@ -296,9 +296,10 @@ def record_parts(what, fun, mesh, leaves, weak, treedef, lists, out_lists):
 
     body = body_of(flat, fun)
     given = ", ".join(map(words, lists))
+    stated = None if gradients is None else ", ".join(map(words, gradients))
 
     def build(*values):
-        return _core.local_map(body, list(values), mesh._text(), given)
+        return _core.local_map(body, list(values), mesh._text(), given, stated)
 
     _check_free(what, mesh)
     out = recorded(lambda: build(*leaves)) if _core.tracing() else run_or_record(build, leaves, what)

@@ -4,7 +4,7 @@ In the program they are the rows of src/ops/collective.c; a value's type says al
 import operator
 import threading
 
-from . import _arguments, _core, tree
+from . import _arguments, _core, _dtypes, tree
 from ._arguments import here, place
 from ._errors import InvalidError
 from ._ops.common import _along, _axis
@@ -92,6 +92,8 @@ def _whole(groups):
 
 
 def _reduced(x, axis_name, op, sized=False):
+    if op in ("sum", "prod"):  # of a number each lane has its own
+        x = tree.map(lambda leaf: vary(leaf, axis_name) if _dtypes.is_number(leaf) else leaf, x)
     for name in _names(axis_name):
         size = f"size = {_number(name)}, " if sized else ""
         _size(name)

@@ -108,8 +108,10 @@ def _call(func, options, args, named):
     def record(*arrays):
         leaves, weak, arrays_tree = raw_leaves(arrays, "argument")
         lists = [_list_of(i, x, options.into and options.into[i], mesh) for i, x in zip(which, leaves)]
-        for i, x, p in zip(which, leaves, lists):
-            _check_gradient(i, options.gradients and options.gradients[i], p, mesh, x.ndim)
+        gradients = options.gradients and [
+            p if options.gradients[i] is None else _gradient_of(i, options.gradients[i], mesh, x.ndim)
+            for i, x, p in zip(which, leaves, lists)
+        ]
         leaves = [
             matching(f"local_map: argument {i}", x, layout_of(x), p, mesh, options.move)
             for i, x, p in zip(which, leaves, lists)
@@ -117,6 +119,7 @@ def _call(func, options, args, named):
         return record_parts(
             "local_map", parts, mesh, leaves, weak, arrays_tree, lists,
             lambda out_tree, out: _out_lists(options.out, out_tree, out, mesh),
+            gradients,
         )  # fmt: skip
 
     arrays = tuple([asarray(found[i]) for i in which])
@@ -165,19 +168,8 @@ def _list_of(i, x, entry, mesh):
     return layout.placements if layout is not None else (Replicate(),) * mesh.ndim
 
 
-def _check_gradient(i, entry, placements, mesh, ndim):
-    """Gradients arrive reduced: that of a part is the part of the gradient, that of what each rank has is the
-    same on each, of which Partial("sum") is another way to think."""
-    if entry is None:
-        return
-    stated = placements_of(f"local_map: in_grad_placements of argument {i}", entry, mesh, ndim)
-    for name, mine, said in zip(mesh.axis_names, placements, stated):
-        right = mine == said or mine.is_replicate() and said.is_partial("sum")
-        if not right:
-            raise InvalidError(
-                f"{place()}local_map: argument {i} lies as {mine} along {name!r}, its gradient cannot lie as "
-                f"{said}: gradients arrive reduced, and lie as what they belong to"
-            )
+def _gradient_of(i, entry, mesh, ndim):
+    return placements_of(f"local_map: in_grad_placements of argument {i}", entry, mesh, ndim)
 
 
 def _out_lists(entries, out_tree, found, mesh):

@@ -116,7 +116,7 @@ static int run_local_body(void *env, const hop_val *in, hop_val *out)
     return l->spec.out_placements ? 0 : BODY_RAISED;
 }
 
-/* local_map(body, in, mesh, in_placements) */
+/* local_map(body, in, mesh, in_placements, in_grad_placements or None) */
 static PyObject *local_map(PyObject *self, PyObject *args)
 {
     PyObject *in;
@@ -126,7 +126,9 @@ static PyObject *local_map(PyObject *self, PyObject *args)
     struct operation o;
     PyObject *r = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOss", &l.b.fun, &in, &s->mesh, &s->in_placements) || operation_begin(&o))
+    if (!PyArg_ParseTuple(args, "OOssz", &l.b.fun, &in, &s->mesh, &s->in_placements,
+                          &s->in_grad_placements) ||
+        operation_begin(&o))
         return NULL;
     if (!read_values(in, o.at, &x) && operation_ready(&o, HOP_ANY)) {
         l.b.n_in = s->n_in = x.n;
@@ -188,7 +190,7 @@ static PyMethodDef functions[] = {
     { "collect", collect, METH_O, "collect(array)" },
     { "from_parts", from_parts, METH_VARARGS, "from_parts(type, mesh, placements, arrays)" },
     { "parts", parts, METH_O, "parts(array): a list of (rank, array)" },
-    { "local_map", local_map, METH_VARARGS, "local_map(body, in, mesh, in_placements)" },
+    { "local_map", local_map, METH_VARARGS, "local_map(body, in, mesh, in_placements, in_grad_placements)" },
     { "redistribute", redistribute, METH_VARARGS, "redistribute(x, mesh, placements)" },
     { "dist_setup", setup, METH_O, "dist_setup(class)" },
     { NULL, NULL, 0, NULL },

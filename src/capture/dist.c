@@ -165,7 +165,9 @@ static void do_local_map(struct capture *c, void *args)
         [LOCAL_MAP_MESH] = A_STRING(c->m->meshes.data[parts.mesh].name),
         [LOCAL_MAP_IN] = string_attr(c->m, text),
         [LOCAL_MAP_OUT] = string_attr(c->m, spec->out_placements ? spec->out_placements : ""),
+        [LOCAL_MAP_REDISTRIBUTE] = A_FLAG(spec->redistribute_inputs != 0),
     };
+    if (spec->in_grad_placements) attrs[LOCAL_MAP_IN_GRAD] = string_attr(c->m, spec->in_grad_placements);
     struct node_in node = { .op = OP_local_map,
                             .operands = operands,
                             .n_operands = n,

@@ -58,6 +58,32 @@ static type_id result_type(struct infer *in, const struct parts_node *p, const d
     return whole;
 }
 
+/* Gradients arrive reduced: that of a part is the part of the gradient, that of what all ranks have is the
+ * same on each, of which contributions to a sum are another way to think. What is said of them has to be
+ * that. */
+static void check_gradients(struct infer *in, const struct parts_node *p)
+{
+    struct module *m = in->m;
+    const struct attr *text = &in->attrs[LOCAL_MAP_IN_GRAD];
+    if (text->kind == ATTR_ABSENT) return;
+    struct placement(*said)[MESH_AXES] = arena_alloc(in->arena, (p->n + 1) * sizeof *said);
+    const char *wrong = placements_read(m, p->mesh, module_text(m, (uint32_t)text->i), p->n, said);
+    if (wrong) infer_error(in, "attribute 'in_grad': %s", wrong);
+    for (uint32_t i = 0; i < p->n; i++)
+        for (uint32_t k = 0; k < p->of->n_axes; k++) {
+            struct placement own = p->at[i][k], gradient = said[i][k];
+            bool contributes = gradient.kind == PLACE_PARTIAL && gradient.op == REDUCTION_SUM;
+            if (placement_same(own, gradient) || (own.kind == PLACE_REPLICATE && contributes)) continue;
+            struct text lies = { .arena = in->arena }, cannot = { .arena = in->arena };
+            placement_print(own, &lies);
+            placement_print(gradient, &cannot);
+            infer_error(in,
+                        "operand %u lies as '%s' along the axis '%s', its gradient cannot lie as '%s': "
+                        "gradients arrive reduced, and lie as what they belong to",
+                        i, lies.data, module_text(m, p->of->axes[k]), cannot.data);
+        }
+}
+
 static void infer_local_map(struct infer *in)
 {
     struct module *m = in->m;
@@ -70,6 +96,7 @@ static void infer_local_map(struct infer *in)
     const char *text = module_text(m, (uint32_t)in->attrs[LOCAL_MAP_OUT].i);
     const char *wrong = placements_read(m, p.mesh, text, g->n_results, out);
     if (wrong) infer_error(in, "attribute 'out': %s", wrong);
+    check_gradients(in, &p);
     for (uint32_t k = 0; k < g->n_results; k++) infer_result(in, result_type(in, &p, dims, k, out[k]));
 }
 
@@ -129,6 +156,8 @@ static const struct attr_spec local_map_attrs[LOCAL_MAP_ATTRS] = {
     [LOCAL_MAP_MESH] = { "mesh", ATTR_STRING, true, NULL },
     [LOCAL_MAP_IN] = { "in", ATTR_STRING, true, NULL },
     [LOCAL_MAP_OUT] = { "out", ATTR_STRING, true, NULL },
+    [LOCAL_MAP_IN_GRAD] = { "in_grad", ATTR_STRING, false, NULL },
+    [LOCAL_MAP_REDISTRIBUTE] = { "redistribute", ATTR_FLAG, false, NULL },
 };
 
 const struct op_row row_local_map = {
@@ -146,6 +175,7 @@ const struct op_row row_local_map = {
     .control = CONTROL_PARTS,
     .mesh_attr = LOCAL_MAP_MESH + 1,
     .part_attr = LOCAL_MAP_IN + 1,
+    .part_move_attr = LOCAL_MAP_REDISTRIBUTE + 1,
     .infer = infer_local_map,
     .localize = localize_local_map,
     HOP_SAMPLES(local_map_samples),

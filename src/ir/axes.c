@@ -442,6 +442,19 @@ static void refuse_bound_twice(const struct infer *in, axis_set bound)
                     axes_text(in->m, bound));
 }
 
+/* A sum of what is a sum already would be a multiple of it. */
+static void refuse_repeated(struct infer *in, const struct op_row *row, axis_set varies)
+{
+    if (!in->written || !row->repeats || !row->repeats(in->attrs)) return;
+    axis_set same = axes_named(in->m, row, in->attrs) & (axis_set)~varies;
+    if (same)
+        infer_error(
+            in,
+            "its operand is the same in all lanes of the axis %s: it was reduced already, or never "
+            "differed, and this would be a multiple of it; where each lane is to count, vary it first",
+            axes_text(in->m, same));
+}
+
 void axes_settle(struct builder *b, const struct op_row *row, struct infer *in, val *operands, type_id *types,
                  struct region *regions)
 {
@@ -463,6 +476,7 @@ void axes_settle(struct builder *b, const struct op_row *row, struct infer *in, 
         settle_bodies(&s);
     } else if (row->axis_role != AXIS_EACH) {
         axis_set wanted = wanted_axes(in, row);
+        refuse_repeated(in, row, union_of(in) | sized_axes(in, row));
         for (uint32_t i = 0; i < in->n_operands; i++) sets[i] = wanted;
     }
     struct place place = b->place;

@@ -125,6 +125,7 @@ bool part_placements(struct module *m, uint32_t mesh, type_id t, const struct co
  * function around, in which the coordinates are symbols behind its own. */
 struct parts_node {
     uint32_t mesh, n; /* the mesh; operands that have placements, the first ones */
+    bool moves;       /* those that lie elsewhere are redistributed */
     const struct mesh *of;
     struct placement (*at)[MESH_AXES]; /* per operand of the group */
     type_id *feeds;                    /* per parameter of the body */

@@ -98,6 +98,13 @@ static const struct symbol *with_coordinates(struct infer *in, const struct mesh
     return symbols;
 }
 
+static bool any_each(const struct parts_node *p, const struct placement *at)
+{
+    bool each = false;
+    for (uint32_t k = 0; k < p->of->n_axes; k++) each |= at[k].kind == PLACE_EACH;
+    return each;
+}
+
 static void check_operand(struct infer *in, struct parts_node *p, uint32_t i, const struct attr *text)
 {
     struct module *m = in->m;
@@ -113,12 +120,9 @@ static void check_operand(struct infer *in, struct parts_node *p, uint32_t i, co
         infer_error(in, "operand %u is distributed over another mesh: its type is %s", i,
                     infer_text(in, in->operands[i]));
     type_placements(m, in->operands[i], p->mesh, found);
-    bool same = true, each = false;
-    for (uint32_t k = 0; k < p->of->n_axes; k++) {
-        same &= placement_same(found[k], p->at[i][k]);
-        each |= p->at[i][k].kind == PLACE_EACH;
-    }
-    if (t.layout && !same)
+    bool same = true, each = any_each(p, p->at[i]);
+    for (uint32_t k = 0; k < p->of->n_axes; k++) same &= placement_same(found[k], p->at[i][k]);
+    if (t.layout && !same && (!p->moves || each || any_each(p, found)))
         infer_error(in,
                     "operand %u has type %s, its placements are to be '%s': redistribute {mesh = \"%s\", "
                     "to = \"%s\"} it first",
@@ -136,6 +140,8 @@ void parts_read(struct infer *in, const struct op_row *row, struct parts_node *o
     if (out->mesh == HOP_NONE)
         infer_error(in, "there is no mesh @%s", module_text(m, (uint32_t)in->attrs[row->mesh_attr - 1].i));
     out->of = arena_copy(in->arena, &m->meshes.data[out->mesh], sizeof *out->of);
+    out->moves = row->part_move_attr && in->attrs[row->part_move_attr - 1].kind != ATTR_ABSENT &&
+                 in->attrs[row->part_move_attr - 1].i;
     out->at = arena_alloc(in->arena, (out->n + 1) * sizeof *out->at);
     out->feeds = ARENA_NEW(in->arena, type_id, in->n_operands + 1);
     out->symbols = with_coordinates(in, out->of, &out->ranks);

@@ -346,11 +346,17 @@ struct op_row {
     uint8_t inline_attr;
     uint8_t axis_attr; /* number + 1 of the attribute that names the axis it works along, 0: none */
     uint8_t axis_role; /* enum axis_role */
+    /* Is what it gives of a value that is the same in all lanes another value, a multiple, say? Somebody who
+     * writes that has reduced twice. NULL: no */
+    bool (*repeats)(const struct attr *attrs);
     /* number + 1 of the attribute that names an axis which the body binds: what is gone over varies along it
      * inside. Such a node is replaced as it is built, as a composite is, by what `bind` emits. 0: none */
     uint8_t bind_attr;
     uint8_t mesh_attr; /* number + 1 of the attribute with the name of a mesh, 0: none */
-    uint8_t part_attr; /* number + 1 of the attribute with the placements of what GROUP_PART feeds, 0: none */
+    uint8_t
+        part_attr; /* number + 1 of the attribute with the placements of what GROUP_PART feeds, 0: none … */
+    uint8_t
+        part_move_attr; /* … and of the flag that operands which lie elsewhere are brought there, 0: none */
     uint8_t flags;
     uint8_t moves; /* enum moves */
     void (*infer)(struct infer *in);

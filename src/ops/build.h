@@ -200,7 +200,14 @@ enum { RANK_PERMUTE_PAIRS = AXIS_SIZE + 1, RANK_PERMUTE_ATTRS }; /* from, to, fr
 enum { RANK_BROADCAST_ROOT = AXIS_SIZE + 1, RANK_BROADCAST_ATTRS };
 /* Over distributed arrays (ir/mesh.h): placements as text, "0 _, _ sum", an entry for each operand that is
  * cut (the group `part`), for each result */
-enum { LOCAL_MAP_MESH, LOCAL_MAP_IN, LOCAL_MAP_OUT, LOCAL_MAP_ATTRS };
+enum {
+    LOCAL_MAP_MESH,
+    LOCAL_MAP_IN,
+    LOCAL_MAP_OUT,
+    LOCAL_MAP_IN_GRAD,
+    LOCAL_MAP_REDISTRIBUTE,
+    LOCAL_MAP_ATTRS
+};
 enum { REDISTRIBUTE_MESH, REDISTRIBUTE_TO, REDISTRIBUTE_ATTRS };
 /* operands: carries, from, to; schedule as for scan */
 enum { FORI_SCHEDULE, FORI_EVERY, FORI_SNAPSHOTS, FORI_TAPE, FORI_ATTRS };

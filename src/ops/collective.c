@@ -519,6 +519,16 @@ static void batch_count(struct batch *v)
     give(v, emit_dim_full(v->b, v->size, 0, NULL), false);
 }
 
+static bool adds_or_multiplies(const struct attr *attrs)
+{
+    return attrs[ALL_REDUCE_OP].i == REDUCTION_SUM || attrs[ALL_REDUCE_OP].i == REDUCTION_PROD;
+}
+static bool always(const struct attr *attrs)
+{
+    HOP_UNUSED(attrs);
+    return true;
+}
+
 /* ---- rows ---- */
 
 #define AXIS_ATTR [AXIS_NAME] = { "axis", ATTR_STRING, true, NULL }
@@ -594,9 +604,9 @@ AXIS_ROW(
     all_reduce, JOINS,
     "the sum, the extreme, the product or the mean over the lanes of an axis, the same in all of them. size: "
     "how many lanes, for a product",
-    all_reduce_samples, .sig = { 1, 1, ROW_ATTRS(all_reduce_attrs) }, .infer = infer_all_reduce,
-    .vjp = vjp_all_reduce, .jvp = jvp_all_reduce, .batch = batch_all_reduce, .eval = eval_exchange,
-    .lower = &lower_exchange, .flags = OPF_NO_FOLD)
+    all_reduce_samples, .sig = { 1, 1, ROW_ATTRS(all_reduce_attrs) }, .repeats = adds_or_multiplies,
+    .infer = infer_all_reduce, .vjp = vjp_all_reduce, .jvp = jvp_all_reduce, .batch = batch_all_reduce,
+    .eval = eval_exchange, .lower = &lower_exchange, .flags = OPF_NO_FOLD)
 
 static const struct op_sample all_gather_samples[] = {
     LANES("", "f64[3, 2]", "f64[3, 3, 2]", "%y = all_gather {axis = \"i\", size = 3} (%x)"),
@@ -626,9 +636,9 @@ AXIS_ROW(
     reduce_scatter, EXCHANGES,
     "the sum over the lanes of an axis, of which each lane has a part: its element of a dim (absent: 0) of "
     "the axis's size, or with tiled its share of the dim",
-    reduce_scatter_samples, .sig = { 1, 1, ROW_ATTRS(tiles_attrs) }, .infer = infer_reduce_scatter,
-    .vjp = vjp_reduce_scatter, .jvp = jvp_linear, .batch = batch_reduce_scatter, .eval = eval_exchange,
-    .lower = &lower_exchange, .flags = OPF_NO_FOLD)
+    reduce_scatter_samples, .sig = { 1, 1, ROW_ATTRS(tiles_attrs) }, .repeats = always,
+    .infer = infer_reduce_scatter, .vjp = vjp_reduce_scatter, .jvp = jvp_linear,
+    .batch = batch_reduce_scatter, .eval = eval_exchange, .lower = &lower_exchange, .flags = OPF_NO_FOLD)
 
 static const struct op_sample all_to_all_samples[] = {
     LANES("", "f64[3, 3, 2]", "f64[3, 2, 3]",
