@@ -1,4 +1,4 @@
-# hop: make all | demo | test | test-quick | soak | fuzzers | mutants | bench | bench-emitted | bench-instructions | bench-dist | bench-sizes | bench-calls | bench-operators | check | docs | python | wheel | stubs | test-python | test-array-api | test-peers | peers-state | peers-control | peers-dense | peers-memory | install | uninstall | clean
+# hop: make all | demo | test | test-quick | soak | fuzzers | mutants | bench | bench-emitted | bench-instructions | bench-dist | bench-sizes | bench-calls | bench-operators | check | docs | python | wheel | stubs | test-python | test-array-api | test-peers | peers-state | peers-control | peers-dense | peers-memory | figures | install | uninstall | clean
 #
 # BUILD=DIR  where everything is built      SAN=1     with the address and undefined-behaviour sanitizers
 # PREFIX=DIR where install puts things      BENCH="…" which benchmarks to run
@@ -44,7 +44,7 @@ HOP_SETUP = done
 endif
 PYTHON ?= python3
 ifndef HOP_SETUP
-ifneq ($(shell PYTHON='$(PYTHON)' ./setup $(if $(filter test test-quick soak check python wheel stubs test-python test-array-api test-peers peers-state peers-control peers-dense peers-memory bench-sizes bench-calls bench-operators,$(MAKECMDGOALS)),python) 1>&2 && echo good),good)
+ifneq ($(shell PYTHON='$(PYTHON)' ./setup $(if $(filter test test-quick soak check python wheel stubs test-python test-array-api test-peers peers-state peers-control peers-dense peers-memory figures bench-sizes bench-calls bench-operators,$(MAKECMDGOALS)),python) 1>&2 && echo good),good)
 $(error ./setup failed)
 endif
 export HOP_SETUP = done
@@ -290,8 +290,21 @@ peers-dense: wheel
 	test -x $(PEERS_VENV)/bin/python || $(PYTHON) -m venv $(PEERS_VENV)
 	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check numpy 'jax[cpu]' torch || { echo "peers-dense compares hop with JAX and PyTorch, which could not be installed: pip install numpy 'jax[cpu]' torch says why above" >&2; exit 1; }
 	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(BUILD)/dist/hop-$(VERSION)-*.whl
-	$(PEERS_VENV)/bin/python python/peers/dense.py --limits --table docs/python/peers.md
+	$(PEERS_VENV)/bin/python python/peers/dense.py --limits --table docs/python/peers.md --first docs/compile-time.md
 	$(PEERS_VENV)/bin/python python/peers/conv.py --table docs/python/peers.md
+
+# What README.md and docs/ say of times, measured anew and written there: a quarter of an hour on a quiet machine.
+FIGURES = $(BUILD)/figures
+figures: wheel all
+	test -x $(PEERS_VENV)/bin/python || $(PYTHON) -m venv $(PEERS_VENV)
+	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check numpy 'jax[cpu]' torch || { echo "figures compares hop with JAX and PyTorch, which could not be installed: pip install numpy 'jax[cpu]' torch says why above" >&2; exit 1; }
+	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(BUILD)/dist/hop-$(VERSION)-*.whl
+	mkdir -p $(FIGURES)
+	BUILD=$(BUILD) bench/run programs > $(FIGURES)/bench.txt
+	$(PEERS_VENV)/bin/python python/peers/timings.py --table docs/python/peers.md > $(FIGURES)/timings.txt
+	$(PEERS_VENV)/bin/python python/peers/picture.py $(FIGURES)/timings.txt docs/pictures/peers.svg
+	$(PEERS_VENV)/bin/python python/peers/dense.py --limits --table docs/python/peers.md --first docs/compile-time.md > $(FIGURES)/dense.txt
+	$(PEERS_VENV)/bin/python python/peers/readme.py README.md --bench $(FIGURES)/bench.txt --timings $(FIGURES)/timings.txt --dense $(FIGURES)/dense.txt
 
 # Memory and time of twelve transformer blocks, hop within budgets, JAX under its policies: a table and a picture of docs/python/checkpointing.md.
 peers-memory: wheel
@@ -341,4 +354,4 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(OBJECTS:.o=.d) $(CLI:.o=.d) $(LLVM_OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TESTS:=.d)
-.PHONY: all python wheel stubs test-python test-array-api test-peers peers-state peers-control peers-dense peers-memory tests demo test test-quick soak mutants bench bench-emitted bench-instructions bench-dist bench-sizes bench-calls bench-operators check docs install uninstall clean force
+.PHONY: all python wheel stubs test-python test-array-api test-peers peers-state peers-control peers-dense peers-memory figures tests demo test test-quick soak mutants bench bench-emitted bench-instructions bench-dist bench-sizes bench-calls bench-operators check docs install uninstall clean force

@@ -17,6 +17,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
+import several  # noqa: E402
 
 import hop  # noqa: E402
 
@@ -151,7 +152,7 @@ def begin(libraries):
     for o in libraries:
         o.wait(o.lib.jit(lambda x: x * 2)(o.np_.ones(3)))
     versions = {o.key: o.version for o in libraries}
-    say(**versions, cores=len(os.sched_getaffinity(0)), threads=hop.get_threads())
+    say(**versions, cores=len(os.sched_getaffinity(0)), threads=hop.get_threads(), machine=several.machine())
 
 
 BLOCKS = 3  # of a call's rounds: between them others have their turn

@@ -6,7 +6,7 @@ line.
 
 The libraries take turns; a line has the medians in ms, and ratio_best: the quickest of the others against
 hop. --cpu measures time of the processor instead of time that passes, for a machine that is busy; set
-HOP_THREADS=1, OMP_NUM_THREADS=1 and XLA_FLAGS=--xla_cpu_multi_thread_eigen=false with it. Results are
+HOP_NUM_THREADS=1, OMP_NUM_THREADS=1 and XLA_FLAGS=--xla_cpu_multi_thread_eigen=false with it. Results are
 compared before anything is measured. --table writes the tables of a page between their marks.
 """
 

@@ -1,14 +1,17 @@
 """hop beside JAX and, where it is installed, PyTorch, on what dense work is made of: products, layers,
 attention, steps of training, recurrent networks; one JSON object a line.
 
-    python dense.py [CASE…] [--quick] [--threads N] [--no-torch] [--table FILE] [--list]
+    python dense.py [CASE…] [--quick] [--threads N] [--no-torch] [--list]
+    python dense.py [CASE…] [--table FILE] [--first FILE]                 the same, written into pages
     python dense.py --products [--dtype float32|float64|bfloat16|int8]    GFLOP/s of single products
     python dense.py --limits [CASE…]                                      what the machine can do, then cases
 
 The lines are those of timings.py; ratio_best compares with the quickest of the others, first_beyond_run_ms
 is what the first call of hop takes besides one run. With --limits, cases whose arithmetic and traffic are
 known say in limit_ms how long they take at the measured peak of the machine, whichever of the two is
-longer. --threads N keeps all libraries on N CPUs. torch.compile is left out where it would unroll a loop;
+longer; for tables the peak is measured again behind the cases, and what a case reached counts as well, since
+a machine that is shared does not give the same at all times. --table writes the times into a page, --first
+what first calls take beyond a run. --threads N keeps all libraries on N CPUs. torch.compile is left out where it would unroll a loop;
 there PyTorch runs as it does by itself, with loops of Python. Cases whose results differ by more than their
 bound end the program with code 1.
 """
@@ -20,6 +23,7 @@ import pathlib
 import sys
 
 MARKS = "<!-- dense: begin -->", "<!-- dense: end -->"
+FIRST_MARKS = "<!-- first calls: begin -->", "<!-- first calls: end -->"
 
 
 def options():
@@ -32,6 +36,7 @@ def options():
     parser.add_argument("--limits", action="store_true", help="measure peak arithmetic and bandwidth")
     parser.add_argument("--no-torch", action="store_true", help="leave PyTorch out")
     parser.add_argument("--table", type=pathlib.Path, metavar="FILE", help="put the times into this page")
+    parser.add_argument("--first", type=pathlib.Path, metavar="FILE", help="put first calls into this page")
     parser.add_argument("--list", action="store_true", help="name the cases and end")
     return parser.parse_args()
 
@@ -424,6 +429,7 @@ COMPILED = (
     "layer_norm", "softmax", "sums_and_maxima", "column_sums", "cumsum_rows", "cumsum_columns",
 )  # fmt: skip
 
+LIBRARIES = ("hop", "jax", "torch", "torch_compile")
 _MIB = 2**20
 WORK = {  # name: operations, bytes that come from or go to memory at least
     "matmul_1024": (2 * 1024**3, 12 * _MIB),
@@ -445,6 +451,8 @@ WORK = {  # name: operations, bytes that come from or go to memory at least
     "gru_grad": (6 * 256 * 32 * 128 * 768, 0),
     "lstm": (4 * 500 * 256 * 1024, 0),
     "lstm_gates": (4 * 500 * 256 * 1024, 0),
+    # four products of all positions; three multiplications and additions a state, its exponential apart
+    "mamba": (2 * 2 * 256 * (128 * 512 + 256 * 40 + 8 * 256 + 256 * 128 + 3 * 256 * 16), 0),
     # 12 d² weights in each block, scores and mixtures; tokens are 128
     "tf12": (12 * (6 * 128 * 12 * 128**2 + 12 * 8 * 64 * 64 * 32), 0),
     "tf48": (48 * (6 * 128 * 12 * 128**2 + 12 * 8 * 64 * 64 * 32), 0),
@@ -463,22 +471,46 @@ def number(x):
     return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"
 
 
+def best_of(found, again, lines):
+    """What the machine gave at most: before the cases, behind them, and to any library in a case."""
+    most = {key: max(value, again[key]) for key, value in found.items()}
+    for line in lines:
+        operations = WORK.get(line["case"], (0, 0))[0]
+        quickest = min(line[key] for key in line if key.endswith("_ms") and key[:-3] in LIBRARIES)
+        most["gflops"] = max(most["gflops"], operations / quickest / 1e6)
+    return most
+
+
+def rows_of(columns, lines):
+    shown = {head: key for head, key in columns.items() if any(line.get(key) is not None for line in lines)}
+    rows = [list(shown), ["---"] * len(shown)]
+    for line in lines:
+        rows.append([line[k] if k == "case" else number(line.get(k)) for k in shown.values()])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
 def put_table(path, lines, found):
     columns = {
         "case": "case", "hop": "hop_ms", "JAX": "jax_ms", "PyTorch": "torch_ms",
         "torch.compile": "torch_compile_ms", "best / hop": "ratio_best", "at the limit": "limit_ms",
         "hop first": "hop_first_ms", "JAX first": "jax_first_ms",
     }  # fmt: skip
-    shown = {head: key for head, key in columns.items() if any(key in line for line in lines)}
-    rows = [list(shown), ["---"] * len(shown)]
-    for line in lines:
-        rows.append([line[k] if k == "case" else number(line.get(k)) for k in shown.values()])
-    said = [f"hop {hop.__version__}, JAX {beside.Jax.version}, {len(os.sched_getaffinity(0))} CPUs"]
+    said = [f"{several.machine()}, hop {hop.__version__}, JAX {beside.Jax.version}, {len(lines)} programs"]
     if found:
         rates = found["gflops"], found["read_gb_s"]
-        said.append(f"limits measured: {rates[0]:,.0f} GFLOP/s in registers, {rates[1]:,.0f} GB/s read")
-    text = "; ".join(said) + ". Milliseconds.\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows)
-    several.write_table(path, MARKS, text)
+        said.append(f"at most {rates[0]:,.0f} GFLOP/s and {rates[1]:,.0f} GB/s read in this run")
+    several.write_table(path, MARKS, "; ".join(said) + ". Milliseconds.\n\n" + rows_of(columns, lines))
+
+
+def put_first_calls(path, lines):
+    columns = {
+        "case": "case", "beyond a run": "first_beyond_run_ms", "a run": "hop_ms",
+        "JAX beyond a run": "jax_beyond_run_ms",
+    }  # fmt: skip
+    for line in lines:
+        line["jax_beyond_run_ms"] = line["jax_first_ms"] - line["jax_ms"]
+    said = f"{several.machine()}, hop {hop.__version__}, JAX {beside.Jax.version}. Milliseconds."
+    several.write_table(path, FIRST_MARKS, said + "\n\n" + rows_of(columns, lines))
 
 
 def main():
@@ -503,8 +535,14 @@ def main():
         line, right = beside.measure(name, CASES[name], beside.BOTH + peers, GIVEN.quick, **more)
         lines.append(line)
         good &= right
+    if found and GIVEN.table:
+        found = best_of(found, products.limits(True), lines)
+        for line in lines:
+            line |= {"limit_ms": limit(line["case"], found)} if line["case"] in WORK else {}
     if GIVEN.table:
         put_table(GIVEN.table, lines, found)
+    if GIVEN.first:
+        put_first_calls(GIVEN.first, lines)
     return 0 if good else 1
 
 

@@ -33,7 +33,7 @@ def main():
         return plot.bars(list(SHOWN.values()), groups, title, " ms")
 
     panels = [panel("first call: capture, compile, run", "first_ms"), panel("a later call", "ms")]
-    title = "Milliseconds on two cores of a Xeon (Sapphire Rapids), shorter is better"
+    title = f"Milliseconds on {versions['machine']}, shorter is better"
     plot.save_panels(out, title, panels, width=1140, height=430, room=(205, 78, 34))
 
 

@@ -1,8 +1,9 @@
 """What the comparisons of several systems share: the command line, a process for each system, one JSON object
-a line, and a table in a page of the documentation."""
+a line, what the machine is, and a table in a page of the documentation."""
 
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -43,6 +44,21 @@ def collected(script, kind, wanted, systems, flags=()):
 def versions():
     torch = version("torch").partition("+")[0]
     return f"hop {version('hop')}, JAX {version('jax')}, PyTorch {torch}"
+
+
+def machine():
+    """How many CPUs of which name."""
+    said = {}
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                said.setdefault(key.strip(), value.strip())
+    except OSError:
+        pass
+    name = said.get("model name", "an unknown processor").replace("(R)", "").replace("(TM)", "")
+    wide = " with AVX-512" if "avx512f" in said.get("flags", "") else ""
+    return f"{len(os.sched_getaffinity(0))} CPUs ({name}{wide})"
 
 
 def write_table(file, marks, table):

@@ -1,23 +1,26 @@
 """hop and JAX side by side: the benchmark cases that both can express, in one process, one JSON object a
 line.
 
-    python timings.py [CASE…] [--quick]
+    python timings.py [CASE…] [--quick] [--table FILE]
 
 first is the first call of a jitted function, capture and compilation included, in a process in which each
 library has compiled something trivial before and no cache on disk is used; the other times are medians of
 later calls, which alternate between the libraries. ratio_jax = jax_ms / hop_ms and first_ratio =
 jax_first_ms / hop_first_ms: above 1 hop is the quicker one. Each line also says by how much the results
 differ, relative to the largest element (error); a case whose results differ by more than its bound ends
-the program with code 1.
+the program with code 1. --table puts the times between their marks into a page.
 """
 
+import argparse
 import functools
 import json
 import os
+import pathlib
 import sys
 
 import beside
 import numpy as np
+import several
 from beside import Hop, Jax, clock, difference, leaves, middle, noise  # noqa: F401
 
 
@@ -245,18 +248,44 @@ def overhead(quick):
         )
 
 
+MARKS = "<!-- times: begin -->", "<!-- times: end -->"
+
+
+def number(x):
+    """Two digits at least, thousands apart."""
+    return f"{x:,.0f}" if x >= 10 else f"{x:.2g}"
+
+
+def put_table(path, lines):
+    rows = ["| case | hop first | hop | JAX first | JAX | JAX / hop | first: JAX / hop |", "|" + 7 * "---|"]
+    for line in lines:
+        times = [number(line[k]) for k in ("hop_first_ms", "hop_ms", "jax_first_ms", "jax_ms")]
+        ratios = [number(line[k]) for k in ("ratio_jax", "first_ratio")]
+        rows.append("| " + " | ".join([line["case"], *times, *ratios]) + " |")
+    said = f"{several.machine()}, hop {Hop.version}, JAX {Jax.version}. Milliseconds, medians."
+    several.write_table(path, MARKS, said + "\n\n" + "\n".join(rows))
+
+
 def main():
-    quick = "--quick" in sys.argv
-    wanted = [a for a in sys.argv[1:] if not a.startswith("-")]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    parser.add_argument("--quick", action="store_true", help="three rounds of each case")
+    parser.add_argument("--table", type=pathlib.Path, metavar="FILE", help="put the times into this page")
+    given = parser.parse_args()
+    quick, wanted = given.quick, given.cases
     unknown = [w for w in wanted if w not in CASES and w != "call_overhead"]
     if unknown:
         print(f"there is no case {unknown[0]}: there are {', '.join(CASES)}, call_overhead", file=sys.stderr)
         return 2
     beside.begin(beside.BOTH)
-    good = True
+    good, lines = True, []
     for name in wanted or [n for n in CASES if not (quick and n in SLOW)]:
         if name != "call_overhead":
-            good &= beside.measure(name, CASES[name], beside.BOTH, quick)[1]
+            line, right = beside.measure(name, CASES[name], beside.BOTH, quick)
+            lines.append(line)
+            good &= right
+    if given.table:
+        put_table(given.table, lines)
     if not wanted or "call_overhead" in wanted:
         overhead(quick)
     return 0 if good else 1
