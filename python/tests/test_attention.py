@@ -124,6 +124,37 @@ class Values(Case):
         for x in hop.grad(loss, (0, 1, 2))(q, k, v):
             self.assertTrue(bool(hop.all(hop.isfinite(x))))
 
+    def test_poles_where_keys_take_no_part(self):
+        """Zeros times infinity on the way to what the score function reads, or to the scale, are zeros."""
+        q, k, v, w, t = data((1, 2, 9, 4), (1, 2, 9, 4), (1, 2, 9, 4), (9,), (17,))
+        w, t = hop.abs(w) + 1, hop.abs(t) + 1
+        options = {"BLOCK_M": 4, "BLOCK_N": 4}
+
+        def roots(w):
+            others = lambda b, h, i, j: (j != 7) & (i + 2 >= j)  # noqa: E731
+            score = lambda s, b, h, i, j: s * hop.sqrt(w[j])  # noqa: E731
+            return hop.sum(hop.flex_attention(q, k, v, score, mask_mod=others, kernel_options=options) ** 2)
+
+        def logarithms(t):
+            score = lambda s, b, h, i, j: s + hop.log(t[i - j + 8])  # noqa: E731
+            return hop.sum(hop.flex_attention(q, k, v, score, mask_mod=causal, kernel_options=options) ** 2)
+
+        for loss, x, unread in ((roots, w, [7]), (logarithms, t, list(range(8)))):
+            expected = hop.grad(loss)(x)
+            found = hop.grad(loss)(x.at[hop.asarray(unread)].set(0.0))
+            self.close(found, expected, 1e-12)
+            self.equal(found[hop.asarray(unread)], [0.0] * len(unread))
+
+        def scaled(c, score):
+            mask = lambda b, h, i, j: i != j  # noqa: E731
+            out = hop.flex_attention(q, k, v, score, scale=c, mask_mod=mask, kernel_options=options)
+            return hop.sum(out**2)
+
+        pole = lambda s, b, h, i, j: s / (i - j).astype(hop.float64)  # noqa: E731
+        safe = lambda s, b, h, i, j: s / hop.where(i == j, 1, i - j).astype(hop.float64)  # noqa: E731
+        scale = hop.asarray(0.5, dtype=hop.float64)
+        self.close(*[hop.grad(lambda c, f=f: scaled(c, f))(scale) for f in (pole, safe)], 1e-12)
+
     def test_more_results(self):
         q, k, v = data((1, 2, 4, 2), (1, 2, 6, 2), (1, 2, 6, 2))
         s = q @ k.mT * 2**-0.5
@@ -165,7 +196,8 @@ class Values(Case):
         g = hop.jit(slopes, dims=dims)
         for b, h, n, m, e in ((1, 2, 5, 6, 3), (2, 3, 130, 9, 4), (1, 1, 2, 150, 1), (1, 1, 3, 2, 0)):
             args = data((b, h, n, e), (b, h, m, e), (b, h, m, 2), (h,))
-            reference = lambda q, k, v, w: plain(q, k, v, lambda s, b, h, i, j: s * w[h], causal, e and e**-0.5)
+            scale = e**-0.5 if e else 1.0
+            reference = lambda q, k, v, w: plain(q, k, v, lambda s, b, h, i, j: s * w[h], causal, scale)
             self.close(f(*args), reference(*args), 1e-9)
             expected = hop.grad(lambda *x: hop.sum(reference(*x) ** 2), (0, 3))(*args)
             for x, y in zip(g(*args), expected):

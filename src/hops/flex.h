@@ -71,8 +71,9 @@ struct flex_dims {
 };
 /* The function over one more leading dim of some parameters and of all results. */
 uint32_t flex_over(struct module *m, uint32_t fn, const bool *batched, dim size, struct flex_dims *dims);
-/* A body of x over a tile: (scores [q, k], batch, head, rows [q], columns [k], own…) -> [q, k]. */
-uint32_t flex_over_tile(const struct flex *x, uint32_t fn, struct flex_dims *dims);
+/* A body of x over a tile: (scores [q, k], batch, head, rows [q], columns [k], own…) -> [q, k]; gated: the
+ * last own one is [q, k], too. */
+uint32_t flex_over_tile(const struct flex *x, uint32_t fn, bool gated, struct flex_dims *dims);
 
 dim flex_blocks(struct module *m, dim length, dim block); /* how many */
 dim flex_block(struct module *m, const struct attr *attrs, dim queries, uint32_t axis);
@@ -97,6 +98,12 @@ struct flex_rows {
 /* The sum of an accumulated cotangent and one more: what a scatter adds to zeros is added where it belongs.
  */
 val flex_accumulated(struct builder *b, val sum, val ct, const struct flex_rows *rows);
+/* A score function with one more parameter, whether the key takes part; where it does not, nothing that is
+ * read gets a cotangent. */
+uint32_t flex_gated(const struct flex *x);
+/* Could cotangents of keys that take no part, which are 0, become NaN on the way to what the score function
+ * reads, or to the scale? */
+bool flex_wants_gate(const struct flex *x, struct arena *arena, bool scale);
 /* The dim of result k of a function, as long as there are heads (a number), along which all that is not zero
  * stands at the head that parameter `head` is; HOP_NONE: there is none. */
 uint32_t flex_dim_of_head(const struct module *m, uint32_t fn, uint32_t k, uint32_t head, dim heads);
@@ -165,6 +172,7 @@ val flex_call_on_tile(struct builder *b, uint32_t fn, const dim *dims, const str
 /* exp(v), and 0 where it is below 1e-30 (f64: 1e-277): next to a sum of at least 1 that changes nothing, and
  * products with numbers that have few digits left take a hundred times as long as others. */
 val flex_exp(const struct flex *x, struct builder *b, val v);
+val flex_unchanging(struct builder *b, val v); /* v, without a derivative */
 val flex_dot_keys(const struct flex *x, struct builder *b, val queries, val keys); /* [q, e] · [k, e] */
 /* Scores as the mask and the score function see them. */
 val flex_scaled(const struct flex *x, struct builder *b, const val *operands, val raw);

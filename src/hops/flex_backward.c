@@ -21,6 +21,7 @@ enum { GIVEN_LSE, GIVEN_CT, GIVEN_DELTA, GIVEN };
 struct back {
     const struct flex *x;
     uint32_t pull;          /* (raw scores, scale, batch, head, rows, columns, own…, ct) -> (scores, ct…) */
+    uint32_t gated;         /* the same with whether keys take part before ct; HOP_NONE: it is not needed */
     uint32_t n_own;         /* operands that get cotangents by the score function: */
     const uint32_t *own;    /* numbers of operands, the scale among them */
     const type_id *carried; /* cotangents of keys and values, then of these */
@@ -53,34 +54,64 @@ static uint32_t place_of(const struct back *w, uint32_t k)
     return place;
 }
 
-static void make_pull(struct back *w, struct arena *arena)
+static uint32_t make_pull(struct back *w, struct arena *arena, bool gated)
 {
     const struct flex *x = w->x;
-    uint32_t n = SCORE_OWN + x->n_score;
-    val *p = ARENA_NEW(arena, val, n), *operands = ARENA_NEW(arena, val, x->n), out;
+    uint32_t n = SCORE_OWN + x->n_score + gated, fn = x->score;
+    const dim *dims = x->score_dims;
+    struct flex_dims given = { .arena = arena };
+    val *p = ARENA_NEW(arena, val, n), out;
     struct builder b;
     builder_begin(&b, x->m, x->shape);
-    type_id index = flex_index(x);
+    type_id index = flex_index(x), scale = value_type(x->shape, FLEX_SCALE);
     p[SCORE_RAW] = builder_param(&b, flex_type(x, x->tile[0], x->tile[1]), 0);
-    p[SCORE_SCALE] = builder_param(&b, value_type(x->shape, FLEX_SCALE), 0);
+    p[SCORE_SCALE] = builder_param(&b, scale, 0);
     p[SCORE_BATCH] = builder_param(&b, index, 0);
     p[SCORE_HEAD] = builder_param(&b, index, 0);
     p[SCORE_ROWS] = builder_param(&b, type_intern(x->m, DT_I64, 1, &x->tile[0]), 0);
     p[SCORE_COLUMNS] = builder_param(&b, type_intern(x->m, DT_I64, 1, &x->tile[1]), 0);
-    for (uint32_t k = 0; k < x->n_score; k++) {
-        operands[first_own(x) + k] = builder_param(&b, value_type(x->shape, first_own(x) + k), 0);
-        p[SCORE_OWN + k] = operands[first_own(x) + k];
+    for (uint32_t k = 0; k < x->n_score; k++)
+        p[SCORE_OWN + k] = builder_param(&b, value_type(x->shape, first_own(x) + k), 0);
+    if (gated) {
+        p[n - 1] = builder_param(&b, type_intern(x->m, DT_BOOL, 2, x->tile), 0);
+        for (uint32_t k = 0; k < x->n_dims[FLEX_SCORE]; k++)
+            vec_push(arena, &given.list, x->bodies[FLEX_SCORE].dims[k]);
+        fn = flex_over_tile(x, flex_gated(x), true, &given);
+        dims = given.list.data;
     }
-    operands[FLEX_SCALE] = p[SCORE_SCALE];
     struct flex_tile t = { .batch = p[SCORE_BATCH],
                            .head = p[SCORE_HEAD],
                            .indices = { p[SCORE_ROWS], p[SCORE_COLUMNS] } };
-    out = flex_scores(x, &b, operands, &t, flex_scaled(x, &b, operands, p[SCORE_RAW]));
-    uint32_t fn = builder_finish(&b, &out, 1);
+    val wide = emit_broadcast(&b, p[SCORE_SCALE], 2, x->tile, NULL);
+    val scaled = emit2(&b, OP_mul, p[SCORE_RAW], wide);
+    out = flex_call_on_tile(&b, fn, dims, &t, scaled, p + SCORE_OWN, n - SCORE_OWN);
+    fn = builder_finish(&b, &out, 1);
     bool *wrt = ARENA_ZNEW(arena, bool, n);
     wrt[SCORE_RAW] = true;
     for (uint32_t k = 0; k < w->n_own; k++) wrt[score_param(x, w->own[k])] = true;
-    w->pull = vjp_function(x->m, fn, wrt);
+    return vjp_function(x->m, fn, wrt);
+}
+
+/* Cotangents of the raw scores and of what else is wanted, over a tile. allowed: VAL_NONE: all keys. */
+static val *pulled_scores(const struct back *w, struct builder *b, const val *operands,
+                          const struct flex_tile *t, val raw, val allowed, val ct)
+{
+    const struct flex *x = w->x;
+    uint32_t number = allowed != VAL_NONE && w->gated != HOP_NONE ? w->gated : w->pull;
+    const struct fn *pull = module_fn(x->m, number);
+    val *args = ARENA_NEW(&b->arena, val, pull->n_params), *out = ARENA_NEW(&b->arena, val, pull->n_results);
+    args[SCORE_RAW] = raw;
+    args[SCORE_SCALE] = operands[FLEX_SCALE];
+    args[SCORE_BATCH] = t->batch;
+    args[SCORE_HEAD] = t->head;
+    args[SCORE_ROWS] = t->indices[0];
+    args[SCORE_COLUMNS] = t->indices[1];
+    for (uint32_t k = 0; k < x->n_score; k++) args[SCORE_OWN + k] = operands[first_own(x) + k];
+    if (number == w->gated) args[pull->n_params - 2] = allowed;
+    args[pull->n_params - 1] = ct;
+    inline_function(b, number, x->same, args, out);
+    if (allowed != VAL_NONE) out[1] = emit_select(b, allowed, out[1], emit_full_like(b, out[1], 0));
+    return out + 1;
 }
 
 /* ---- one tile ---- */
@@ -124,19 +155,8 @@ static void pull_tile(const struct flex_step *s, struct builder *b, const val *c
     val ct = emit2(b, OP_mul, p,
                    emit2(b, OP_sub, dp, flex_spread(b, extra[STEP_DELTA], x->tile[0], x->tile[1], 0)));
 
-    const struct fn *pull = module_fn(x->m, w->pull);
-    val *args = ARENA_NEW(&b->arena, val, pull->n_params), *out = ARENA_NEW(&b->arena, val, pull->n_results);
-    args[SCORE_RAW] = safe;
-    args[SCORE_SCALE] = operands[FLEX_SCALE];
-    args[SCORE_BATCH] = t.batch;
-    args[SCORE_HEAD] = t.head;
-    args[SCORE_ROWS] = t.indices[0];
-    args[SCORE_COLUMNS] = t.indices[1];
-    for (uint32_t k = 0; k < x->n_score; k++) args[SCORE_OWN + k] = operands[first_own(x) + k];
-    args[pull->n_params - 1] = ct;
-    inline_function(b, w->pull, x->same, args, out);
-    val of_raw = out[1];
-    if (allowed != VAL_NONE) of_raw = emit_select(b, allowed, of_raw, emit_full_like(b, of_raw, 0));
+    const val *out = pulled_scores(w, b, operands, &t, safe, allowed, ct);
+    val of_raw = out[0];
     val of_queries = emit_dot(b, of_raw, keys, NULL, NULL, 0, &along, &rows, 1);
     val of_keys = emit_dot(b, of_raw, emit_cast(b, extra[STEP_QUERIES], x->computed), NULL, NULL, 0, &rows,
                            &rows, 1);
@@ -145,7 +165,7 @@ static void pull_tile(const struct flex_step *s, struct builder *b, const val *c
     next[1 + CARRY_VALUES] = add_at(x, b, carry[1 + CARRY_VALUES], of_values, t.start[1]);
     val in_group = emit2(b, OP_rem, at.head, emit_dim_value(b, group_size(x)));
     for (uint32_t k = 0; k < w->n_own; k++) {
-        val *sum = &next[1 + CARRY_OWN + k], ct = out[2 + place_of(w, k)];
+        val *sum = &next[1 + CARRY_OWN + k], ct = out[1 + place_of(w, k)];
         struct flex_rows rows_of = { w->head_dims[k], in_group };
         *sum = flex_accumulated(b, carry[1 + CARRY_OWN + k], ct, &rows_of);
     }
@@ -355,8 +375,12 @@ static void choose_apart(struct back *w, type_id *carried)
     if (w->apart == PARTS_APART) w->parts = parts_of_head(x);
     if (w->apart == PARTS_APART || !x->heads_from_zero || !dim_is_const(m, x->heads) || x->kv_heads == 1)
         return;
-    for (uint32_t k = 0; k < w->n_own; k++)
-        w->head_dims[k] = flex_dim_of_head(m, w->pull, 2 + place_of(w, k), SCORE_HEAD, x->heads);
+    for (uint32_t k = 0; k < w->n_own; k++) {
+        uint32_t result = 2 + place_of(w, k), also = w->gated == HOP_NONE ? w->pull : w->gated;
+        uint32_t found = flex_dim_of_head(m, w->pull, result, SCORE_HEAD, x->heads);
+        bool same = found == flex_dim_of_head(m, also, result, SCORE_HEAD, x->heads);
+        w->head_dims[k] = same ? found : HOP_NONE;
+    }
     if (shared_elements(w) > most) {
         for (uint32_t k = 0; k < w->n_own; k++) w->head_dims[k] = HOP_NONE;
         return;
@@ -574,7 +598,9 @@ uint32_t flex_backward(const struct flex *x, const bool *wanted)
     for (uint32_t k = 0; k < w.n_own; k++) carried[CARRY_OWN + k] = value_type(x->shape, own[k]);
     w.carried = carried;
     w.head_dims = ARENA_NEW(&arena, uint32_t, w.n_own);
-    make_pull(&w, &arena);
+    w.pull = make_pull(&w, &arena, false);
+    w.gated = HOP_NONE;
+    if (w.n_own && flex_wants_gate(x, &arena, wanted[FLEX_SCALE])) w.gated = make_pull(&w, &arena, true);
     choose_apart(&w, carried);
 
     param_types(x, last);

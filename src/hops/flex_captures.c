@@ -116,3 +116,62 @@ uint32_t flex_dim_of_head(const struct module *m, uint32_t fn, uint32_t k, uint3
         if (t.dims[d] == heads && is_at_head(&s, s.f->results[k], d)) return d;
     return HOP_NONE;
 }
+
+/* ---- keys that take no part ---- */
+
+static bool is_float(const struct flex *x, const struct fn *f, val v)
+{
+    return dtype_is_float((enum dtype)type_get(x->m, value_type(f, v)).dtype);
+}
+
+bool flex_wants_gate(const struct flex *x, struct arena *arena, bool scale)
+{
+    const struct fn *f = module_fn(x->m, x->bodies[FLEX_SCORE].fn);
+    bool *read = ARENA_ZNEW(arena, bool, f->n_values), wants = false;
+    for (uint32_t p = FLEX_N_FROM; p < f->n_params; p++) read[p] = true;
+    for (uint32_t i = 0; i < f->n_nodes && !wants; i++) {
+        const struct node *n = fn_node(f, i);
+        const val *o = node_operands(f, n);
+        bool any = false;
+        for (uint32_t k = 0; k < n->n_operands; k++) any |= read[o[k]];
+        for (uint32_t k = 0; k < n->n_results; k++) read[n->results + k] = any;
+        if (n->n_results != 1) wants = true;
+        else if (n->op == OP_mul) wants = (read[o[0]] && read[o[1]]) || (scale && any);
+        else if (is_float(x, f, n->results))
+            wants = n->op != OP_add && n->op != OP_sub && n->op != OP_neg && n->op != OP_cast &&
+                    n->op != OP_select && n->op != OP_gather && n->op != OP_full;
+    }
+    return wants;
+}
+
+/* v, and without a derivative where the key takes no part. */
+static val gated(struct builder *b, val there, val v)
+{
+    struct type t = emit_type(b, v);
+    if (!dtype_is_float((enum dtype)t.dtype) || t.rank) return v;
+    return emit_select(b, there, v, flex_unchanging(b, v));
+}
+
+uint32_t flex_gated(const struct flex *x)
+{
+    struct module *m = x->m;
+    const struct fn *f = module_fn(m, x->bodies[FLEX_SCORE].fn);
+    struct builder b;
+    struct copier copy;
+    builder_begin(&b, m, f);
+    copier_begin(&copy, &b, f);
+    copier_params(&copy);
+    val there = builder_param(&b, type_scalar(m, DT_BOOL), 0), out;
+    for (uint32_t p = 0; p < f->n_params; p++) copy.values[p] = gated(&b, there, copy.values[p]);
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        const val *o = node_operands(f, n);
+        copier_node(&copy, n);
+        bool reads = false;
+        for (uint32_t k = 0; k < n->n_operands; k++) reads |= o[k] >= FLEX_N_FROM && o[k] < f->n_params;
+        for (uint32_t k = 0; k < n->n_results && reads; k++)
+            copy.values[n->results + k] = gated(&b, there, copy.values[n->results + k]);
+    }
+    out = copy.values[f->results[0]];
+    return builder_finish(&b, &out, 1);
+}

@@ -73,7 +73,7 @@ static uint32_t over_tile(const struct flex *x, enum flex_body_number body, cons
 {
     struct flex_dims given = { .arena = arena };
     for (uint32_t k = 0; k < x->n_dims[body]; k++) vec_push(arena, &given.list, x->bodies[body].dims[k]);
-    uint32_t fn = flex_over_tile(x, x->bodies[body].fn, &given);
+    uint32_t fn = flex_over_tile(x, x->bodies[body].fn, false, &given);
     *dims = given.list.data;
     return fn;
 }
@@ -532,7 +532,7 @@ val flex_exp(const struct flex *x, struct builder *b, val v)
     return emit_select(b, small, emit_full_like(b, v, 0), emit1(b, OP_exp, v));
 }
 
-static val unchanging(struct builder *b, val v)
+val flex_unchanging(struct builder *b, val v)
 {
     struct attr unread = A_NONE;
     return emit(b, OP_stop_gradient, &v, 1, &unread);
@@ -544,7 +544,7 @@ static void next_carries(const struct flex *x, struct builder *b, const val *car
 {
     uint32_t along = 1, zero = 0;
     val largest = emit_reduce(b, OP_reduce_max, u, &along, 1);
-    next[CARRY_MAX] = emit2(b, OP_max, carry[CARRY_MAX], unchanging(b, largest));
+    next[CARRY_MAX] = emit2(b, OP_max, carry[CARRY_MAX], flex_unchanging(b, largest));
     val base = finite_or_zero(b, next[CARRY_MAX]);
     val shrink = emit1(b, OP_exp, emit2(b, OP_sub, carry[CARRY_MAX], base));
     val spread = flex_spread(b, base, x->tile[0], x->tile[1], 0);
@@ -638,7 +638,7 @@ static void join(const struct flex *x, struct builder *b, dim tiles, dim parts, 
     val carry[CARRIES];
     for (uint32_t k = 0; k < CARRIES; k++)
         carry[k] = emit_reshape(b, first + k, k == CARRY_OUT ? 4 : 3, dims);
-    val largest = unchanging(b, emit_reduce(b, OP_reduce_max, carry[CARRY_MAX], &along, 1));
+    val largest = flex_unchanging(b, emit_reduce(b, OP_reduce_max, carry[CARRY_MAX], &along, 1));
     val base = emit_broadcast(b, finite_or_zero(b, largest), 3, dims, of_tile);
     val weight = emit1(b, OP_exp, emit2(b, OP_sub, carry[CARRY_MAX], base));
     val sums = emit2(b, OP_mul, carry[CARRY_SUM], weight);

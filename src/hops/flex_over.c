@@ -84,6 +84,7 @@ enum depends { ON_NEITHER, ON_DISTANCE, ON_PAIR };
 struct distances {
     const struct flex *x;
     const struct fn *f;
+    bool gated;            /* the last parameter is one of the whole tile, as the score is */
     enum depends *depends; /* of each value of f */
     bool *dear;            /* more than sums and comparisons went into it, of those on the distance */
     bool *away;            /* it is the query less the key, not the other way round */
@@ -155,6 +156,7 @@ static bool has_distances(struct distances *w, struct arena *arena)
     w->away = ARENA_ZNEW(arena, bool, f->n_values);
     w->taken = ARENA_ZNEW(arena, bool, f->n_values);
     w->depends[SCORE] = w->depends[QUERY] = w->depends[KEY] = ON_PAIR;
+    if (w->gated) w->depends[f->n_params - 1] = ON_PAIR;
     for (uint32_t i = 0; i < f->n_nodes; i++)
         if (fn_node(f, i)->n_results) class_node(w, fn_node(f, i));
     return find_taken(w);
@@ -283,7 +285,8 @@ static uint32_t by_distances(const struct distances *w, struct flex_dims *dims)
     val *params = ARENA_NEW(&b.arena, val, n + n_taken), *args = ARENA_NEW(&b.arena, val, n), out;
     for (uint32_t p = 0; p < n; p++) {
         struct type t = type_get(m, value_type(f, p));
-        if (p == SCORE) params[p] = builder_param(&b, type_intern(m, (enum dtype)t.dtype, 2, tile), 0);
+        bool whole = p == SCORE || (w->gated && p == n - 1);
+        if (whole) params[p] = builder_param(&b, type_intern(m, (enum dtype)t.dtype, 2, tile), 0);
         else if (p == QUERY || p == KEY)
             params[p] = builder_param(&b, type_intern(m, DT_I64, 1, &tile[p == KEY]), 0);
         else params[p] = builder_param(&b, value_type(f, p), 0);
@@ -298,14 +301,15 @@ static uint32_t by_distances(const struct distances *w, struct flex_dims *dims)
     val *taken = params + n;
     inline_function(&b, flex_over(m, of_taken, batched, length, &inner[0]), inner[0].list.data, args, taken);
     for (uint32_t k = 0; k < n_taken; k++) taken[k] = slices(&b, taken[k], tile);
-    inline_function(&b, over_both(m, rest, n, tile, &inner[1]), inner[1].list.data, params, &out);
+    inline_function(&b, over_both(m, rest, w->gated ? n - 1 : n, tile, &inner[1]), inner[1].list.data, params,
+                    &out);
     return builder_finish(&b, &out, 1);
 }
 
-uint32_t flex_over_tile(const struct flex *x, uint32_t fn, struct flex_dims *dims)
+uint32_t flex_over_tile(const struct flex *x, uint32_t fn, bool gated, struct flex_dims *dims)
 {
-    struct distances w = { .x = x, .f = module_fn(x->m, fn) };
+    struct distances w = { .x = x, .f = module_fn(x->m, fn), .gated = gated };
     bool rows = x->tile[0] != 1 && x->tile[1] != 1;
     if (rows && has_distances(&w, dims->arena)) return by_distances(&w, dims);
-    return over_both(x->m, fn, w.f->n_params, x->tile, dims);
+    return over_both(x->m, fn, w.f->n_params - gated, x->tile, dims);
 }
