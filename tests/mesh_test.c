@@ -377,8 +377,9 @@ struct refusal {
 static const struct refusal refusals[] = {
     { MESH "fn @f(%x: f64[4, 6]@m(0, _)) -> (f64[4, 6]@m(0, _)) {\n  %y = sin(%x)\n  return %y\n}\n",
       "4:3: sin: operand 0 has type f64[4, 6]@m(0, _), and what works on distributed arrays is local_map, "
-      "redistribute, calls, branches and loops: compute with its parts in a local_map, or make it whole on "
-      "each rank: redistribute {mesh = \"m\", to = \"_ _\"}",
+      "redistribute, calls, branches and loops: make it an operand of a local_map and compute with its "
+      "parts, "
+      "or make it whole on each rank: redistribute {mesh = \"m\", to = \"_ _\"}",
       0 },
     { MESH "fn @f(%x: f64[4, 6]@m(0, _)) -> (f64[4, 6]@m(_, 0)) {\n  %y = " MAP(
           "_ 0", "_ 0", "%a = %x", "    yield(%a)\n") "  return %y\n}\n",

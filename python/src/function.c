@@ -3,6 +3,7 @@
 #include "bodies.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* ---- the stack of captures of a thread ---- */
 
@@ -196,6 +197,32 @@ static void parameters_drop(struct parameters *p)
     PyMem_Free(p->kept);
 }
 
+/* Where a distributed array lies, as its type says it, without an axis (-1: with all), or with one more in
+ * front. -1: an exception, as it is cut along that axis. */
+static int layout_without(const array_object *a, long without, PyObject *over, char *text, size_t room)
+{
+    size_t n = (size_t)snprintf(text, room, "@(%s)(", hop_tensor_mesh(a->tensor));
+    for (const char *p = hop_tensor_placements(a->tensor); *p && n < room;) {
+        size_t length = strcspn(p, " ");
+        const char *comma = text[n - 1] == '(' ? "" : ", ";
+        bool cut = *p >= '0' && *p <= '9';
+        long axis = cut ? strtol(p, NULL, 10) : -1;
+        if (cut && axis == without) {
+            raise_invalid(
+                "axis %ld of the array is cut over the mesh (%s): batch over another one, or inside of "
+                "hop.shard_map",
+                axis, hop_tensor_mesh(a->tensor));
+            return -1;
+        }
+        axis += (over != NULL) - (without >= 0 && axis > without);
+        if (cut) n += (size_t)snprintf(text + n, room - n, "%s%ld", comma, axis);
+        else n += (size_t)snprintf(text + n, room - n, "%s%.*s", comma, (int)length, p);
+        p += length + (p[length] == ' ');
+    }
+    if (n < room) snprintf(text + n, room - n, ")");
+    return 0;
+}
+
 /* The type of a concrete array, without an axis (-1: with all), or with one more of this size (NULL: none),
  * as a text. */
 static PyObject *concrete_type(array_object *a, long without, PyObject *over)
@@ -216,9 +243,7 @@ static PyObject *concrete_type(array_object *a, long without, PyObject *over)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", comma, (long long)dims[i]);
     }
     n += snprintf(text + n, sizeof text - (size_t)n, "]");
-    if (a->spread && (without >= 0 || over))
-        return raise_invalid("a distributed array has no axis to batch over: batch inside of hop.shard_map");
-    array_layout_text(a, text + n, sizeof text - (size_t)n);
+    if (a->spread && layout_without(a, without, over, text + n, sizeof text - (size_t)n)) return NULL;
     if (!over) return PyUnicode_FromString(text);
     const char *name = dtype_rows[a->dtype].name;
     return PyUnicode_FromFormat("%s[%U%s%s", name, over, rank ? ", " : "", text + strlen(name) + 1);

@@ -182,6 +182,23 @@ class Dist(unittest.TestCase):
         self.close(hop.vmap(f)(x), (np.asarray(x) ** 2).sum(1))
         self.close(hop.jvp(f, (x[0],), (x[0],))[1], 2 * (np.asarray(x[0]) ** 2).sum())
 
+    def test_batches_of_distributed_arrays(self):
+        m, x = hop.mesh(4, "i"), numbers(6, 3)
+        columns, rows = hop.distribute(x, m, P("i")), hop.distribute(x.T, m, P(None, "i"))
+        f = hop.shard_map(lambda x: x * hop.psum(hop.sum(x), "i"), m, P("i"), P("i"))
+        expected = np.asarray(x) * np.asarray(x).sum(0)
+        for out in (0, 1):
+            found = hop.vmap(f, 1, out)(columns)
+            self.assertEqual(found.placements, (S(1 - out),))
+            self.close(found, expected.T if out == 0 else expected)
+            self.close(hop.jit(hop.vmap(f, 1, out))(columns), expected.T if out == 0 else expected)
+        self.close(hop.vmap(f)(rows), expected.T)
+        self.close(hop.map(f, rows), expected.T)
+        total = hop.shard_map(lambda x: hop.psum(hop.sum(x**2), "i"), m, P("i"), P())
+        self.close(hop.vmap(hop.grad(total), 1, 1)(columns), 2 * np.asarray(x))
+        for call in (hop.vmap(f), hop.jit(hop.vmap(f))):
+            self.refused("axis 0 of the array is cut over the mesh", lambda call=call: call(columns))
+
     def test_statements_around(self):
         m, x = hop.mesh(4, "i"), numbers(6)
         given = hop.distribute(x, m, P("i"))

@@ -153,8 +153,13 @@ static type_id like_type(struct scope *s, const hop_param *p)
     if (rank > MAX_RANK) capture_throw("an array has at most %d axes", MAX_RANK);
     if (t.kind && (rank || left_out)) capture_throw("there are no arrays of objects");
     if (t.kind) return resolve_type(s, p->like);
-    if (t.layout && (p->over || left_out))
-        capture_throw("a distributed array has no axis to batch over: batch inside of the function of parts");
+    for (uint32_t d = t.rank; t.layout && d-- > 0;)
+        if (left_out >> d & 1 && !layout_drop_dim(m, t.layout, d, &t.layout))
+            capture_throw(
+                "axis %u of the array is cut over the mesh: batch over another one, or inside of the "
+                "function of parts",
+                d);
+    if (t.layout && p->over) t.layout = layout_insert_dim(m, t.layout, 0);
     type_id made = type_varying(m, type_intern(m, (enum dtype)t.dtype, rank, dims), t.varying);
     return type_laid_out(m, made, t.layout);
 }

@@ -29,8 +29,8 @@ static _Noreturn void refuse(const struct infer *in, uint32_t i, const char *whe
     struct module *m = in->m;
     infer_error(in,
                 "operand %u%s has type %s, and what works on distributed arrays is local_map, redistribute, "
-                "calls, branches and loops: compute with its parts in a local_map, or make it whole on each "
-                "rank: %s",
+                "calls, branches and loops: make it an operand of a local_map and compute with its parts, or "
+                "make it whole on each rank: %s",
                 i, where, infer_text(in, in->operands[i]),
                 replicated_text(m, type_get(m, in->operands[i]).layout));
 }
