@@ -263,6 +263,7 @@ test-peers: wheel
 	$(PEERS_VENV)/bin/python python/peers/rules.py
 	$(PEERS_VENV)/bin/python python/peers/axes.py
 	$(PEERS_VENV)/bin/python python/peers/shard_map.py
+	$(PEERS_VENV)/bin/python python/peers/ranks.py
 	$(PEERS_VENV)/bin/python python/peers/policies.py
 	$(PEERS_VENV)/bin/python python/peers/dtypes.py
 	$(PEERS_VENV)/bin/python python/peers/timings.py
