@@ -11,7 +11,7 @@ enum {
     BESIDE_SUMS = 128 << 10, /* bytes of sums that a block takes beside the result */
     BESIDE_PANELS = 2,       /* in a block of those */
     FEW_LINES = 4,           /* so many panels of lines are gathered once for all rows … */
-    SHARED_ROOM = 8 << 20,   /* … if they take no more */
+    SHARED_ROOM = 256 << 10, /* … so much of their depth at a time */
     SHARED_ROWS = 8,         /* tiles of a block then */
     MANY_BLOCKS = 32,
     ROWS_ROOM = 32 << 20, /* for panels of rows */
@@ -31,7 +31,8 @@ struct conv_job {
     const char *rows; /* panels; NULL: rows are read where they lie */
     int64_t row_step; /* there, from one depth to the next */
     bool each_packs;  /* neither: each block has panels of its own */
-    char *lines;      /* panels of all lines; NULL: each block gathers its own */
+    char *lines;      /* panels of all lines, for the depth at hand; NULL: each block gathers its own */
+    int64_t from, to; /* the depth at hand */
     int64_t block_lines, block_rows, n_line_blocks, n_row_blocks;
     int64_t whole_rows, whole_lines;
 };
@@ -44,7 +45,7 @@ static const char *row_panel(const struct conv_job *j, int64_t row, int64_t from
 }
 static char *line_panel(const struct conv_job *j, int64_t line, int64_t from, int64_t depth)
 {
-    return j->lines + (j->whole_lines * from + line * depth) * j->kernel->size;
+    return j->lines + (j->whole_lines * (from - j->from) + line * depth) * j->kernel->size;
 }
 
 struct block {
@@ -87,8 +88,8 @@ static void multiply_depth(const struct conv_job *j, const struct block *b)
 {
     _Alignas(ALIGNED) char room[BLOCK_PANELS * MOST_COLS * DEPTH * sizeof(float)];
     const struct product_kernel *k = j->kernel;
-    for (int64_t from = 0; from < j->part.depth; from += DEPTH) {
-        int64_t depth = HOP_MIN(DEPTH, j->part.depth - from);
+    for (int64_t from = j->from; from < j->to; from += DEPTH) {
+        int64_t depth = HOP_MIN(DEPTH, j->to - from);
         char *panels = j->lines ? line_panel(j, b->line, from, depth) : room;
         for (int64_t l = 0; !j->lines && l < b->n_lines; l += k->cols)
             conv_gather(k, &j->part, b->line + l, HOP_MIN(k->cols, b->n_lines - l), from, depth,
@@ -174,8 +175,8 @@ static int32_t lines_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
     int64_t panels = j->whole_lines / k->cols;
     HOP_UNUSED(rt);
     for (int64_t i = lo; i < hi; i++) {
-        int64_t from = i / panels * DEPTH, line = i % panels * k->cols;
-        int64_t depth = HOP_MIN(DEPTH, j->part.depth - from);
+        int64_t from = j->from + i / panels * DEPTH, line = i % panels * k->cols;
+        int64_t depth = HOP_MIN(DEPTH, j->to - from);
         conv_gather(k, &j->part, line, HOP_MIN(k->cols, j->part.lines - line), from, depth,
                     line_panel(j, line, from, depth));
     }
@@ -237,18 +238,22 @@ int32_t conv_each(struct hop_rt *rt, int32_t (*some)(struct hop_rt *, void *, in
     return rt->parallel(rt, some, env, n, (int64_t)(WORTH_A_THREAD * (double)n / 2 / work) + 1);
 }
 
-/* Memory for panels of all rows, and of all lines where they are few, as far as there is any. */
+/* Memory for panels of all rows, and of all lines where they are few, as far as there is any. Those of lines
+ * are made stretch by stretch, all blocks of each after them: sums that do not lie in the result have to be
+ * there at the end of one. */
 static int32_t make_panels(struct hop_rt *rt, struct conv_job *j)
 {
     const struct product_kernel *k = j->kernel;
     const struct conv_part *p = &j->part;
-    int64_t of_rows = j->whole_rows * p->depth * k->size, of_lines = j->whole_lines * p->depth * k->size;
+    int64_t of_rows = j->whole_rows * p->depth * k->size, of_depth = j->whole_lines * k->size;
+    int64_t together = HOP_MIN(SHARED_ROOM / of_depth / DEPTH * DEPTH, p->depth);
     bool even = conv_rows_even(p, &j->row_step) && p->w_dtype == k->dtype;
     bool few = p->lines <= FEW_LINES * k->cols, read_in_place = even && few;
-    bool share = few && j->unit == p->lines && p->out > 2 * SHARED_ROWS * k->rows && of_lines <= SHARED_ROOM;
+    bool share = few && j->unit == p->lines && p->out > 2 * SHARED_ROWS * k->rows && together > 0;
+    if (j->beside && together < p->depth) share = false;
     bool once = few && !j->beside; /* all lines are one block: rows are packed where they are multiplied */
     bool pack = !read_in_place && !once && of_rows <= ROWS_ROOM;
-    int64_t size = (pack ? rounded_up(of_rows, ALIGNED) : 0) + (share ? of_lines : 0);
+    int64_t size = (pack ? rounded_up(of_rows, ALIGNED) : 0) + (share ? together * of_depth : 0);
     char *room = size ? panels_room((size_t)size) : NULL;
     int32_t status = 0;
     if (room && pack) {
@@ -256,12 +261,28 @@ static int32_t make_panels(struct hop_rt *rt, struct conv_job *j)
         room += rounded_up(of_rows, ALIGNED);
         status = conv_each(rt, rows_some, j, j->whole_rows / k->rows, (double)of_rows / 4);
     }
-    if (room && share && !status) {
-        j->lines = room;
-        status = conv_each(rt, lines_some, j, j->whole_lines / k->cols * conv_blocks_of(p->depth, DEPTH),
-                           (double)of_lines);
-    }
+    if (room && share) j->lines = room;
+    j->to = j->lines ? together : p->depth;
     j->each_packs = !j->rows && !even;
+    return status;
+}
+
+/* The depth at hand, and what follows it. */
+static int32_t multiply_job(struct hop_rt *rt, struct conv_job *j)
+{
+    const struct conv_part *p = &j->part;
+    int64_t together = j->to, panels = j->whole_lines / j->kernel->cols;
+    int32_t status = 0;
+    for (; j->from < p->depth && !status; j->from = j->to) {
+        j->to = HOP_MIN(j->from + together, p->depth);
+        int64_t depth = j->to - j->from;
+        if (j->lines)
+            status = conv_each(rt, lines_some, j, panels * conv_blocks_of(depth, DEPTH),
+                               (double)(j->whole_lines * depth * j->kernel->size));
+        if (!status)
+            status = conv_each(rt, blocks_some, j, j->n_line_blocks * j->n_row_blocks,
+                               (double)p->out * (double)p->lines * (double)depth);
+    }
     return status;
 }
 
@@ -307,8 +328,7 @@ static int32_t multiply_part(struct hop_rt *rt, const struct conv_part *given)
     j.whole_lines = rounded_up(p->lines, j.kernel->cols);
     int32_t status = make_panels(rt, &j);
     choose_blocks(&j);
-    if (status) return status;
-    return conv_each(rt, blocks_some, &j, j.n_line_blocks * j.n_row_blocks, work_of(p));
+    return status ? status : multiply_job(rt, &j);
 }
 
 /* ---- phases ---- */
