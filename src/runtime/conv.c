@@ -91,8 +91,10 @@ static void multiply_depth(const struct conv_job *j, const struct block *b)
     for (int64_t from = j->from; from < j->to; from += DEPTH) {
         int64_t depth = HOP_MIN(DEPTH, j->to - from);
         char *panels = j->lines ? line_panel(j, b->line, from, depth) : room;
+        struct conv_depths d;
+        if (!j->lines) conv_find_depths(k, &j->part, from, depth, &d);
         for (int64_t l = 0; !j->lines && l < b->n_lines; l += k->cols)
-            conv_gather(k, &j->part, b->line + l, HOP_MIN(k->cols, b->n_lines - l), from, depth,
+            conv_gather(k, &j->part, b->line + l, HOP_MIN(k->cols, b->n_lines - l), &d,
                         panels + l * depth * k->size);
         multiply_stretch(j, b, from, depth, panels);
     }
@@ -177,7 +179,9 @@ static int32_t lines_some(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
     for (int64_t i = lo; i < hi; i++) {
         int64_t from = j->from + i / panels * DEPTH, line = i % panels * k->cols;
         int64_t depth = HOP_MIN(DEPTH, j->to - from);
-        conv_gather(k, &j->part, line, HOP_MIN(k->cols, j->part.lines - line), from, depth,
+        struct conv_depths d;
+        conv_find_depths(k, &j->part, from, depth, &d);
+        conv_gather(k, &j->part, line, HOP_MIN(k->cols, j->part.lines - line), &d,
                     line_panel(j, line, from, depth));
     }
     return 0;

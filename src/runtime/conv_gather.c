@@ -162,22 +162,17 @@ GATHER_DEPTHS(uint64_t)
 #define WIDE __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,bmi2")))
 enum { MASKED_TAPS = 256, MASKED_WIDTH = 32 };
 
-/* Where the depths of a stretch lie in x, and which taps they are of, counted through. */
-struct depths {
-    int64_t at[DEPTH];
-    uint16_t tap[DEPTH];
-};
-static void find_depths(const struct conv_part *p, int64_t from, int64_t depth, struct depths *d)
+static void find_depths(const struct conv_part *p, struct conv_depths *d)
 {
     const struct conv_space *s = &p->space[p->n - 1];
-    struct depth c = depth_of(p, from);
-    for (int64_t k = 0; k < depth; next_depths(p, &c)) {
+    struct depth c = depth_of(p, d->from);
+    for (int64_t k = 0; k < d->n; next_depths(p, &c)) {
         int64_t at = c.channel * p->x_channel, tap = 0, m = c.tap[p->n - 1];
         for (uint32_t i = 0; i + 1 < p->n; i++) {
             at += c.tap[i] * p->space[i].tap_stride * p->space[i].x_step;
             tap = (tap + c.tap[i]) * p->space[i + 1].taps;
         }
-        for (; m < s->taps && k < depth; m++, k++) {
+        for (; m < s->taps && k < d->n; m++, k++) {
             d->at[k] = at + m * s->tap_stride * s->x_step;
             d->tap[k] = (uint16_t)(tap + m);
         }
@@ -201,8 +196,8 @@ static void find_masks(const struct conv_part *p, const struct spot *line, int64
     }
 }
 
-WIDE static void gather_masked(const struct conv_part *p, int64_t line, int64_t n, int64_t depth,
-                               const struct depths *d, float *to)
+WIDE static void gather_masked(const struct conv_part *p, int64_t line, int64_t n,
+                               const struct conv_depths *d, float *to)
 {
     const struct conv_space *s = &p->space[p->n - 1];
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -217,7 +212,7 @@ WIDE static void gather_masked(const struct conv_part *p, int64_t line, int64_t 
             x += (at.at[i] * p->space[i].stride + p->space[i].first) * p->space[i].x_step;
         find_masks(p, &at, length, masks);
         uint32_t whole = (uint32_t)(((uint64_t)1 << length) - 1);
-        for (int64_t k = 0; k < depth; k++) {
+        for (int64_t k = 0; k < d->n; k++) {
             const float *from = (const float *)p->x + (x + d->at[k]);
             float *row = to + k * MASKED_WIDTH + j;
             uint32_t mask = masks[d->tap[k]];
@@ -250,19 +245,25 @@ static bool is_masked(const struct product_kernel *k, const struct conv_part *p)
     return (step == 1 || step == 2) && taps <= MASKED_TAPS;
 }
 #else
-struct depths {
-    char none;
-};
 #define is_masked(k, p) false
-#define find_depths(p, from, depth, d) ((void)0)
-#define gather_masked(p, line, n, depth, d, to) ((void)0)
+#define find_depths(p, d) ((void)0)
+#define gather_masked(p, line, n, d, to) ((void)0)
 #endif
 
 /* ---- panels ---- */
 
-void conv_gather(const struct product_kernel *k, const struct conv_part *p, int64_t line, int64_t n,
-                 int64_t from, int64_t depth, char *panel)
+void conv_find_depths(const struct product_kernel *k, const struct conv_part *p, int64_t from, int64_t n,
+                      struct conv_depths *d)
 {
+    d->from = from;
+    d->n = n;
+    if (is_masked(k, p)) find_depths(p, d);
+}
+
+void conv_gather(const struct product_kernel *k, const struct conv_part *p, int64_t line, int64_t n,
+                 const struct conv_depths *d, char *panel)
+{
+    int64_t from = d->from, depth = d->n;
     _Alignas(64) char room[MOST_WIDTH * DEPTH * sizeof(float)], narrow[MOST_WIDTH * DEPTH * sizeof(uint16_t)];
     int size = dtype_info[p->x_dtype].size;
     bool widens = p->x_dtype != k->dtype;
@@ -270,9 +271,7 @@ void conv_gather(const struct product_kernel *k, const struct conv_part *p, int6
     int64_t width = p->by_depth ? n : k->cols;
     if (!p->by_depth && n < width) memset(to, 0, (size_t)(width * depth * size));
     if (is_masked(k, p)) {
-        struct depths d;
-        find_depths(p, from, depth, &d);
-        gather_masked(p, line, n, depth, &d, (float *)panel);
+        gather_masked(p, line, n, d, (float *)panel);
         return;
     }
     if (p->by_depth) {

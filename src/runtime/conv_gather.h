@@ -45,10 +45,18 @@ static inline void conv_within(int64_t first, int64_t step, int64_t size, int64_
     *hi = HOP_MAX(HOP_MIN(*hi, count), *lo);
 }
 
-/* n lines and `depth` depths into a panel, whose lines lie beside each other; those that are missing and
+/* Depths `from` on, so many: what is worked out once for all panels of them. */
+struct conv_depths {
+    int64_t from, n;
+    int64_t at[DEPTH];   /* where they lie in x */
+    uint16_t tap[DEPTH]; /* which taps they are of, counted through */
+};
+void conv_find_depths(const struct product_kernel *k, const struct conv_part *p, int64_t from, int64_t n,
+                      struct conv_depths *d);
+/* n lines and these depths into a panel, whose lines lie beside each other; those that are missing and
  * elements that x does not have are zeros. */
 void conv_gather(const struct product_kernel *k, const struct conv_part *p, int64_t line, int64_t n,
-                 int64_t from, int64_t depth, char *panel);
+                 const struct conv_depths *d, char *panel);
 /* n rows of w likewise. */
 void conv_gather_rows(const struct product_kernel *k, const struct conv_part *p, int64_t row, int64_t n,
                       int64_t from, int64_t depth, char *panel);
