@@ -1,7 +1,7 @@
 /* Windows against a plain definition, written here: random shapes, strides, paddings, dilations and dtypes,
  * as values, positions and cotangents, on every back end; strict numbers bit for bit the interpreter's; large
- * ones with 1, 2, 3, 7 and 16 threads, which must give the same bits. Pools, resizing and sampling by the
- * calls of the header, with numbers from formulas, and what is wrong with arguments. */
+ * ones with 1, 2, 3, 7 and 16 threads, which must give the same bits. Pools, resizing, sampling and
+ * convolutions by the calls of the header, with numbers from formulas, and what is wrong with arguments. */
 #include "captured.h"
 #include "ways.h"
 
@@ -331,6 +331,34 @@ static const struct program between = {
     { { 0, 1, 3, 5, 7, 8 }, { 0, 2, 4, 6, 8 }, { 0, 8 }, { 2, 0, 2 }, { 2, 0, 8 }, { 5, 0 } },
 };
 
+static int convolutions_body(void *env, const hop_val *in, hop_val *out)
+{
+    (void)env;
+    out[0] = hop_conv(in[0], in[1], NULL);
+    out[1] = hop_conv(in[0], in[1], &(hop_conv_spec){ .strides = "2", .padding = "same" });
+    out[2] = hop_conv(in[0], in[1], &(hop_conv_spec){ .padding = "1:0", .dilation = "2" });
+    out[3] = hop_conv(in[0], in[1], &(hop_conv_spec){ .x_dilation = "2" });
+    out[4] = hop_conv_transpose(in[0], in[1], &(hop_conv_spec){ .strides = "2", .output_padding = "1" });
+    out[5] = hop_conv(hop_reshape(in[0], "1, 2, 2"), in[2], &(hop_conv_spec){ .layout = "NWC", .groups = 2 });
+    return 0;
+}
+static const struct program convolutions = {
+    "convolutions",
+    "x: f32[1, 1, 4], w: f32[1, 1, 3], v: f32[1, 1, 2]",
+    3,
+    6,
+    convolutions_body,
+    { "f32[1, 1, 4]", "f32[1, 1, 3]", "f32[1, 1, 2]" },
+    { { 1, 2, 4, 8 }, { 1, 0, -1 }, { 10, 100 } },
+    { "f32[1, 1, 2]", "f32[1, 1, 2]", "f32[1, 1, 1]", "f32[1, 1, 5]", "f32[1, 1, 10]", "f32[1, 2, 2]" },
+    { { -3, -6 },
+      { -3, 4 },
+      { -8 },
+      { -1, 0, -2, 0, -4 },
+      { 1, 0, 1, 0, 2, 0, 4, 0, -8, 0 },
+      { 10, 200, 40, 800 } },
+};
+
 /* ---- what is wrong ---- */
 
 struct wrong {
@@ -375,12 +403,57 @@ static void wrong_windows(void)
     }
 }
 
+struct wrong_conv {
+    hop_conv_spec spec;
+    int transposed;
+    const char *message;
+};
+static int wrong_conv_body(void *env, const hop_val *in, hop_val *out)
+{
+    const struct wrong_conv *w = env;
+    out[0] = w->transposed ? hop_conv_transpose(in[0], in[1], &w->spec) : hop_conv(in[0], in[1], &w->spec);
+    return 0;
+}
+static void wrong_convolutions(void)
+{
+    static const struct wrong_conv all[] = {
+        { { .strides = "0" }, 0, "'strides': expected at least 1, found 0" },
+        { { .strides = "1, 2" }, 0, "expected one entry, or one for each of 1 spatial axes, found 2" },
+        { { .strides = "two" }, 0, "strides" },
+        { { .padding = "-1" }, 0, "with its padding: 1 more element is needed" },
+        { { .padding = "full" }, 0, "padding" },
+        { { .padding = "same" }, 1, "padding \"same\": expected numbers" },
+        { { .padding = "4" }, 1, "expected a size of at least 0" },
+        { { .dilation = "3" }, 0, "with its padding: 3 more elements are needed" },
+        { { .groups = 3 }, 0, "in 3 groups: expected 2, found 6" },
+        { { .groups = 2 }, 1, "2 groups must divide" },
+        { { .groups = -1 }, 0, "groups: expected at least 1, found -1" },
+        { { .layout = "NC" }, 0, "layout \"NC\": expected a letter for each of 3 axes" },
+        { { .kernel_layout = "OOI" }, 0, "expected the letter O once" },
+        { { .output_padding = "1" }, 0, "output_padding has no meaning here" },
+        { { .dtype = "f31" }, 0, "f31" },
+    };
+    for (uint32_t k = 0; k < HOP_COUNT(all); k++) {
+        hop_fn *f = NULL;
+        struct wrong_conv w = all[k];
+        const char *params = w.transposed ? "x: f32[2, 3, 4], w: f32[3, 1, 3]"
+                                          : "x: f32[1, 2, 4], w: f32[2, 2, 3]";
+        int status = hop_capture(&f, params, 2, wrong_conv_body, &w);
+        CLAIM(status == HOP_INVALID, "convolution %u gives %d: %s", k, status, hop_message());
+        CLAIM(strstr(hop_message(), w.message), "convolution %u: \"%s\" is not in \"%s\"", k, w.message,
+              hop_message());
+        hop_fn_free(f);
+    }
+}
+
 int main(int argc, char **argv)
 {
     random_windows(argc > 1 ? atoi(argv[1]) : 60);
     large_windows();
     check_program(&pools);
     check_program(&between);
+    check_program(&convolutions);
     wrong_windows();
+    wrong_convolutions();
     return tests_end();
 }
