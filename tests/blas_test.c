@@ -6,6 +6,7 @@
 #include "runtime/blas.h"
 #include "runtime/pool.h"
 #include "runtime/product_kernels.h"
+#include "loop/lp.h"
 #include "loop/rt.h"
 
 #include <math.h>
@@ -394,10 +395,10 @@ static void test_batches(void)
 static void test_panels_of(enum dtype t, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
 {
     int64_t size = dtype_info[t].size, lda = (ta ? m : k) + 1, ldb = (tb ? k : n) + 2, ldc = n + 3;
-    int64_t whole = (n + HOP_RT_PANEL_COLUMNS - 1) / HOP_RT_PANEL_COLUMNS * HOP_RT_PANEL_COLUMNS;
+    int64_t count = lp_panels_count(t, n, k);
     char *a = some_elements(t, (ta ? k : m) * lda, 7), *b = some_elements(t, (tb ? n : k) * ldb, 8),
          *c = some_elements(t, m * ldc, 9), *other = some_elements(t, m * ldc, 9),
-         *panels = some_elements(t, whole * k + 1, 10), *end = panels + whole * k * size;
+         *panels = some_elements(t, count + 1, 10), *end = panels + count * size;
     struct hop_rt rt = { .parallel = in_pieces };
     struct hop_rt_gemm g = {
         .dtypes = HOP_RT_DTYPES(t, t, t), .tb = tb, .n = n, .k = k, .ldb = ldb, .b = b, .c = panels
@@ -430,6 +431,18 @@ static void test_panels(void)
             test_panels_of(DT_F32, sizes[s][0], sizes[s][1], sizes[s][2], how & 1, how & 2);
             test_panels_of(DT_F64, sizes[s][0], sizes[s][1], sizes[s][2], how & 1, how & 2);
         }
+}
+
+/* Of what is converted, or multiplied by dot products. */
+static void test_narrow_panels(void)
+{
+    static const enum dtype dtypes[] = { DT_BF16, DT_F16, DT_I8, DT_U8 };
+    static const int64_t sizes[][3] = { { 1, 3, 2 },      { 2, 70, 3 },     { 5, 64, 300 }, { 48, 200, 513 },
+                                        { 130, 31, 701 }, { 97, 130, 257 }, { 33, 260, 50 } };
+    for (size_t s = 0; s < HOP_COUNT(sizes); s++)
+        for (size_t d = 0; d < HOP_COUNT(dtypes); d++)
+            for (int how = 0; how < 4; how++)
+                test_panels_of(dtypes[d], sizes[s][0], sizes[s][1], sizes[s][2], how & 1, how & 2);
 }
 
 /* ---- threads ---- */
@@ -683,6 +696,7 @@ int main(int argc, char **argv)
     test_special(DT_F32);
     test_batches();
     test_panels();
+    test_narrow_panels();
     if (argc > 1) return tests_end();
     test_streamed();
     test_threads();
@@ -692,6 +706,7 @@ int main(int argc, char **argv)
     for (int level = 3; level >= 0; level--) { /* which any machine with a higher one has, too */
         product_kernels_limit(level);
         test_conversions();
+        test_narrow_panels();
         for (uint64_t seed = 0; seed < RANDOM_PRODUCTS; seed++)
             test_random((uint64_t)(level + 1) * RANDOM_PRODUCTS + seed);
         if (level > 1) continue;

@@ -1,7 +1,8 @@
 /* Random chains of products and of what is computed row by row around them, with steps among them that go
  * over rows in another way: compiled by panels of rows, on any number of threads, they give the bits of one
  * thread, are within bounds of the interpreter, and so is the loop program with every access checked; without
- * panels too. Some programs are written out, with the number of loops over panels that they must have.
+ * panels too. Some programs are written out, with the numbers of loops over panels and of operands in panels
+ * that they must have.
  * `panels_test [FIRST [COUNT]]` runs other seeds; HOP_TEST_SEEDS says how many. */
 #include "check/check.h"
 #include "ir/text.h"
@@ -151,7 +152,8 @@ static const char *random_chain(struct arena *a, uint64_t seed)
     struct chain c = {
         .random = { seed * 77 + 5 }, .head = { .arena = a }, .body = { .arena = a }, .arena = a
     };
-    c.dtype = below(&c, 3) ? "f32" : "f64";
+    static const char *const dtypes[] = { "f32", "f32", "f32", "f64", "bf16", "f16" };
+    c.dtype = dtypes[below(&c, HOP_COUNT(dtypes))];
     c.n_rows_dims = 1 + below(&c, 2);
     int64_t inner = 40 + below(&c, 20), rows = 97 + below(&c, 90);
     if (c.n_rows_dims == 1) snprintf(c.rows, sizeof c.rows, "%lld", (long long)rows);
@@ -250,42 +252,42 @@ static void hold(const char *name, const char *text)
 
 struct program {
     const char *name;
-    uint32_t panels;
+    uint32_t loops, packs; /* over panels of rows; operands put into panels */
     const char *text;
 };
 
 static const struct program programs[] = {
-    { "bias and activation", 1,
+    { "bias and activation", 1, 0,
       "fn @f(%x: f32[240, 64], %w: f32[64, 80], %b: f32[80]) -> (f32[240, 80]) {\n"
       "  %p = matmul(%x, %w)\n  %c = broadcast {dims = [240, 80], at = [1]} (%b)\n  %s = add(%p, %c)\n"
       "  %r = tanh(%s)\n  return %r\n}\n" },
-    { "softmax of rows between two products", 1,
+    { "softmax of rows between two products", 1, 0,
       "fn @f(%x: f32[2, 60, 64], %w: f32[64, 80], %u: f32[80, 40]) -> (f32[2, 60, 40]) {\n"
       "  %p = matmul(%x, %w)\n  %s = softmax {dims = [2]} (%p)\n  %r = matmul(%s, %u)\n  return %r\n}\n" },
-    { "three products of one operand", 1,
+    { "three products of one operand", 1, 0,
       "fn @f(%x: f32[240, 64], %q: f32[64, 80], %k: f32[64, 80], %v: f32[64, 48]) -> (f32[240, 80], "
       "f32[240, 80], f32[240, 48]) {\n"
       "  %a = matmul(%x, %q)\n  %b = matmul(%x, %k)\n  %c = matmul(%x, %v)\n  return %a, %b, %c\n}\n" },
-    { "a product over the rows goes behind", 1,
+    { "a product over the rows goes behind", 1, 0,
       "fn @f(%x: f32[240, 64], %w: f32[64, 80], %u: f32[80, 64]) -> (f32[64, 80], f32[240, 64]) {\n"
       "  %p = matmul(%x, %w)\n  %t = tanh(%p)\n"
       "  %g = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [0], contract_rhs = [0]} (%x, %t)\n"
       "  %q = matmul(%t, %u)\n  %r = sin(%q)\n  return %g, %r\n}\n" },
-    { "rows in another order end a group", 1,
+    { "rows in another order end a group", 1, 0,
       "fn @f(%x: f32[240, 64], %w: f32[64, 80], %u: f32[80, 64]) -> (f32[240, 64]) {\n"
       "  %p = matmul(%x, %w)\n  %t = tanh(%p)\n  %o = reverse {dims = [0]} (%t)\n"
       "  %q = matmul(%o, %u)\n  %r = sin(%q)\n  return %r\n}\n" },
-    { "a large operand, and one that is transposed, in panels", 1,
+    { "a large operand, and one that is transposed, in panels", 1, 2,
       "fn @f(%x: f32[240, 300], %w: f32[300, 320], %u: f32[64, 320]) -> (f32[240, 64]) {\n"
       "  %p = matmul(%x, %w)\n  %t = tanh(%p)\n  %v = permute {order = [1, 0]} (%u)\n"
       "  %r = matmul(%t, %v)\n  return %r\n}\n" },
-    { "what all steps of a loop multiply with, as it is and transposed", 0,
+    { "what all steps of a loop multiply with, as it is and transposed", 0, 2,
       "fn @f(%h0: f32[16, 96], %xs: f32[9, 16, 96], %w: f32[96, 96]) -> (f32[16, 96], f32[9, 16, 96]) {\n"
       "  %last, %all = scan carry(%h = %h0) over(%x in %xs) with(%v = %w) {\n"
       "    %a = matmul(%h, %v)\n    %t = tanh(%a)\n    %u = permute {order = [1, 0]} (%v)\n"
       "    %b = matmul(%t, %u)\n    %c = add(%b, %x)\n    %n = sin(%c)\n    next(%n) stack(%n)\n  }\n"
       "  return %last, %all\n}\n" },
-    { "layers of a loop, each with weights of its own", 1,
+    { "layers of a loop, each with weights of its own", 1, 0,
       "fn @f(%x: f32[2, 64, 96], %ws: f32[3, 96, 192], %us: f32[3, 192, 96], %bs: f32[3, 192]) -> "
       "(f32[2, 64, 96], f32[3, 2, 64, 192]) {\n"
       "  %last, %all = scan carry(%h = %x) over(%w in %ws, %u in %us, %b in %bs) {\n"
@@ -293,20 +295,38 @@ static const struct program programs[] = {
       "    %c = broadcast {dims = [2, 64, 192], at = [2]} (%b)\n    %q = add(%p, %c)\n    %t = tanh(%q)\n"
       "    %r = matmul(%t, %u)\n    %n = add(%h, %r)\n    next(%n) stack(%t)\n  }\n"
       "  return %last, %all\n}\n" },
-    { "few rows", 0,
+    { "narrow elements, converted once", 1, 2,
+      "fn @f(%x: f16[600, 64], %w: f16[64, 80], %b: f16[80], %u: f16[64, 80]) -> (f16[600, 64]) {\n"
+      "  %p = matmul(%x, %w)\n  %c = broadcast {dims = [600, 80], at = [1]} (%b)\n  %s = add(%p, %c)\n"
+      "  %t = tanh(%s)\n  %v = permute {order = [1, 0]} (%u)\n  %r = matmul(%t, %v)\n  return %r\n}\n" },
+    { "bytes", 1, 1,
+      "fn @f(%x: i8[600, 64], %w: u8[64, 80], %b: i32[80]) -> (i32[600, 80]) {\n"
+      "  %p = matmul {dtype = i32} (%x, %w)\n  %c = broadcast {dims = [600, 80], at = [1]} (%b)\n"
+      "  %r = add(%p, %c)\n  return %r\n}\n" },
+    { "large matrices of narrow elements", 0, 0,
+      "fn @f(%x: bf16[400, 200], %w: bf16[200, 200], %b: bf16[200]) -> (bf16[400, 200]) {\n"
+      "  %p = matmul(%x, %w)\n  %c = broadcast {dims = [400, 200], at = [1]} (%b)\n"
+      "  %r = add(%p, %c)\n  return %r\n}\n" },
+    { "what all steps multiply with in narrow elements, as it is and transposed", 0, 2,
+      "fn @f(%h0: bf16[16, 96], %xs: bf16[9, 16, 96], %w: bf16[96, 96]) -> (bf16[16, 96]) {\n"
+      "  %last = scan carry(%h = %h0) over(%x in %xs) with(%v = %w) {\n"
+      "    %a = matmul(%h, %v)\n    %t = tanh(%a)\n    %u = permute {order = [1, 0]} (%v)\n"
+      "    %b = matmul(%t, %u)\n    %c = add(%b, %x)\n    %n = sin(%c)\n    next(%n)\n  }\n"
+      "  return %last\n}\n" },
+    { "few rows", 0, 0,
       "fn @f(%x: f32[48, 64], %w: f32[64, 80]) -> (f32[48, 80]) {\n"
       "  %p = matmul(%x, %w)\n  %r = tanh(%p)\n  return %r\n}\n" },
 };
 
-static uint32_t count_panels(const struct lp_block *block)
+static void count_panels(const struct lp_block *block, uint32_t *loops, uint32_t *packs)
 {
-    uint32_t n = 0;
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
-        bool panels = s->kind == LP_FOR && s->note && !strncmp(s->note, "panels of rows", 14);
-        n += panels + count_panels(s->body) + count_panels(s->other);
+        *loops += s->kind == LP_FOR && s->note && !strncmp(s->note, "panels of rows", 14);
+        *packs += s->kind == LP_CALL && s->call->kind == CALL_PACK;
+        count_panels(s->body, loops, packs);
+        count_panels(s->other, loops, packs);
     }
-    return n;
 }
 
 static void count_loops(const struct program *p, const char *text)
@@ -315,14 +335,16 @@ static void count_loops(const struct program *p, const char *text)
     struct module *m = text_read("t", text, strlen(text));
     hop_cleanup_push(module_free, m);
     struct lp *lp = lower_and_plan(m, module_find(m, "f"), &options);
-    uint32_t found = count_panels(lp->root);
+    uint32_t loops = 0, packs = 0;
+    count_panels(lp->root, &loops, &packs);
     lp_free(lp);
     hop_cleanup_pop(m);
     module_free(m);
-    if (found == p->panels) passed++;
+    if (loops == p->loops && packs == p->packs) passed++;
     else {
         failed++;
-        printf("%s: expected %u loops over panels, found %u\n", p->name, p->panels, found);
+        printf("%s: expected %u loops over panels and %u operands in panels, found %u and %u\n", p->name,
+               p->loops, p->packs, loops, packs);
     }
 }
 

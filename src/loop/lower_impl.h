@@ -287,7 +287,8 @@ struct lp_call product_call(struct lower *L, const struct node *n); /* what prod
 uint32_t product_row_dims(struct lower *L, const struct node *n,
                           dim rows[MAX_RANK]);                  /* 0: a batch, a column */
 bool product_reads_rows(struct lower *L, const struct node *n); /* of its first operand as it is stored */
-bool product_can_pack(struct lower *L, const struct node *n);
+/* Can it be made panel by panel of rows, without putting its second operand into panels each time? */
+bool product_by_rows(struct lower *L, const struct node *n);
 void product_put_in_panels(struct lower *L,
                            struct lp_call *call); /* puts B into panels, which the call reads then */
 bool product_wants_panels(struct lower *L, const struct node *n); /* of its second: few rows at a time */

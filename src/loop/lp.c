@@ -4,8 +4,15 @@
 #include "ir/number.h"
 #include "loop/lp_index.h"
 #include "loop/lp_walk.h"
+#include "loop/rt.h"
 
 #include <math.h>
+
+int64_t lp_panels_count(enum dtype b, int64_t n, int64_t k)
+{
+    int64_t whole = (n + HOP_RT_PANEL_COLUMNS - 1) / HOP_RT_PANEL_COLUMNS * HOP_RT_PANEL_COLUMNS;
+    return whole * k * HOP_MAX((int64_t)sizeof(float) / dtype_info[b].size, 1);
+}
 
 struct lp *lp_new(struct module *m, const struct fn *entry, bool strict)
 {

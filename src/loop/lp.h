@@ -125,8 +125,8 @@ struct lp_call {
     /* gemm: C[m,n] (+)= op(A)[m,k] op(B)[k,n], row-major, element offsets and leading dimensions; in the
        dtypes of the buffers, which lp_multiplies allows. `batch` of them (LPV_NONE: one, and nothing is said
        of the rest), whose matrices are so many elements apart (0: all have the same). tb: enum hop_rt_form.
-       pack: op(B) goes into panels in C, both of one dtype that is multiplied plainly; b, b_at, c, c_at, n,
-       k, ldb and tb are said, and the panels take n, rounded up to HOP_RT_PANEL_COLUMNS, times k elements */
+       pack: op(B) goes into panels in C, both of one dtype, for products that lp_packs allows; b, b_at, c,
+       c_at, n, k, ldb and tb are said, and the panels take lp_panels_count elements */
     struct {
         uint32_t a, b, c;
         lpv a_at, b_at, c_at, m, n, k, lda, ldb, ldc;
@@ -307,6 +307,18 @@ static inline enum lp_product lp_multiplies(enum dtype c, enum dtype a, enum dty
                  dtype_info[b].size == 1;
     return bytes && dtype_is_integer(c) ? PRODUCT_CONVERTED : PRODUCT_NONE;
 }
+
+/* Can B be put into panels for such a product? Which ones they are is a matter of B's dtype alone. */
+static inline bool lp_packs(enum dtype c, enum dtype a, enum dtype b)
+{
+    enum lp_product how = lp_multiplies(c, a, b);
+    if (how != PRODUCT_CONVERTED) return how == PRODUCT_PLAIN;
+    return dtype_is_float(b) ? dtype_is_narrow(b) && a == b && (c == b || c == DT_F32) : dtype_is_integer(b);
+}
+
+/* Elements that panels of B, k by n, take at most, k > 1: as many as columns in whole panels have, each as
+ * large as one of f32, to which a processor may bring narrow ones. */
+int64_t lp_panels_count(enum dtype b, int64_t n, int64_t k);
 
 /* ---- building ---- */
 

@@ -333,14 +333,13 @@ static void check_call(const struct checker *c, const struct lp_call *call)
         if (lp_multiplies(to, a, b) == PRODUCT_NONE)
             fail(c, "is a product of %s and %s in %s", dtype_info[a].name, dtype_info[b].name,
                  dtype_info[to].name);
-        if (call->gemm.tb == HOP_RT_PANELS && lp_multiplies(to, a, b) != PRODUCT_PLAIN)
+        if (call->gemm.tb == HOP_RT_PANELS && !lp_packs(to, a, b))
             fail(c, "reads panels of %s", dtype_info[b].name);
         break;
     }
     case CALL_PACK: {
         enum dtype from = (enum dtype)c->p->buffers.data[call->gemm.b].dtype;
-        if (c->p->buffers.data[call->gemm.c].dtype != from ||
-            lp_multiplies(from, from, from) != PRODUCT_PLAIN)
+        if (c->p->buffers.data[call->gemm.c].dtype != from || !lp_packs(from, from, from))
             fail(c, "makes panels of %s", dtype_info[from].name);
         if (call->gemm.tb == HOP_RT_PANELS) fail(c, "makes panels of panels");
         break;

@@ -500,8 +500,8 @@ static void *matrices(struct executor *e, uint32_t buffer, lpv at, int64_t rows,
 
 static void *panels(struct executor *e, uint32_t buffer, lpv at, int64_t n, int64_t k)
 {
-    int64_t whole = (n + HOP_RT_PANEL_COLUMNS - 1) / HOP_RT_PANEL_COLUMNS * HOP_RT_PANEL_COLUMNS;
-    return elements(e, buffer, index_of(e, at, 0), whole * k, "panels");
+    enum dtype t = (enum dtype)e->p->buffers.data[buffer].dtype;
+    return elements(e, buffer, index_of(e, at, 0), lp_panels_count(t, n, k), "panels");
 }
 
 static void pack(struct executor *e, const struct lp_call *c)

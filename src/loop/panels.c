@@ -157,12 +157,6 @@ static bool nest_belongs(struct search *s, const struct nest *nest)
     return true;
 }
 
-/* Few rows at a time without putting the right operand into panels each time. */
-static bool can_multiply(struct lower *L, const struct node *n)
-{
-    return !product_wants_panels(L, n) || product_can_pack(L, n);
-}
-
 static bool product_belongs(struct search *s, const struct node *n)
 {
     struct lower *L = s->L;
@@ -170,7 +164,7 @@ static bool product_belongs(struct search *s, const struct node *n)
     dim rows[MAX_RANK];
     uint32_t n_rows = product_row_dims(L, n, rows);
     if (n_rows != s->g.n_dims || memcmp(rows, s->g.dims, n_rows * sizeof *rows)) return false;
-    if (made_elsewhere(s, n->results) || !can_multiply(L, n)) return false;
+    if (made_elsewhere(s, n->results) || !product_by_rows(L, n)) return false;
     s->sources.len = 0;
     if (!product_reads_rows(L, n) || !only_by_rows(s, o[0])) add_sources(s, o[0]);
     add_sources(s, o[1]);
@@ -319,7 +313,7 @@ void panels_find(struct lower *L)
         if (!is_product(&s, L->steps.data[i])) continue;
         s.g = (struct row_group){ 0 };
         s.g.n_dims = product_row_dims(L, fn_node(f, L->steps.data[i].index), s.g.dims);
-        if (!s.g.n_dims || !can_multiply(L, fn_node(f, L->steps.data[i].index))) continue;
+        if (!s.g.n_dims || !product_by_rows(L, fn_node(f, L->steps.data[i].index))) continue;
         uint32_t first = begin_of(&s, i, least);
         if (!try_group(&s, first, &end) || !pays(&s, first, end)) continue;
         gather(&s, first, end);

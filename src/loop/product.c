@@ -14,7 +14,8 @@ enum {
     READ_OFTEN = 64 << 10,     /* … and of one that so many rows read */
     MANY_ROWS = 384,
     PACKED_TRIPS = 8, /* what loops have in panels: for so many trips and bytes */
-    PACKED_LEAST = 32 << 10
+    PACKED_LEAST = 32 << 10,
+    PACKED_NARROW = 16 << 10 /* of elements that each product would convert */
 };
 
 enum dtype node_accumulator(const struct module *m, const struct fn *f, const struct node *n)
@@ -321,18 +322,40 @@ bool product_reads_rows(struct lower *L, const struct node *n)
            s.v == node_operands(L->f, n)[0];
 }
 
+static bool can_pack(struct lower *L, const struct node *n, const struct dot_dims *d);
+
+/* Is the right operand small enough to be read at every panel of rows? */
+static bool reads_in_place(struct lower *L, const struct node *n, const struct dot_dims *d)
+{
+    const val *o = node_operands(L->f, n);
+    double elements = size_of(L, o[1], d->rhs_free, d->n_rhs_free) *
+                      size_of(L, o[0], d->contract_lhs, d->n_contract);
+    double most = size_of(L, o[0], d->lhs_free, d->n_lhs_free) < MANY_ROWS ? READ_IN_PLACE : READ_OFTEN;
+    return elements * dtype_info[type_get(L->S->m, value_type(L->f, o[1])).dtype].size <= most;
+}
+
+/* Of narrow elements, which are converted on the way? */
+static bool is_converted(struct lower *L, const struct node *n)
+{
+    enum dtype t = (enum dtype)type_get(L->S->m, value_type(L->f, node_operands(L->f, n)[1])).dtype;
+    return t != DT_F32 && t != DT_F64;
+}
+
 bool product_wants_panels(struct lower *L, const struct node *n)
 {
     struct dot_dims d;
     struct stored s;
     if (!product_of(L, n, &d)) return false;
-    const val *o = node_operands(L->f, n);
-    double elements = size_of(L, o[1], d.rhs_free, d.n_rhs_free) *
-                      size_of(L, o[0], d.contract_lhs, d.n_contract);
-    enum dtype t = (enum dtype)type_get(L->S->m, value_type(L->f, o[1])).dtype;
-    enum orientation layout = operand_layout(L, n, 1, &d, &s);
-    double most = size_of(L, o[0], d.lhs_free, d.n_lhs_free) < MANY_ROWS ? READ_IN_PLACE : READ_OFTEN;
-    return layout == LAYOUT_TRANSPOSED || elements * dtype_info[t].size > most;
+    if (operand_layout(L, n, 1, &d, &s) == LAYOUT_TRANSPOSED || !reads_in_place(L, n, &d)) return true;
+    return is_converted(L, n) && can_pack(L, n, &d); /* once, instead of at every panel of rows */
+}
+
+bool product_by_rows(struct lower *L, const struct node *n)
+{
+    struct dot_dims d;
+    if (!product_of(L, n, &d)) return false;
+    if (!product_wants_panels(L, n)) return true;
+    return can_pack(L, n, &d) && (!is_converted(L, n) || reads_in_place(L, n, &d));
 }
 
 double product_work(struct lower *L, const struct node *n)
@@ -490,25 +513,24 @@ static struct right_operand right_operand(struct lower *L, const struct node *n,
     return r;
 }
 
-/* Sizes that are known, and dtypes that are multiplied as they are; emitted C has no panels. */
+/* Sizes that are known, and dtypes that there are panels for; emitted C has none. A few rows of narrow
+ * elements read the matrix where it lies. */
 static bool can_pack(struct lower *L, const struct node *n, const struct dot_dims *d)
 {
+    if (d->n_batch || L->S->passes->plain_products) return false;
     const val *o = node_operands(L->f, n);
+    val right = right_operand(L, n, d).v, left = o[0] == right ? o[1] : o[0];
     enum dtype to = (enum dtype)type_get(L->S->m, value_type(L->f, n->results)).dtype;
-    enum dtype lhs = (enum dtype)type_get(L->S->m, value_type(L->f, o[0])).dtype;
-    enum dtype rhs = (enum dtype)type_get(L->S->m, value_type(L->f, o[1])).dtype;
-    if (d->n_batch || L->S->passes->plain_products || lp_multiplies(to, lhs, rhs) != PRODUCT_PLAIN)
-        return false;
-    struct type t = type_get(L->S->m, value_type(L->f, right_operand(L, n, d).v));
+    enum dtype lhs = (enum dtype)type_get(L->S->m, value_type(L->f, left)).dtype;
+    struct type t = type_get(L->S->m, value_type(L->f, right));
+    enum dtype rhs = (enum dtype)t.dtype;
+    struct product_sizes sizes = sizes_of(L, n, d);
+    bool few = sizes.m < GEMM_ROWS || sizes.n < GEMM_ROWS;
+    if (!lp_packs(to, lhs, rhs) || sizes.k < 2) return false;
+    if (few && lp_multiplies(to, lhs, rhs) == PRODUCT_CONVERTED) return false;
     for (uint32_t i = 0; i < t.rank; i++)
         if (!dim_is_const(L->S->m, t.dims[i])) return false;
     return true;
-}
-
-bool product_can_pack(struct lower *L, const struct node *n)
-{
-    struct dot_dims d;
-    return product_of(L, n, &d) && can_pack(L, n, &d);
 }
 
 void product_put_in_panels(struct lower *L, struct lp_call *call)
@@ -518,9 +540,8 @@ void product_put_in_panels(struct lower *L, struct lp_call *call)
     int64_t n, k;
     if (!lp_is_const(p, call->gemm.n, &n) || !lp_is_const(p, call->gemm.k, &k)) return;
     if (call->gemm.tb == HOP_RT_PANELS) return;
-    dim count = dim_const(m,
-                          (n + HOP_RT_PANEL_COLUMNS - 1) / HOP_RT_PANEL_COLUMNS * HOP_RT_PANEL_COLUMNS * k);
     enum dtype t = (enum dtype)p->buffers.data[call->gemm.b].dtype;
+    dim count = dim_const(m, lp_panels_count(t, n, k));
     struct array to = lower_alloc(L, type_intern(m, t, 1, &count), "panels of an operand of products");
     struct lp_call pack = *call;
     pack.kind = CALL_PACK;
@@ -550,7 +571,7 @@ static void use_panels(struct lower *L, const struct node *n, struct lp_call *ca
     struct dot_dims d;
     product_of(L, n, &d);
     struct right_operand r = right_operand(L, n, &d);
-    if (r.layout == LAYOUT_NONE || d.n_batch) return;
+    if (r.layout == LAYOUT_NONE || !can_pack(L, n, &d)) return;
     const struct packed *found = packed_before(L, r.stored.v, r.transposed);
     if (!found) return;
     call->gemm.b = found->array.buffer;
@@ -568,7 +589,8 @@ static bool packs_for(struct lower *body, const struct node *n, const struct loo
     uint32_t first = loop_first_with(l);
     if (r->stored.v < first || r->stored.v >= first + l->n_with) return false;
     enum dtype t = (enum dtype)type_get(body->S->m, value_type(body->f, r->v)).dtype;
-    return r->columns * r->depth * dtype_info[t].size >= PACKED_LEAST;
+    double bytes = r->columns * r->depth * dtype_info[t].size;
+    return bytes >= (dtype_info[t].size < 4 ? PACKED_NARROW : PACKED_LEAST);
 }
 
 void lower_pack_shared(struct lower *L, const struct loop *l, lpv from, lpv to)

@@ -370,7 +370,7 @@ static int32_t multiply_parts(struct hop_rt *rt, const struct job *whole, const 
                     part.c += (r * part.c_row + c * part.c_col) * dtype_info[part.c_dtype].size;
                     side_at(&part.rows, r, from);
                     side_at(&part.cols, c, from);
-                    if (part.cols.panels) part.cols.panels += part.cols.whole * from * k->size;
+                    if (part.cols.panels) part.cols.panels += panels_bytes(k, &part.cols, from);
                     int32_t status = multiply_part(rt, &part, p);
                     if (status) return status;
                 }
@@ -553,7 +553,7 @@ static bool is_tiny(const struct product *p)
 {
     bool plain = p->c_dtype != DT_F64 || (p->a_dtype == DT_F64 && p->b_dtype == DT_F64);
     bool line = p->m == 1 || (p->n == 1 && p->tb != HOP_RT_PANELS);
-    bool panels = p->tb == HOP_RT_PANELS && p->c_dtype != p->b_dtype;
+    bool panels = p->tb == HOP_RT_PANELS && p->b_dtype != DT_F32 && p->b_dtype != DT_F64;
     bool dots = product_kernel(p->c_dtype, p->a_dtype, p->b_dtype)->group > 1; /* which pay early */
     int64_t most = dots ? TINY / 2 : TINY;
     return plain && !panels && !line && p->m <= most && p->n <= most && p->k <= most;
