@@ -110,6 +110,28 @@ static void computed_once(void)
     }
 }
 
+#define ROW_SUM "  %s = sum {dims = [1]} (%x)\n  %t = tanh(%s)\n"
+/* What is long and made of a row's fold is computed for many rows at a time, unless the row needs it. */
+static void after_rows(void)
+{
+    static const struct {
+        const char *behind, *says;
+    } cases[] = {
+        { "(f32[256]) {\n" ROW_SUM "  return %t\n}\n", "nests: 2\n" },
+        { "(f32[256, 64]) {\n" ROW_SUM "  %e = broadcast {dims = [256, 64], at = [0]} (%t)\n"
+          "  %y = mul(%e, %x)\n  return %y\n}\n",
+          "nests: 1\n" },
+    };
+    char text[1024];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hop_fn *f = NULL;
+        snprintf(text, sizeof text, "fn @f(%%x: f32[256, 64]) -> %s", cases[i].behind);
+        CLAIM(!hop_fn_read(&f, text, NULL), "%s", hop_message());
+        HAS(explained(f, &(hop_compile_options){ .portable = 1 }, NULL), cases[i].says);
+        hop_fn_free(f);
+    }
+}
+
 /* A carry of one element is a scalar, whatever its rank. */
 static void single_carries(void)
 {
@@ -334,6 +356,7 @@ int main(void)
     texts(f, gradient, native);
     constants();
     computed_once();
+    after_rows();
     single_carries();
     ends_of_rows();
     lanes_apart();

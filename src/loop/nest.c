@@ -13,6 +13,7 @@ enum {
     STORE_SINGLY = 4,       /* read by scalar code: stored, by vector code, from this cost on */
     STORE_ALWAYS = 400,     /* bounds the size of one expression */
     LONG_AFTER_SUM = 32,    /* from this cost on a value stays out of loops that add up for each element */
+    LONG_AFTER_ROW = 16,    /* from this cost on a value for each row is computed for many rows at a time */
     NEST_ITEMS = 24,        /* stored values in one nest */
     NEST_COST = 2000,       /* of its stored values together, from which on another begins: compiling one loop
                                takes more than linear time */
@@ -375,6 +376,37 @@ static bool is_long_after_sum(const struct lower *L, const struct nest *open, co
     return false;
 }
 
+/* Do values behind v read it for all elements of a row? Those far behind it are not asked. */
+static bool goes_back_to_rows(struct lower *L, val v)
+{
+    enum { NODES = 128, VALUES = 512 };
+    const struct fn *f = L->f;
+    bool made_of_v[VALUES] = { [0] = true }; /* by their distance from v */
+    uint32_t first = f->values[v].node + 1, rank = type_of(L, v).rank;
+    for (uint32_t i = first; i < f->n_nodes && i < first + NODES; i++) {
+        const struct node *n = fn_node(f, i);
+        bool reads = false;
+        for (uint32_t k = 0; k < n->n_operands; k++) {
+            val o = node_operands(f, n)[k];
+            reads |= o >= v && o - v < VALUES && made_of_v[o - v];
+        }
+        for (uint32_t k = 0; reads && k < n->n_results; k++) {
+            if (type_of(L, n->results + k).rank > rank) return true;
+            if (n->results + k - v < VALUES) made_of_v[n->results + k - v] = true;
+        }
+    }
+    return false;
+}
+
+/* One value after the other would be computed behind each row, without vectors: a long expression that the
+ * rows do not need is better computed for many of them at a time. */
+static bool is_long_after_row(struct lower *L, const struct nest *key, val v)
+{
+    enum { FEW_ROWS = 16 };
+    if (L->info[v].cost < LONG_AFTER_ROW || L->S->p->regime.scalar) return false;
+    return nest_points(L, key) >= FEW_ROWS && !goes_back_to_rows(L, v);
+}
+
 static void open_nest(struct lower *L, const struct nest *key, struct item item)
 {
     close_nest(L);
@@ -434,7 +466,8 @@ static void place_root(struct lower *L, val v)
         per_row.class = ITEM_SCALAR;
         probe_item(L, &per_row);
         bool beside = !is_pointwise_only(L->open) && short_stays(L, L->open, &per_row); /* no scalar code */
-        if ((beside || reads_open_row(L, &per_row)) && joins(L, &per_row)) {
+        bool per_row_there = reads_open_row(L, &per_row) && !is_long_after_row(L, &key, v);
+        if ((beside || per_row_there) && joins(L, &per_row)) {
             L->open->stays_short |= beside;
             add_item(L, per_row);
             return;
