@@ -8,7 +8,7 @@ import re
 
 from . import _arguments, _calls, _core, _effects, _lanes, _mesh, tree
 from ._arguments import here, place, twins
-from ._array import Array
+from ._array import Sealed
 from ._errors import InvalidError
 from ._mesh import Mesh, counted, listed, of_words, placements_of, spec_of, words
 from ._ops import asarray
@@ -48,7 +48,7 @@ def layout_of(x):
     return _layout_of_text(text) if text else None
 
 
-class DistArray(Array):
+class DistArray(Sealed):
     """An array that lies on a mesh of ranks: hop.distribute makes one, and so do hop.shard_map and
     hop.local_map. shape and dtype are those of the whole array. shard_map, local_map, redistribute, loops,
     branches and calls of functions take it; every other operator refuses it. hop.collect gives the whole.
@@ -101,17 +101,6 @@ class DistArray(Array):
         lines = [f"\n  rank {rank}: {str(part).replace(chr(10), chr(10) + ' ' * 10)}" for rank, part in parts]
         more = f"\n  and {len(lines) - _MOST_SHOWN} more" if len(lines) > _MOST_SHOWN else ""
         return f"DistArray({self.dtype.name}[{shape}], {found}," + "".join(lines[:_MOST_SHOWN]) + more + ")"
-
-    __str__ = __repr__
-
-    def __format__(self, spec):
-        return format(str(self), spec)
-
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
 
     def __reduce__(self):
         found = layout_of(self)

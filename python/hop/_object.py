@@ -3,7 +3,7 @@
 __all__ = ["Object"]
 
 from . import _arguments, _core, _dtypes
-from ._array import Array
+from ._array import Array, Sealed
 
 _dtypes_of_kinds = {}
 
@@ -21,7 +21,7 @@ def kind_of(text):
     return text[len('object "') : -1]
 
 
-class Object(Array):
+class Object(Sealed):
     """Something of Python's as a value of programs: a tokenizer, a random generator, a table that grows.
     Programs take it, carry it through loops, choose it in branches and give it back; only operators that
     are declared for its kind look at it. The program is made for the kind, and serves all its objects.
@@ -60,17 +60,6 @@ class Object(Array):
 
     def __repr__(self):
         return f"Object({self.value!r}, kind={self.kind!r})"
-
-    __str__ = __repr__
-
-    def __format__(self, spec):
-        return format(str(self), spec)
-
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
 
     def __reduce__(self):
         raise TypeError("a hop.Object cannot be pickled: pickle what it holds, x.value")

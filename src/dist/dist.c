@@ -206,7 +206,7 @@ static struct comm *find_comm(const struct rank *r, uint32_t n, const int64_t *s
 hop_status dist_along(struct rank *r, uint32_t n, const int64_t *sizes, uint32_t which, struct comm **out)
 {
     int64_t strides[DIST_AXES];
-    char error[512] = "";
+    char error[512];
     which &= n < 32 ? (1u << n) - 1 : UINT32_MAX;
     *out = find_comm(r, n, sizes, which);
     if (*out) return HOP_OK;
@@ -232,6 +232,7 @@ hop_status dist_along(struct rank *r, uint32_t n, const int64_t *sizes, uint32_t
     *c = (struct comm){ .size = size, .ranks = ranks, .rank = r, .n_axes = n, .which = which };
     memcpy(c->sizes, sizes, n * sizeof *sizes);
     while (ranks[c->me] != r->number) c->me++;
+    error[0] = 0;
     hop_status status = r->transport->join(c, error);
     if (status) {
         hop_free(m);
