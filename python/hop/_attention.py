@@ -15,8 +15,8 @@ from . import _arguments, _calls, _core, _dtypes, _shapes, tree
 from ._arguments import place, twins
 from ._errors import InvalidError
 from ._ops import (
-    arange, argsort, asarray, astype, broadcast_to, cumulative_sum, expand_dims, logical_and,
-    logical_not, logical_or, permute_dims, reshape, sort, squeeze, sum as _sum, take, where,
+    any as _any, arange, argmax, argsort, asarray, astype, broadcast_to, cumulative_sum, expand_dims,
+    logical_and, logical_not, logical_or, permute_dims, reshape, sort, squeeze, sum as _sum, take, where,
 )  # fmt: skip
 from ._region import region
 from ._trace import body_of, run_or_record
@@ -326,7 +326,7 @@ class BlockMask:
         """
         index = index if isinstance(index, tuple) else (index,)
         if len(index) > 3:
-            raise IndexError(f"a block mask has 3 axes, batches, heads and rows of blocks: {len(index)} indices")
+            raise IndexError(f"a block mask has 3 axes, batches, heads and rows: {len(index)} indices")
         index = tuple(self._as_slice(axis, i) for axis, i in enumerate(index))
         lists = list(self._lists)
         if self._compact and len(index) == 3:
@@ -368,8 +368,8 @@ class BlockMask:
         for name, n, there in zip(("queries", "keys"), (q_len, kv_len), self.seq_lengths):
             if _shapes.holds(n, "<=", there) is False:
                 raise InvalidError(
-                    f"{place()}adjust: expected at most {there} {name}, found {n}: blocks beyond them are not "
-                    "known; create_block_mask makes a block mask of any lengths"
+                    f"{place()}adjust: expected at most {there} {name}, found {n}: blocks beyond them are "
+                    "not known; create_block_mask makes a block mask of any lengths"
                 )
         rows, columns = _blocks(q_len, self.BLOCK_SIZE[0]), _blocks(kv_len, self.BLOCK_SIZE[1])
         if self._compact:
@@ -395,7 +395,8 @@ class BlockMask:
     def validate(self):
         """Compares the lists with the mask function: an error names the first block that is listed nowhere
         although a key in it takes part, or that is listed as full although one does not. flex_attention does
-        so with HOP_DEBUG=masks in the environment, where the lists are known (not inside of a jit).
+        so with HOP_DEBUG=masks in the environment; where the lists are known only when a program runs, the
+        program compares them.
 
         >>> counts, columns = hop.asarray([[[1]]]), hop.asarray([[[[0, 0]]]])
         >>> hop.BlockMask.from_kv_blocks(counts, columns, BLOCK_SIZE=2, mask_mod=hop.noop_mask).validate()
@@ -407,12 +408,7 @@ class BlockMask:
             raise InvalidError(f"{place()}validate: it has no mask_mod to compare with: set it")
         if any(x._traced for x in self._lists):
             raise InvalidError(f"{place()}validate: the lists of this block mask are not known here")
-        batches, heads = self._lists[0].shape[:2]
-        made = create_block_mask(self.mask_mod, batches, heads, *self.seq_lengths, self.BLOCK_SIZE)
-        partial, full = self._classes()
-        some, every = made._classes()
-        listed, there = logical_or(partial, full), logical_or(some, every)
-        missing, wrong = logical_and(there, ~listed), logical_and(full, ~every)
+        missing, wrong = self._differences()
         for bad, expected in ((missing, True), (wrong, False)):
             for b, h, row, column in _first_true(bad):
                 i, j = self._element(b, h, row, column, expected)
@@ -424,6 +420,24 @@ class BlockMask:
                 )
 
         self._validate_ranges()
+
+    def _differences(self):
+        """(missing, wrong): blocks that are not listed, or listed as full, against the mask."""
+        batches, heads = self._lists[0].shape[:2]
+        made = create_block_mask(self.mask_mod, batches, heads, *self.seq_lengths, self.BLOCK_SIZE)
+        partial, full = self._classes()
+        some, every = made._classes()
+        listed, there = logical_or(partial, full), logical_or(some, every)
+        return logical_and(there, ~listed), logical_and(full, ~every)
+
+    def _validate_later(self):
+        """The same by the program that is captured, for lists that it makes or is given."""
+        texts = "is not listed, but keys in it take part", "is listed as full, but not all keys take part"
+        for bad, said in zip(self._differences(), texts):
+            columns = bad.shape[3]
+            first = argmax(astype(reshape(_any(bad, axis=(0, 1)), (-1,)), _dtypes.int32))
+            said = f"block mask: by the mask, the block of this row and column {said}"
+            _core.call(_core.codes["check"], (~_any(bad), first // columns, first % columns), said)
 
     def _validate_ranges(self):
         if self.kv_ranges is None:
@@ -716,8 +730,9 @@ def flex_attention(
             raise _arguments.wrong("flex_attention: block_mask", "a BlockMask", block_mask)
         _checked_block_mask(block_mask, q, k)
         checks = "masks" in os.environ.get("HOP_DEBUG", "").split(",")
-        if checks and block_mask.mask_mod is not None and not any(x._traced for x in block_mask._lists):
-            block_mask.validate()
+        if checks and block_mask.mask_mod is not None:
+            later = any(x._traced for x in block_mask._lists)
+            (block_mask._validate_later if later else block_mask.validate)()
         lists, block = block_mask._lists, block_mask.BLOCK_SIZE
         mask_mod = block_mask.mask_mod if block_mask.kv_ranges is None else None
     scale = _scale_of("flex_attention", scale, q)

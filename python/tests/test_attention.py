@@ -321,6 +321,12 @@ class Masks(Case):
             hop.flex_attention(q, k, v, block_mask=made)
             with self.assertRaisesRegex(hop.InvalidError, "is listed as full"):
                 hop.flex_attention(q, k, v, block_mask=full)
+            attend = lambda m, q: hop.flex_attention(q, k, v, block_mask=m)  # noqa: E731
+            self.close(hop.jit(attend)(made, q), plain(q, k, v, mask_mod=causal), 1e-9)
+            with self.assertRaisesRegex(hop.CheckError, r"is listed as full.* \(0, 0\)"):
+                hop.jit(attend)(full, q)
+            with self.assertRaisesRegex(hop.CheckError, r"is not listed.* \(0, 1\)"):
+                hop.jit(hop.grad(lambda m, q: hop.sum(attend(m, q)), 1))(other, q)
         finally:
             os.environ.pop("HOP_DEBUG")
             if before is not None:
