@@ -230,6 +230,29 @@ class Dist(unittest.TestCase):
                 held["x"] = hop.distribute(factor * x, m, lies)
                 self.close(compiled(), 2 * factor * np.asarray(x))
 
+    def test_halves_of_parts_with_halos(self):
+        """What the first half would keep has a size of each rank's own."""
+        m, x, c = hop.mesh(4, "i"), numbers(10), numbers(5, 2).reshape(-1)
+
+        def of_strip(u):
+            u = hop.sin(u)
+            return u[:-2] * u[1:-1] + u[2:]
+
+        def of_part(u):
+            left = hop.ppermute(u[-1:], "i", [(r, r + 1) for r in range(3)])
+            right = hop.ppermute(u[:1], "i", [(r + 1, r) for r in range(3)])
+            return of_strip(hop.concat([left, u, right]))
+
+        spread = hop.shard_map(of_part, m, P("i"), P("i"))
+        rim = hop.zeros(1, dtype=x.dtype)
+        whole = lambda x: of_strip(hop.concat([rim, x, rim]))  # noqa: E731
+        parts = hop.distribute(c, m, P("i"))
+        for given, tangent in ((x, c), (hop.distribute(x, m, P("i")), parts)):
+            (made, back), (expected, right) = hop.vjp(spread, given), hop.vjp(whole, x)
+            self.close(made, expected)
+            self.close(back(parts)[0], right(c)[0])
+            self.close(hop.linearize(spread, given)[1](tangent), hop.linearize(whole, x)[1](c))
+
     def test_jacobians(self):
         m, x = hop.mesh(3, "i"), numbers(4)
         for body, out, whole in (

@@ -249,28 +249,58 @@ uint32_t global_batch(struct module *m, uint32_t fn, const struct batch_of *of, 
 
 /* ---- halves ---- */
 
-/* How a value that the first half keeps is placed: sizes that depend on the rank are those of parts; what
- * else differs between ranks is each rank's own. */
-static void place_kept(const struct wrapping *w, uint32_t k, struct placement at[MESH_AXES])
+/* How a value of `made` that the first half keeps is placed: sizes that depend on the rank are those of
+ * parts; what else differs between ranks is each rank's own. False: a size depends on the rank without being
+ * that of a part, as that of a part with its halo does. */
+static bool place_kept(struct module *m, uint32_t mesh, const struct fn *g, uint32_t k,
+                       struct placement at[MESH_AXES])
 {
-    struct module *m = w->m;
-    const struct fn *g = module_fn(m, w->made);
     type_id t = value_type(g, g->results[k]);
-    struct mesh mesh = m->meshes.data[w->e->mesh];
+    struct mesh of = m->meshes.data[mesh];
     struct coordinates ranks;
     uint32_t number;
     for (uint32_t i = 0; i < MESH_AXES; i++) ranks.at[i] = dim_symbol(m, g->n_symbols + i);
     for (uint32_t s = 0; s < g->n_outer_symbols; s++)
-        if (g->symbols[s].axis && mesh_of_axis(m, g->symbols[s].axis, &number) == w->e->mesh)
+        if (g->symbols[s].axis && mesh_of_axis(m, g->symbols[s].axis, &number) == mesh)
             ranks.at[number] = dim_symbol(m, s);
-    if (!part_placements(m, w->e->mesh, t, &ranks, at))
-        hop_throw(HOP_INVALID,
-                  "%s@%s: its first half keeps an array of type %s, whose size depends on the rank without "
-                  "being that of a part: sizes that the mesh divides do not",
-                  place_text(m, w->f->place), module_text(m, fn_label(w->f)), type_text(m, g->symbols, t));
-    for (uint32_t i = 0; i < mesh.n_axes; i++)
-        if (at[i].kind == PLACE_REPLICATE && value_axes(m, t) & module_axis(m, mesh.axes[i]))
+    if (!part_placements(m, mesh, t, &ranks, at)) return false;
+    for (uint32_t i = 0; i < of.n_axes; i++)
+        if (at[i].kind == PLACE_REPLICATE && value_axes(m, t) & module_axis(m, of.axes[i]))
             at[i].kind = PLACE_EACH;
+    return true;
+}
+
+static bool can_be_kept(struct module *m, uint32_t mesh, uint32_t first, uint32_t n_results)
+{
+    const struct fn *g = module_fn(m, first);
+    struct placement at[MESH_AXES];
+    bool can = true;
+    for (uint32_t k = n_results; k < g->n_results && can; k++) can = place_kept(m, mesh, g, k, at);
+    return can;
+}
+
+/* The second half of a local function whose first half keeps nothing: it makes again what it needs. */
+static uint32_t second_alone(struct module *m, uint32_t local, const bool *wrt, const bool *wanted,
+                             bool linear)
+{
+    uint32_t both = linear ? jvp_of(m, local, wrt) : vjp_of_some(m, local, wrt, wanted), n = 0, n_out = 0;
+    const struct fn *f = module_fn(m, local), *g = module_fn(m, both);
+    struct builder b;
+    builder_begin(&b, m, g);
+    val *args = ARENA_NEW(&b.arena, val, g->n_params + 1), *out = ARENA_NEW(&b.arena, val, g->n_results + 1);
+    for (uint32_t p = 0; p < f->n_params; p++)
+        args[n++] = builder_param(&b, value_type(g, p), g->values[p].name);
+    for (uint32_t k = 0; k < f->n_results; k++) builder_param(&b, value_type(g, g->results[k]), 0);
+    for (uint32_t p = f->n_params; p < g->n_params; p++)
+        args[n++] = builder_param(&b, value_type(g, p), g->values[p].name);
+    inline_function(&b, both, NULL, args, out);
+    for (uint32_t k = 0, t = f->n_results; linear && k < f->n_results; k++) {
+        if (!is_float(m, value_type(f, f->results[k]))) continue;
+        if (!wanted || wanted[k]) out[f->n_results + n_out++] = out[t];
+        t++;
+    }
+    if (!linear) n_out = g->n_results - f->n_results;
+    return prune_function(m, builder_finish(&b, out + f->n_results, n_out), NULL);
 }
 
 static uint32_t wrap_forward(struct module *m, uint32_t fn, uint32_t made)
@@ -280,7 +310,7 @@ static uint32_t wrap_forward(struct module *m, uint32_t fn, uint32_t made)
     wrap_params(&w);
     for (uint32_t k = 0; k < w.e->n_results; k++) wrap_result(&w, w.e->results[k]);
     for (uint32_t n = module_fn(m, made)->n_results; w.n_out < n; w.n_out++)
-        place_kept(&w, w.n_out, w.out[w.n_out]);
+        place_kept(m, w.e->mesh, module_fn(m, made), w.n_out, w.out[w.n_out]);
     return wrap_end(&w);
 }
 
@@ -312,6 +342,10 @@ void global_halves(struct module *m, uint32_t fn, const bool *wrt, const bool *w
     refuse_partial(m, f, wrt, wanted, linear);
     if (linear) jvp_two_functions(m, local, wrt, wanted, &first, &then);
     else vjp_two_functions(m, local, wrt, wanted, &first, &then);
+    if (!can_be_kept(m, localize(m, fn)->mesh, first, f->n_results)) {
+        first = local;
+        then = second_alone(m, local, wrt, wanted, linear);
+    }
     *forward = wrap_forward(m, fn, first);
     *second = wrap_second(m, fn, then, module_fn(m, *forward), wrt, wanted, linear);
 }
