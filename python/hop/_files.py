@@ -70,9 +70,17 @@ def _write(path, arrays):
         _core.save_file(str(path), tuple(arrays), tuple(found))
         return
     found = [_core.collect(a) if _is_apart(a) else a for a in found]
+    problem = None
     if dist.rank() == 0:
-        _core.save_file(str(path), tuple(arrays), tuple(found))
-    _meet()
+        try:
+            _core.save_file(str(path), tuple(arrays), tuple(found))
+        except Exception as e:  # noqa: BLE001
+            problem = e
+    written = _meet(problem is None)
+    if problem is not None:
+        raise problem
+    if not written:
+        raise FileError(f"{place()}save: {path}: rank 0, which writes it, could not")
 
 
 def _is_apart(a):
@@ -80,10 +88,11 @@ def _is_apart(a):
     return len(_core.parts(a)) == 1 and dist.size() > 1
 
 
-def _meet():
-    """Nobody goes on before the file is there."""
+def _meet(good):
+    """Nobody goes on before the file is there; whether it is, as rank 0 says."""
     mesh = f"ranks = {dist.size()}"
-    _core.collect(_core.distribute(asarray([0] * dist.size()), mesh, "0"))
+    said = _core.collect(_core.distribute(asarray([int(good)] * dist.size()), mesh, "0"))
+    return said.tolist()[0] == 1
 
 
 def _is_node(x):

@@ -25,6 +25,12 @@ back = hop.load(sys.argv[1])
 assert back["x"].tolist() == [0, 1, 2, 3, 4] and back["n"].item() == 3
 assert hop.distribute(back["x"], mesh, hop.P("i")).parts[0].tolist() == x.parts[0].tolist()
 slope = hop.collect(hop.grad(f)(x)).tolist()
+try:
+    hop.save(sys.argv[1] + "/x.safetensors", {"x": x})
+except hop.FileError as error:
+    assert hop.dist.rank() == 0 or "rank 0, which writes it, could not" in str(error), error
+else:
+    raise AssertionError("no such folder")
 
 def of(inner):
     reduced = lambda x: hop.psum(hop.sum(hop.map(inner, x)), "i")
