@@ -235,6 +235,7 @@ static lpv held_value(struct lower *L, val v, const lpv *idx)
     if (item->held == LPV_NONE && !item->row_held) return LPV_NONE;
     struct type t = type_get(L->S->m, value_type(L->f, v));
     uint32_t n_same = item->row_held ? t.rank - 1 : t.rank;
+    if (item->class == ITEM_SCALAR) n_same = L->emitting->n_outer; /* further dims have one element */
     for (uint32_t i = 0; i < n_same; i++)
         if (idx[i] != L->vars[i]) return LPV_NONE;
     if (!item->row_held) return item->held;

@@ -202,13 +202,15 @@ static void probe_item(struct lower *L, struct item *item)
     dim extents[MAX_RANK];
     bool reduce = n && !nest_is_block(L, n) && lower_of(n)->kind == LOWER_REDUCE;
     uint32_t n_folded = reduce ? lower_of(n)->reduced(L->S->m, L->f, n, extents) : 0;
-    for (uint32_t i = 0; i < t.rank; i++)
+    uint32_t rank = item->class == ITEM_SCALAR ? L->open->n_outer : t.rank;
+    for (uint32_t i = 0; i < rank; i++)
         kept[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, t.dims[i]), lp_index(p, 1), FOR_SERIAL);
+    for (uint32_t i = rank; i < t.rank; i++) kept[i] = lp_index(p, 0);
     for (uint32_t i = 0; i < n_folded; i++)
         folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1), FOR_SERIAL);
     for (uint32_t i = 0; item->class == ITEM_DOWN && i < n_folded; i++)
         probe.vars[probe.n_vars++] = folded[i];
-    for (uint32_t i = 0; i < t.rank; i++) {
+    for (uint32_t i = 0; i < rank; i++) {
         if (item->class == ITEM_ACROSS && i + 1u == t.rank) probe.vars[probe.n_vars++] = folded[0];
         probe.vars[probe.n_vars++] = kept[i];
     }
@@ -314,7 +316,7 @@ static bool joins(struct lower *L, struct item *item)
         if (!info->root || info->nest != open) continue;
         const struct item *w = &L->open->items.data[info->item];
         bool per_row = item->class == ITEM_SCALAR;
-        bool along_row = r.relation == (per_row ? REL_SAME : REL_ROW);
+        bool along_row = r.same >= L->open->n_outer;
         bool pointwise = is_pointwise(w) && !per_row;
         uint32_t phase;
         if (w->class == ITEM_ROW && along_row) phase = w->phase + 1;
@@ -347,9 +349,14 @@ static bool reads_open(struct lower *L, const struct item *item)
     return false;
 }
 
-static bool same_outer(const struct nest *open, struct type t)
+/* Is a value of the type one value per row of the nest? Further dims may have one element. */
+static bool same_outer(struct lower *L, const struct nest *open, struct type t)
 {
-    return t.rank && open->n_outer == t.rank && !memcmp(open->outer, t.dims, t.rank * sizeof *t.dims);
+    uint32_t n = open->n_outer;
+    if (!n || t.rank < n || memcmp(open->outer, t.dims, n * sizeof *t.dims)) return false;
+    for (uint32_t i = n; i < t.rank; i++)
+        if (!dim_is_const(L->S->m, t.dims[i]) || dim_const_value(L->S->m, t.dims[i]) != 1) return false;
+    return true;
 }
 
 static void add_item(struct lower *L, struct item item)
@@ -461,7 +468,7 @@ static void place_root(struct lower *L, val v)
     struct item item = new_item(L, v, &key);
     bool fuse = L->open && choice_on(L->S->passes, CHOICE_fuse) && has_room(L, L->open) &&
                 !is_long_after_sum(L, L->open, &item);
-    if (fuse && item.class == ITEM_POINT && same_outer(L->open, type_of(L, v))) { /* one value per row? */
+    if (fuse && item.class == ITEM_POINT && same_outer(L, L->open, type_of(L, v))) { /* one value per row? */
         struct item per_row = item;
         per_row.class = ITEM_SCALAR;
         probe_item(L, &per_row);

@@ -197,14 +197,25 @@ static void prepare_memory(struct lower *L, struct nest *nest, bool parallel)
     for (uint32_t i = 0; i < nest->items.len; i++) prepare_item(L, &nest->items.data[i], one_row_at_a_time);
 }
 
+/* Dims behind those of the rows have one element. */
+static void row_value(struct lower *L, struct item *item)
+{
+    const struct node *n = fn_node(L->f, item->node);
+    lpv idx[MAX_RANK];
+    for (uint32_t i = 0; i < MAX_RANK; i++)
+        idx[i] = i < L->emitting->n_outer ? L->vars[i] : lp_index(L->S->p, 0);
+    item->held = lower_of(n)->elem(L, L->f, n, item->v - n->results, idx);
+    nest_store(L, item, idx);
+}
+
 void nest_point(struct lower *L, struct item *item)
 {
     const struct node *n = fn_node(L->f, item->node);
     L->S->writing = item;
     if (is_pointwise(item) && lower_of(n)->cost == COST_EXPENSIVE) repeats_note(L, item->v);
     switch (item->class) {
-    case ITEM_POINT:
-    case ITEM_SCALAR: item->held = lower_of(n)->elem(L, L->f, n, item->v - n->results, L->vars); break;
+    case ITEM_SCALAR: row_value(L, item); return;
+    case ITEM_POINT: item->held = lower_of(n)->elem(L, L->f, n, item->v - n->results, L->vars); break;
     case ITEM_COLUMN: item->held = fold_column(L, item, L->vars); break;
     case ITEM_DOWN: fold_down_point(L, item); return;
     default: fold_row_point(L, item); return; /* ITEM_ROW */
