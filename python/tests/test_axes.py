@@ -301,6 +301,18 @@ class Axes(unittest.TestCase):
         x = lanes(3)
         self.close(over(g)(x), np.stack([x, x], axis=1))
 
+    def test_sums_of_what_is_shared(self):
+        two = hop.asarray(2.0, dtype=hop.float64)
+        for shared in (lambda x: hop.psum(hop.sum(x), "i"), lambda x: two):
+            self.refused("the same in all lanes", lambda x, s=shared: hop.psum(s(x), "i"))
+            self.refused("the same in all lanes", lambda x, s=shared: hop.all_reduce(s(x), "i", "prod"))
+            self.refused("the same in all lanes", lambda x, s=shared: hop.psum_scatter(s(x) * hop.ones(4), "i"))
+        x = lanes(4)
+        self.close(over(lambda x: x + hop.psum(1, "i"))(x), x + 4)
+        self.close(over(lambda x: x + hop.psum(hop.vary(two, "i"), "i"))(x), x + 8)
+        self.close(over(lambda x: x + hop.all_reduce(2, "i", "prod"))(x), x + 16)
+        self.close(over(lambda x: x + hop.pmean(hop.pmax(two, "i"), "i"))(x), x + 2)
+
     def test_names(self):
         for name in (3, "", 'a"b', ("i", "j")):
             with self.assertRaises((TypeError, ValueError, hop.InvalidError)):
