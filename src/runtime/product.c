@@ -155,7 +155,8 @@ static void multiply_block(const struct job *j, int64_t row, int64_t col)
         multiply_beside(j, &b);
         return;
     }
-    struct target to = { j->c + (row * j->c_row + col * j->c_col) * j->kernel->size, j->c_row, j->c_col, 0 };
+    struct target to = { j->c + (row * j->c_row + col * j->c_col) * j->kernel->sum_size, j->c_row, j->c_col,
+                         0 };
     for (int64_t from = 0; from < HOP_MAX(j->depth, 1); from += DEPTH) {
         to.add = j->add || from;
         next_span(j, &b, from);
@@ -707,10 +708,12 @@ static struct plan plan_of(const struct product *p)
                                   .batch = p->batch,
                                   .add = p->accumulate } };
     struct job *j = &plan.job;
-    if (p->c_dtype != kernel->dtype || kernel->group > 1)
-        j->leaving = dtype_is_integer(p->c_dtype) ? LEAVE_ADDED : LEAVE_ROUNDED;
-    bool may_turn = j->leaving == LEAVE_IN_PLACE && !j->cols.panels;
-    bool same = p->a_dtype == kernel->dtype && p->b_dtype == kernel->dtype;
+    bool dots = kernel->group > 1; /* whose sums may be elements of C, too */
+    bool in_place = dots ? p->c_dtype == DT_F32 || p->c_dtype == DT_I32 || p->c_dtype == DT_U32
+                         : p->c_dtype == kernel->dtype;
+    if (!in_place) j->leaving = dtype_is_integer(p->c_dtype) ? LEAVE_ADDED : LEAVE_ROUNDED;
+    bool may_turn = j->leaving == LEAVE_IN_PLACE && !j->cols.panels && !dots;
+    bool same = !dots && p->a_dtype == kernel->dtype && p->b_dtype == kernel->dtype;
     int64_t few = streams_cols(j) && !p->tb && !p->ta ? PRODUCT_STREAMED_ROWS : PRODUCT_FEW_ROWS;
     bool line = p->m <= few || (p->n == 1 && !j->cols.panels);
     plan.line = line && j->leaving == LEAVE_IN_PLACE && same;
@@ -773,7 +776,7 @@ static bool is_deep(const struct product *p, const struct job *j)
     int64_t tiles = ((p->m + k->rows - 1) / k->rows) * ((p->n + k->cols - 1) / k->cols);
     bool few = tiles <= FEW_TILES && p->batch == 1 && p->m > 1 && p->n > 1;
     bool deep = p->k >= MANY_STRETCHES * DEPTH && work_of(j) >= 8 * WORTH_A_THREAD;
-    return few && deep && j->leaving == LEAVE_IN_PLACE && p->tb != HOP_RT_PANELS &&
+    return few && deep && k->group == 1 && j->leaving == LEAVE_IN_PLACE && p->tb != HOP_RT_PANELS &&
            pool_threads() >= 2 * tiles;
 }
 

@@ -32,18 +32,26 @@ TARGET static inline __attribute__((always_inline)) void tile_of(const struct ti
     __m512i factor = _mm512_set1_epi32(w->col_factor);
     __m512i first = _mm512_mullo_epi32(_mm512_loadu_si512(b), factor);
     __m512i second = _mm512_mullo_epi32(_mm512_loadu_si512(b + VECTOR), factor);
+    __mmask16 left = (__mmask16)((1u << HOP_MIN(w->cols, LANES)) - 1);
+    __mmask16 right = (__mmask16)((1u << HOP_MAX(w->cols - LANES, 0)) - 1);
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++) {
+        if (i >= w->rows) break;
         int32_t *c = (int32_t *)w->c + i * w->c_row;
         int32_t sum;
         memcpy(&sum, a + (ptrdiff_t)i * GROUP, sizeof sum);
         __m512i more = _mm512_set1_epi32(sum * w->row_factor);
-        _mm512_storeu_si512(c, _mm512_add_epi32(s[i][0], _mm512_sub_epi32(more, first)));
-        _mm512_storeu_si512(c + LANES, _mm512_add_epi32(s[i][1], _mm512_sub_epi32(more, second)));
+        s[i][0] = _mm512_add_epi32(s[i][0], _mm512_sub_epi32(more, first));
+        s[i][1] = _mm512_add_epi32(s[i][1], _mm512_sub_epi32(more, second));
+        if (w->add) {
+            s[i][0] = _mm512_add_epi32(s[i][0], _mm512_maskz_loadu_epi32(left, c));
+            s[i][1] = _mm512_add_epi32(s[i][1], _mm512_maskz_loadu_epi32(right, c + LANES));
+        }
+        _mm512_mask_storeu_epi32(c, left, s[i][0]);
+        _mm512_mask_storeu_epi32(c + LANES, right, s[i][1]);
     }
 }
 
-/* C has room for whole tiles, and what it had is not added to. */
 TARGET static void tile(const struct tile *w)
 {
     if (w->rows > 8) tile_of(w, ROWS);

@@ -27,19 +27,21 @@ TARGET static inline __attribute__((always_inline)) void tile_of(const struct ti
             ADD_DOTS(s[i][1], x, second);
         }
     }
+    __mmask16 left = (__mmask16)((1u << HOP_MIN(w->cols, LANES)) - 1);
+    __mmask16 right = (__mmask16)((1u << HOP_MAX(w->cols - LANES, 0)) - 1);
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++) {
+        if (i >= w->rows) break;
         float *c = (float *)w->c + i * w->c_row;
         if (w->add) {
-            s[i][0] = _mm512_add_ps(s[i][0], _mm512_loadu_ps(c));
-            s[i][1] = _mm512_add_ps(s[i][1], _mm512_loadu_ps(c + LANES));
+            s[i][0] = _mm512_add_ps(s[i][0], _mm512_maskz_loadu_ps(left, c));
+            s[i][1] = _mm512_add_ps(s[i][1], _mm512_maskz_loadu_ps(right, c + LANES));
         }
-        _mm512_storeu_ps(c, s[i][0]);
-        _mm512_storeu_ps(c + LANES, s[i][1]);
+        _mm512_mask_storeu_ps(c, left, s[i][0]);
+        _mm512_mask_storeu_ps(c + LANES, right, s[i][1]);
     }
 }
 
-/* C has room for whole tiles. */
 TARGET static void tile(const struct tile *w)
 {
     if (w->rows > 8) tile_of(w, ROWS);
