@@ -499,6 +499,29 @@ static void expand_custom(struct copier *c, const struct fn *f, const struct nod
     }
 }
 
+/* Which values a cotangent reaches: what results are made of by way of values that are active. A call that
+ * none reaches is no part of a gradient. */
+static void find_reached(const struct fn *f, const bool *active, bool *reached)
+{
+    for (uint32_t r = 0; r < f->n_results; r++) reached[f->results[r]] = active[f->results[r]];
+    for (uint32_t i = f->n_nodes; i-- > 0;) {
+        const struct node *n = fn_node(f, i);
+        bool any = false;
+        for (uint32_t k = 0; k < n->n_results; k++) any |= reached[n->results + k];
+        for (uint32_t k = 0; any && k < n->n_operands; k++) {
+            val x = node_operands(f, n)[k];
+            reached[x] |= active[x];
+        }
+    }
+}
+
+static bool any_of(const bool *all, val first, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (all[first + k]) return true;
+    return false;
+}
+
 /* A copy of the function, and of the bodies in it, in which nodes of a row are written otherwise: a custom
  * call that is differentiated, or stop_gradient. params: those that are differentiated. */
 static uint32_t rewritten(struct module *m, uint32_t fn, enum op op, enum mode mode, const bool *params)
@@ -512,13 +535,16 @@ static uint32_t rewritten(struct module *m, uint32_t fn, enum op op, enum mode m
     copier_params(&c);
     bool *active = ARENA_ZNEW(&b.arena, bool, f->n_values + 1);
     find_active(m, f, mode, params, active);
+    bool *reached = ARENA_ZNEW(&b.arena, bool, f->n_values + 1);
+    find_reached(f, active, reached);
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
         val *results = ARENA_NEW(&b.arena, val, n->n_results + 1);
         bool any = false;
         for (uint32_t k = 0; k < n->n_operands; k++) any |= active[node_operands(f, n)[k]];
         if (n->op == op && op == OP_stop_gradient) results[0] = c.values[node_operands(f, n)[0]];
-        else if (n->op == op && any) expand_custom(&c, f, n, mode, active, results);
+        else if (n->op == op && any && (mode == BY_JVP || any_of(reached, n->results, n->n_results)))
+            expand_custom(&c, f, n, mode, active, results);
         else {
             struct node_in in = copier_node_in(&c, n);
             struct region_in *regions = ARENA_NEW(&b.arena, struct region_in, in.n_regions + 1);
