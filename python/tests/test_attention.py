@@ -113,6 +113,39 @@ class Values(Case):
         slopes = hop.vmap(hop.grad(loss, 2))(q, v, w)
         self.close(slopes[1], hop.grad(lambda w: hop.sum(one(plain, q[1], v[1], w) ** 2))(w[1]), 1e-9)
 
+    def test_lanes_with_masks_of_their_own(self):
+        """Lengths and documents of each lane: lanes are more batches of one call, not a loop."""
+        q, k, v = data((3, 2, 2, 9, 4), (3, 1, 2, 9, 4), (3, 1, 2, 9, 4))
+        lengths = hop.asarray([[4, 9], [0, 1], [9, 7]])
+        document = hop.asarray([[0, 0, 0, 1, 1, 1, 1, 2, 2], [0] * 9, [0, 1, 2, 3, 4, 5, 6, 7, 8]])
+
+        def one(attend, q, k, v, lengths, document):
+            mask = lambda b, h, i, j: (j < lengths[b]) & (document[i] == document[j])  # noqa: E731
+            return attend(q, k, v, None, mask)
+
+        flex = lambda q, k, v, s, m: hop.flex_attention(  # noqa: E731
+            q, k, v, s, mask_mod=m, kernel_options={"BLOCK_M": 4, "BLOCK_N": 4}
+        )
+        lanes = hop.vmap(lambda *a: one(flex, *a))
+        for shared in (False, True):
+            few = (k[0], v[0]) if shared else (k, v)
+            over = hop.vmap(lambda *a: one(flex, *a), in_axes=(0, None, None, 0, 0)) if shared else lanes
+            out = over(q, *few, lengths, document)
+            slopes = hop.grad(lambda q, k, v, f=over: hop.sum(f(q, k, v, lengths, document) ** 2), (0, 1, 2))
+
+            def each(q, k, v, shared=shared):
+                at = lambda x, i: x if shared else x[i]  # noqa: E731
+                lane = lambda i: one(plain, q[i], at(k, i), at(v, i), lengths[i], document[i])  # noqa: E731
+                return hop.stack([lane(i) for i in range(3)])
+
+            self.close(out, each(q, *few), 1e-9)
+            expected = hop.grad(lambda *a, f=each: hop.sum(f(*a) ** 2), (0, 1, 2))(q, *few)
+            for x, y in zip(slopes(q, *few), expected):
+                self.close(x, y, 1e-9)
+        inner = k[:, 0][:, None], v[:, 0][:, None]
+        text = hop.jit(lanes).text(q[:, :1], *inner, lengths[:, :1], document)
+        self.assertNotIn(" = map {", text)
+
     def test_rows_without_keys(self):
         q, k, v = data((1, 1, 4, 2), (1, 1, 4, 2), (1, 1, 4, 2))
         mask = lambda b, h, i, j: j > i  # noqa: E731

@@ -43,8 +43,7 @@ static bool can_fold(const struct lanes *w)
     if (any_batched(w, first_own(w, FLEX_SCORE), w->in.regions[FLEX_SCORE].n_operands)) return false;
     for (uint32_t k = FLEX_FIRST_BLOCK; k < FLEX_FIRST_BLOCK + n_blocks; k++)
         if (of_operand(w, k).rank != (k - FLEX_FIRST_BLOCK) % FLEX_LIST + 3u) return false; /* compact */
-    bool numbered = dim_is_const(v->b->m, v->size);
-    return numbered || !any_batched(w, first_own(w, FLEX_MASK), w->in.regions[FLEX_MASK].n_operands);
+    return true;
 }
 
 /* An operand with batches in front, of all lanes; it may have one for all batches. apart: of lists, all of
@@ -80,16 +79,23 @@ static struct region_in body_of_lanes(const struct lanes *w, enum flex_body_numb
     uint32_t n = given->n_operands, at = first_own(w, number), first_dim = 0;
     const bool *batched = w->v->batched + at;
     if (!flex_reads(m, given->fn, BATCH) && !any_batched(w, at, n)) return *given;
+    struct arena *arena = &w->v->b->arena;
     struct builder b;
     builder_begin(&b, m, f);
-    val *args = ARENA_NEW(&b.arena, val, FLEX_N_FROM + n), *with = ARENA_NEW(&w->v->b->arena, val, 2 + n),
-        out;
+    uint32_t n_dims = f->n_outer_symbols;
+    dim *dims = ARENA_NEW(arena, dim, n_dims + 1), size = w->v->size;
+    if (n_dims) memcpy(dims, given->dims, n_dims * sizeof *dims);
+    if (!dim_is_const(m, size) && any_batched(w, at, n)) {
+        dims[n_dims] = size;
+        size = dim_symbol(m, builder_symbol(&b, module_string(m, "B", 1), 0, INT64_MAX));
+    }
+    val *args = ARENA_NEW(&b.arena, val, FLEX_N_FROM + n), *with = ARENA_NEW(arena, val, 2 + n), out;
     for (uint32_t k = 0; k < FLEX_N_FROM; k++) args[k] = builder_param(&b, value_type(f, k), 0);
     val first = builder_param(&b, type_scalar(m, DT_I64), 0);
     val count = builder_param(&b, type_scalar(m, DT_I64), 0);
     for (uint32_t k = 0; k < n; k++) {
         type_id t = value_type(f, FLEX_N_FROM + k);
-        args[FLEX_N_FROM + k] = builder_param(&b, batched[k] ? type_prepend(m, t, w->v->size) : t, 0);
+        args[FLEX_N_FROM + k] = builder_param(&b, batched[k] ? type_prepend(m, t, size) : t, 0);
     }
     struct attr a = A_INTS(&first_dim, 1);
     val lane = emit2(&b, OP_div, args[BATCH], count);
@@ -101,7 +107,7 @@ static struct region_in body_of_lanes(const struct lanes *w, enum flex_body_numb
     with[0] = w->v->operands[FLEX_BATCH];
     with[1] = emit_dim_value(w->v->b, w->batches);
     memcpy(with + 2, w->v->operands + at, n * sizeof *with);
-    return (struct region_in){ fn, with, 2 + n, given->dims };
+    return (struct region_in){ fn, with, 2 + n, dims };
 }
 
 bool flex_fold_lanes(const struct batch *v)
