@@ -17,7 +17,7 @@ claim() { # claim NAME COMMAND…: it ends well and says that nothing failed
     fi
 }
 
-if make -s BUILD="$race" CFLAGS='-O0 -g1 -fsanitize=thread' all "$race/tests/threads_test" "$race/tests/callback_test" "$race/tests/dist_test" "$race/tests/ranks_test"; then
+if make -s BUILD="$race" CFLAGS='-O0 -g1 -fsanitize=thread' all "$race/tests/threads_test" "$race/tests/callback_test" "$race/tests/dist_test" "$race/tests/ranks_test" "$race/tests/mesh_fuzz"; then
     export TSAN_OPTIONS=halt_on_error=1
     claim 'race detector, native code' "$race/tests/threads_test"
     claim 'race detector, shared code' env HOP_CACHE=memory "$race/tests/threads_test"
@@ -25,6 +25,7 @@ if make -s BUILD="$race" CFLAGS='-O0 -g1 -fsanitize=thread' all "$race/tests/thr
     claim 'race detector, callbacks' "$race/tests/callback_test"
     claim 'race detector, ranks' "$race/tests/dist_test"
     claim 'race detector, programs on ranks' "$race/tests/ranks_test" 1 16
+    claim 'race detector, programs over a mesh' "$race/tests/mesh_fuzz" 1 16
 else
     failed=$((failed + 1))
 fi

@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* NEWS_TAG: of notices. NOT_ASKED: no descriptor of the process yet. TURNS_PER_LOOK: while waiting, between
- * looks for notices. */
-enum { NEWS_TAG = 0, NOT_ASKED = -2, TURNS_PER_LOOK = 16, FEW_CHANNELS = 64 };
+/* NEWS_TAG: of notices. NOT_ASKED: no descriptor of the process yet. While waiting, FIRST_TURNS: without a
+ * look at the clock or for notices; TURNS_PER_LOOK: between looks for notices. */
+enum { NEWS_TAG = 0, NOT_ASKED = -2, FIRST_TURNS = 8, TURNS_PER_LOOK = 16, FEW_CHANNELS = 64 };
 /* Seconds. Between looks at the clock's consequences; that a wait spins before it naps, and naps; before it
  * takes longer naps. */
 static const double LOOK = 1e-3, SPIN = 5e-3, LONG_WAIT = 0.5;
@@ -124,8 +124,12 @@ static void nap(uint32_t us) { nanosleep(&(struct timespec){ .tv_nsec = us * 100
 static bool mpi_pause(struct rank *r, uint32_t turn)
 {
     struct mpi_job *j = mpi_job_of(r);
+    if (turn < FIRST_TURNS) {
+        if (j->crowded) sched_yield();
+        return false;
+    }
     double t = seconds_now(CLOCK_MONOTONIC);
-    if (!turn) j->waits_since = j->looked = t;
+    if (turn == FIRST_TURNS) j->waits_since = j->looked = t;
     if (turn % TURNS_PER_LOOK == 0) hear(j);
     double waited = t - j->waits_since;
     if (waited > SPIN) nap(waited > LONG_WAIT ? LONG_NAP_US : NAP_US);
