@@ -455,6 +455,12 @@ static int32_t on_threads(struct hop_rt *rt,
     return pool_run(n_threads, rt, body, env, n, grain);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+enum { RANDOM_PRODUCTS = 12, MOST_WORK = 500000 };
+#else
+enum { RANDOM_PRODUCTS = 100, MOST_WORK = 3000000 };
+#endif
+
 /* A product to be tried; pads: elements behind each row of A, B and C, and behind each matrix. */
 struct trial {
     enum dtype c_dtype, a_dtype, b_dtype;
@@ -492,7 +498,8 @@ static int64_t elements_off(const struct trial *t, const struct hop_rt_gemm *g, 
     double unit = t->c_dtype == DT_F64 ? 0x1p-52 : 0x1p-23;
     double rounded = t->c_dtype == DT_F16 ? 0x1p-10 : t->c_dtype == DT_BF16 ? 0x1p-7 : 0;
     int64_t size = dtype_info[t->c_dtype].size, off = 0;
-    for (int64_t i = 0; i < t->m; i++)
+    int64_t step = 1 + t->m * t->n * t->k / MOST_WORK; /* some rows of a large one */
+    for (int64_t i = 0; i < t->m; i += step)
         for (int64_t j = 0; j < t->n; j++) {
             int64_t at = matrix * g->c_apart + i * g->ldc + j;
             const char *here = (const char *)g->c + at * size, *was = before + at * size;
@@ -596,7 +603,6 @@ static void test_threads(void)
 
 /* ---- random products ---- */
 
-enum { RANDOM_PRODUCTS = 100, MOST_WORK = 3000000 };
 static uint64_t random_state;
 static int64_t below(int64_t n)
 {
