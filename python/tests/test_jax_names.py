@@ -437,7 +437,7 @@ class Random(Case):
 class Messages(Case):
     def test_what_there_is_not(self):
         for name in (
-            "pmap", "lax", "numpy", "config", "pshuffle", "pswapaxes", "shard_map", "ffi", "named_scope",
+            "pmap", "lax", "numpy", "config", "pshuffle", "pswapaxes", "ffi", "named_scope",
             "scipy", "sharding", "typing",
         ):
             with self.assertRaisesRegex(AttributeError, f"hop has no '{name}': .+"):
