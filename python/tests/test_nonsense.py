@@ -111,6 +111,14 @@ def calls():
         "logical_not acosh",
         v,
     )  # fmt: skip
+    ranks, parts = hop.mesh(2, "i"), hop.asarray([1.0, 2.0, 3.0, 4.0])
+    cut = hop.distribute(parts, ranks, hop.P("i"))
+    add("mesh make_mesh", (2,), ("i",))
+    add("distribute", parts, ranks, [hop.Shard(0)])
+    add("collect", cut)
+    add("redistribute", cut, [hop.Replicate()], ranks)
+    add("local_map", square, [hop.Shard(0)], in_placements=([hop.Shard(0)],), device_mesh=ranks)
+    add("shard_map", square, ranks, in_specs=hop.P("i"), out_specs=hop.P("i"))
     add("popcount count_leading_zeros bitwise_invert", i)
     add(
         (
@@ -409,6 +417,7 @@ UNNAMED = set(
     "cumulative_logsumexp linear_recurrence sort argsort top_k nonzero reshape matrix_transpose swapaxes "
     "check_grads expand_dims concat stack split roll repeat pad dynamic_slice dynamic_update_slice tensordot "
     "vecdot einsum cond switch while_loop fori_loop scan associative_scan map jit grad value_and_grad jacfwd "
+    "local_map shard_map "
     "flex_attention create_block_mask "
     "jacrev jacobian hessian vjp linearize jvp vmap debug_nans checkpoint remat eval_shape make_jaxpr "
     "isdtype finfo iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals trace diagonal "
@@ -427,7 +436,7 @@ class Nonsense(Case):
             made = f(*args, **named)
             if name in (
                 "jit", "grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap",
-                "checkpoint", "remat",
+                "checkpoint", "remat", "local_map", "shard_map",
             ):
                 made(hop.ones(3))
         except Mine:
@@ -490,7 +499,7 @@ class Nonsense(Case):
         for name, given in self.calls.items():
             if name in (
                 "jit", "grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap",
-                "checkpoint", "remat", "print",
+                "checkpoint", "remat", "local_map", "shard_map", "print",
                 "pure_callback", "io_callback",  # what they are given is found wrong by the run
             ):
                 continue
