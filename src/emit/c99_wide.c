@@ -638,6 +638,21 @@ static void put_wide_definition(struct c99 *e, lpv v)
     hop_throw(HOP_INTERNAL, "C99: operation %d in a vector", i->op);
 }
 
+/* An index as the lanes have it. Vectors that go side by side are the first one and a number. */
+static void put_wide_range(struct c99 *e, lpv v, const char *name)
+{
+    uint32_t part = e->vectors->now.part;
+    int64_t stride;
+    bool sum = part && c99_stride(e, v, &stride) && stride > -1024 && stride < 1024;
+    text_add(e->out, "%shop_range_%s(", sum ? "(" : "", name);
+    if (sum) c99_put(e, v);
+    else put_first(e, v);
+    text_str(e->out, ", ");
+    put_stride(e, v);
+    text_str(e->out, ")");
+    if (sum) text_add(e->out, " + hop_set_%s(%lld * %s))", name, (long long)(stride * part), lanes_now(e));
+}
+
 /* A scalar in all lanes, an index as the lanes have it, or a vector. */
 static void put_wide(struct c99 *e, lpv v)
 {
@@ -651,13 +666,7 @@ static void put_wide(struct c99 *e, lpv v)
         c99_put(e, v);
         text_str(e->out, ")");
         return;
-    case KIND_AFFINE:
-        text_add(e->out, "hop_range_%s(", name);
-        put_first(e, v);
-        text_str(e->out, ", ");
-        put_stride(e, v);
-        text_str(e->out, ")");
-        return;
+    case KIND_AFFINE: put_wide_range(e, v, name); return;
     case KIND_VARYING:
         if (e->in_place[v]) put_wide_definition(e, v);
         else text_add(e->out, "v_%u_%u", v, e->vectors->now.part);
@@ -932,27 +941,55 @@ void c99_put_accumulators_set(struct c99 *e, uint32_t local, lpv value)
     text_str(e->out, ");\n");
 }
 
-void c99_put_accumulators_first(struct c99 *e, lpv v, uint32_t indent)
+/* Vectors 0 to n as one, in pairs: what stands for each of them is put by `put`. */
+static void put_pairs(struct c99 *e, const char *both, uint32_t from, uint32_t n,
+                      void (*put)(struct c99 *e, lpv v, uint32_t part), lpv v)
+{
+    if (n == 1) {
+        put(e, v, from);
+        return;
+    }
+    uint32_t half = n / 2;
+    text_add(e->out, "%s(", both);
+    put_pairs(e, both, from, half, put, v);
+    text_str(e->out, ", ");
+    put_pairs(e, both, from + half, n - half, put, v);
+    text_str(e->out, ")");
+}
+
+/* Of LP_FIRST: where the best stands in the lanes of a vector that have it, else the largest number. */
+static void put_places_of_best(struct c99 *e, lpv v, uint32_t part)
 {
     const struct lp_instr *i = instr(e, v);
     uint32_t values = (uint32_t)i->imm;
-    const struct c99_accumulators *a = &e->vectors->locals[values];
-    enum c99_wide_class class = (enum c99_wide_class)a->class;
+    enum c99_wide_class class = (enum c99_wide_class)e->vectors->locals[values].class;
     enum dtype value = c99_wide_dtype((enum dtype)e->p->locals.data[values].dtype, class);
     const char *at = accumulator_name(e, i->b), *mask = name_of(e, c99_wide_dtype(DT_BOOL, class), class);
     enum dtype place = c99_wide_dtype((enum dtype)i->dtype, class);
-    for (uint32_t p = 0; p < a->parts; p++) {
-        put_indent(e, indent);
-        text_add(e->out, "{ const %s f = hop_fold_min_%s(hop_select_%s(__builtin_convertvector((hop_%s)(",
-                 c99_value[place], at, at, name_of(e, signed_of(value), class));
-        text_add(e->out, "(s_%u_%u == hop_set_%s(", values, p, accumulator_name(e, values));
-        c99_put(e, i->a);
-        text_str(e->out, "))");
-        if (dtype_is_float(value)) text_add(e->out, " | (s_%u_%u != s_%u_%u)", values, p, values, p);
-        text_add(e->out, "), hop_%s), s_%u_%u, hop_set_%s(%s))); ", mask, i->b, p, at,
-                 dtype_info[place].size == 4 ? "INT32_MAX" : "INT64_MAX");
-        text_add(e->out, "if (f < v_%u) v_%u = f; }\n", v, v);
-    }
+    text_add(e->out, "hop_select_%s(__builtin_convertvector((hop_%s)((s_%u_%u == hop_set_%s(", at,
+             name_of(e, signed_of(value), class), values, part, accumulator_name(e, values));
+    c99_put(e, i->a);
+    text_str(e->out, "))");
+    if (dtype_is_float(value)) text_add(e->out, " | (s_%u_%u != s_%u_%u)", values, part, values, part);
+    text_add(e->out, "), hop_%s), s_%u_%u, hop_set_%s(%s))", mask, i->b, part, at,
+             dtype_info[place].size == 4 ? "INT32_MAX" : "INT64_MAX");
+}
+
+void c99_put_accumulators_first(struct c99 *e, lpv v, uint32_t indent)
+{
+    const struct lp_instr *i = instr(e, v);
+    const struct c99_accumulators *a = &e->vectors->locals[i->imm];
+    const char *at = accumulator_name(e, i->b), *both = arena_printf(e->arena, "hop_both_min_%s", at);
+    enum dtype place = c99_wide_dtype((enum dtype)i->dtype, (enum c99_wide_class)a->class);
+    put_indent(e, indent);
+    text_add(e->out, "{ const %s f = hop_fold_min_%s(", c99_value[place], at);
+    put_pairs(e, both, 0, a->parts, put_places_of_best, v);
+    text_add(e->out, "); if (f < v_%u) v_%u = f; }\n", v, v);
+}
+
+static void put_accumulator(struct c99 *e, lpv local, uint32_t part)
+{
+    text_add(e->out, "s_%u_%u", local, part);
 }
 
 /* Two halves of the strict lanes are one row of them; other vectors are combined before their lanes are. */
@@ -963,8 +1000,7 @@ void c99_put_accumulators_fold(struct c99 *e, uint32_t local, enum lp_fold fold)
     bool truth = e->p->locals.data[local].dtype == DT_BOOL;
     if (truth) fold = fold == FOLD_AND || fold == FOLD_MIN ? FOLD_AND : FOLD_OR; /* true is -1 */
     text_add(e->out, "%shop_fold_%s_%s(", truth ? "-" : "", lp_fold_word(fold), name);
-    for (uint32_t p = 0; p + 1 < a->parts; p++) text_add(e->out, "hop_both_%s_%s(", lp_fold_word(fold), name);
-    for (uint32_t p = 0; p < a->parts; p++)
-        text_add(e->out, "%ss_%u_%u%s", p ? ", " : "", local, p, p ? ")" : "");
+    const char *both = arena_printf(e->arena, "hop_both_%s_%s", lp_fold_word(fold), name);
+    put_pairs(e, both, 0, a->parts, put_accumulator, local);
     text_str(e->out, ")");
 }
