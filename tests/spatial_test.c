@@ -1,10 +1,10 @@
-/* Convolutions, transposed ones, pools, resizing and sampling at random shapes, strides, paddings, dilations,
- * groups, orders of dims and positions, against definitions written here: every result is a sum of elements
- * of x times factors (times elements of w), so that one list of such terms gives values and both cotangents.
- * The interpreter is held to the list; loop programs, native code with 1, 3 and 16 threads and emitted C to
- * the interpreter, strict ones bit for bit, functions and their reverse modes alike. Positions, and
- * everything in f64, are held to differences, and to lanes. `spatial_test [FIRST [COUNT]]` runs other seeds;
- * HOP_TEST_SEEDS says how many. */
+/* Convolutions, transposed ones, pools, stencils, resizing and sampling at random shapes, strides, paddings,
+ * dilations, groups, orders of dims and positions, against definitions written here: every result is a sum of
+ * elements of x times factors (times elements of w), so that one list of such terms gives values and both
+ * cotangents. The interpreter is held to the list; loop programs, native code with 1, 3 and 16 threads and
+ * emitted C to the interpreter, strict ones bit for bit, functions and their reverse modes alike. Positions,
+ * and everything in f64, are held to differences, and to lanes. `spatial_test [FIRST [COUNT]]` runs other
+ * seeds; HOP_TEST_SEEDS says how many. */
 #include "check/check.h"
 #include "check/test_c.h"
 #include "ir/text.h"
@@ -14,11 +14,11 @@
 #include <stdio.h>
 
 #ifdef __SANITIZE_ADDRESS__
-enum { SEEDS = 21 };
+enum { SEEDS = 24 };
 #else
-enum { SEEDS = 63 };
+enum { SEEDS = 64 };
 #endif
-enum { MOST_SPACE = 3, MOST_DIMS = MOST_SPACE + 2, MOST_PARAMS = 4, MOST_TAPS = 4 };
+enum { MOST_SPACE = 3, MOST_DIMS = MOST_SPACE + 2, MOST_PARAMS = 4, MOST_TAPS = 4, KINDS = 8 };
 
 static uint32_t passed, failed;
 
@@ -539,6 +539,84 @@ static void make_map_coordinates(struct drawn *d)
     }
 }
 
+/* ---- stencils ---- */
+
+/* y += factor · x moved by so many rows and columns; what comes in are zeros or, around the end, columns. */
+struct move {
+    int64_t rows, columns;
+    bool around;
+    double factor;
+};
+
+static void put_moved(struct drawn *d, uint32_t k, const struct move *m)
+{
+    const char *t = dtype_info[d->dtype].name;
+    int64_t rows = d->y[0], n = d->y[1], up = HOP_MAX(-m->rows, 0), left = HOP_MAX(-m->columns, 0);
+    int64_t shift = (m->columns % n + n) % n;
+    if (m->around && shift) {
+        text_add(&d->text, "  %%l%u = slice {start = [0, %lld], limit = [%lld, %lld]} (%%p0)\n", k,
+                 (long long)(n - shift), (long long)rows, (long long)n);
+        text_add(&d->text, "  %%r%u = slice {start = [0, 0], limit = [%lld, %lld]} (%%p0)\n", k,
+                 (long long)rows, (long long)(n - shift));
+        text_add(&d->text, "  %%m%u = concat {dim = 1} (%%l%u, %%r%u)\n", k, k, k);
+    } else {
+        text_add(&d->text, "  %%o%u = full {value = 0.0, dims = [], dtype = %s}\n", k, t);
+        text_add(&d->text, "  %%w%u = pad {low = [%lld, %lld], high = [%lld, %lld], interior = [0, 0]} ", k,
+                 (long long)HOP_MAX(m->rows, 0), (long long)HOP_MAX(m->columns, 0), (long long)up,
+                 (long long)left);
+        text_add(&d->text, "(%%p0, %%o%u)\n  %%m%u = slice {start = [%lld, %lld], limit = [%lld, %lld]} ", k,
+                 k, (long long)up, (long long)left, (long long)(up + rows), (long long)(left + n));
+        text_add(&d->text, "(%%w%u)\n", k);
+    }
+    text_add(&d->text, "  %%c%u = full {value = %g, dims = [%lld, %lld], dtype = %s}\n", k, m->factor,
+             (long long)rows, (long long)n, t);
+    text_add(&d->text, "  %%t%u = mul(%%m%u, %%c%u)\n", k, k, k);
+    if (k) text_add(&d->text, "  %%s%u = add(%%%c%u, %%t%u)\n", k, k > 1 ? 's' : 't', k - 1, k);
+}
+
+/* A sum of moved arrays; some of it, or all but a few columns, is put into x. */
+static void make_stencil(struct drawn *d)
+{
+    enum { MOST_MOVES = 4 };
+    struct move moves[MOST_MOVES];
+    uint32_t n_moves = (uint32_t)from_to(d, 2, MOST_MOVES);
+    int64_t rows = from_to(d, 1, 3), n = from_to(d, 30, 190), first = 0, end = n;
+    bool updates = one_in(d, 2);
+    d->rank = 2;
+    d->y[0] = rows;
+    d->y[1] = n;
+    if (updates) first = from_to(d, 0, 9);
+    if (updates) end = n - (one_in(d, 4) ? from_to(d, 0, n - first) : from_to(d, 0, 9));
+    add_arg(d, 2, d->y);
+    text_str(&d->text, "hop 1\nfn @f(%p0: ");
+    put_type(d, 2, d->y);
+    text_str(&d->text, ") -> (");
+    put_type(d, 2, d->y);
+    text_str(&d->text, ") {\n");
+    for (uint32_t k = 0; k < n_moves; k++) {
+        int64_t most = one_in(d, 6) ? n : 5;
+        moves[k] = (struct move){ 0, from_to(d, -most, most), one_in(d, 3), (double)from_to(d, 1, 8) / 4 };
+        moves[k].around &= moves[k].columns % n != 0;
+        moves[k].rows = moves[k].around ? 0 : from_to(d, -1, 1);
+        put_moved(d, k, &moves[k]);
+    }
+    text_add(&d->text, "  %%z = slice {start = [0, %lld], limit = [%lld, %lld]} (%%s%u)\n", (long long)first,
+             (long long)rows, (long long)end, n_moves - 1);
+    text_add(&d->text, "  %%i = dim_value {dim = 0}\n  %%j = dim_value {dim = %lld}\n", (long long)first);
+    text_str(&d->text, "  %y = dynamic_update(%p0, %z, %i, %j)\n  return %y\n}\n");
+    for (int64_t at = 0; at < rows * n; at++) {
+        int64_t row = at / n, column = at % n;
+        bool kept = column < first || column >= end;
+        if (kept) add_term(d, at, at, 0, 1);
+        for (uint32_t k = 0; k < n_moves && !kept; k++) {
+            int64_t from_row = row - moves[k].rows, from = column - moves[k].columns;
+            if (moves[k].around) from = (from % n + n) % n;
+            if (from >= 0 && from < n && from_row >= 0 && from_row < rows)
+                add_term(d, at, from_row * n + from, 0, moves[k].factor);
+        }
+    }
+}
+
 /* ---- what is claimed ---- */
 
 static const struct bound near_f32 = { BOUND_TENSOR, 5e-5 }, near_f64 = { BOUND_TENSOR, 1e-11 },
@@ -676,14 +754,15 @@ static void fail(const struct drawn *d, const char *wrong)
 
 static void draw(struct drawn *d)
 {
-    switch (d->seed % 7) {
+    switch (d->seed % KINDS) {
     case 0: make_conv(d, false); break;
     case 1: make_conv(d, true); break;
     case 2: make_resize(d); break;
     case 3: make_grid_sample(d); break;
     case 4: make_map_coordinates(d); break;
     case 5: make_adaptive(d); break;
-    default: make_avg_pool(d); break;
+    case 6: make_avg_pool(d); break;
+    default: make_stencil(d); break;
     }
 }
 
@@ -694,7 +773,7 @@ static void hold(uint64_t seed)
     const char *volatile wrong = NULL;
     *d = (struct drawn){ .seed = seed, .random = { seed * 0x9e3779b97f4a7c15u + 1 }, .bag = &all };
     d->text.arena = &all.arena;
-    d->dtype = seed / 7 % 3 ? DT_F32 : DT_F64;
+    d->dtype = seed / KINDS % 3 ? DT_F32 : DT_F64;
     if (HOP_TRY(caught)) {
         draw(d);
         struct module *m = text_read("t", d->text.data, strlen(d->text.data));

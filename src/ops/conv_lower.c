@@ -221,17 +221,19 @@ static void put_lines(struct nest *s)
 {
     struct lp *p = s->p;
     lpv all = LPV_NONE;
-    bool spread = false;
+    bool spread = false, none = false;
+    int64_t first, end;
     for (uint32_t i = 0; i < s->d.n_spatial; i++) {
         spread |= s->d.x_dilation[i] > 1;
         if (CONV_SPATIAL + i == s->along) continue;
         if (at_most_zero(s, s->d.low[i]) && at_most_zero(s, s->d.high[i])) continue;
         lpv lo, hi, at = s->at[CONV_SPATIAL + i];
         interior(s, i, &lo, &hi);
+        none |= lp_is_const(p, lo, &first) && lp_is_const(p, hi, &end) && first >= end;
         lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, at, lo), lp_bin(p, LP_LT, at, hi));
         all = all == LPV_NONE ? here : lp_bin(p, LP_AND, all, here);
     }
-    if (all == LPV_NONE || !s->written_out || spread) {
+    if (all == LPV_NONE || !s->written_out || spread || none) {
         put_line(s);
         return;
     }
