@@ -18,8 +18,8 @@ struct hop_rt;
 /* Of f32 or f64 throughout, or what lp_multiplies says is converted. Large ones are cut, and the pieces go to
  * rt->parallel; no result depends on how. Not 0: the run was ended, and C holds anything. */
 int32_t product_multiply(struct hop_rt *rt, const struct product *p);
-/* op(B) into panels at C, which products with tb == HOP_RT_PANELS read: lp_panels_count elements at most. Those
- * of narrow elements are for products that lp_packs allows. */
+/* op(B) into panels at C, which products with tb == HOP_RT_PANELS read: lp_panels_count elements at most.
+ * Those of narrow elements are for products that lp_packs allows. */
 int32_t product_pack(struct hop_rt *rt, const struct product *p);
 
 #endif
