@@ -11,9 +11,9 @@ is what the first call of hop takes besides one run. With --limits, cases whose 
 known say in limit_ms how long they take at the measured peak of the machine, whichever of the two is
 longer; for tables the peak is measured again behind the cases, and what a case reached counts as well, since
 a machine that is shared does not give the same at all times. --table writes the times into a page, --first
-what first calls take beyond a run. --threads N keeps all libraries on N CPUs. torch.compile is left out where it would unroll a loop;
-there PyTorch runs as it does by itself, with loops of Python. Cases whose results differ by more than their
-bound end the program with code 1.
+what first calls take beyond a run. --threads N keeps all libraries on N CPUs. torch.compile is left out
+where it would unroll a loop; there PyTorch runs as it does by itself, with loops of Python. Cases whose
+results differ by more than their bound end the program with code 1.
 """
 
 import argparse

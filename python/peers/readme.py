@@ -95,8 +95,8 @@ def times_text(file):
     return (
         f"Beside JAX {versions['jax']} from Python on {versions['machine']} (`make test-peers`, "
         f"[docs/python/peers.md](docs/python/peers.md); medians), ms: {', '.join(said)}. A call of a small "
-        f"`jit` function takes {call['hop_us']:.2g} µs against {call['jax_us']:.2g}, `x + x` outside of `jit` "
-        f"{add['hop_us']:.2g} µs against {add['jax_us']:.2g}."
+        f"`jit` function takes {call['hop_us']:.2g} µs against {call['jax_us']:.2g}, `x + x` outside of "
+        f"`jit` {add['hop_us']:.2g} µs against {add['jax_us']:.2g}."
     )
 
 
@@ -113,9 +113,9 @@ def dense_text(file):
     others = "JAX, PyTorch and `torch.compile`" if "torch" in versions else "JAX"
     return (
         f"The dense half, {len(found)} programs beside {others} on {versions['machine']} "
-        f"([table](docs/python/peers.md#dense-work), `make peers-dense`): hop is {mean:.1f} × as fast as JAX in "
-        f"the geometric mean. Ms, hop against JAX: {', '.join(said)}. Less than 1.3 × as quick as the best of "
-        f"the others: {', '.join(level) or 'none'}."
+        f"([table](docs/python/peers.md#dense-work), `make peers-dense`): hop is {mean:.1f} × as fast as JAX "
+        f"in the geometric mean. Ms, hop against JAX: {', '.join(said)}. Less than 1.3 × as quick as the best "
+        f"of the others: {', '.join(level) or 'none'}."
     )
 
 

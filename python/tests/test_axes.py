@@ -306,7 +306,8 @@ class Axes(unittest.TestCase):
         for shared in (lambda x: hop.psum(hop.sum(x), "i"), lambda x: two):
             self.refused("the same in all lanes", lambda x, s=shared: hop.psum(s(x), "i"))
             self.refused("the same in all lanes", lambda x, s=shared: hop.all_reduce(s(x), "i", "prod"))
-            self.refused("the same in all lanes", lambda x, s=shared: hop.psum_scatter(s(x) * hop.ones(4), "i"))
+            scattered = lambda x, s=shared: hop.psum_scatter(s(x) * hop.ones(4), "i")
+            self.refused("the same in all lanes", scattered)
         x = lanes(4)
         self.close(over(lambda x: x + hop.psum(1, "i"))(x), x + 4)
         self.close(over(lambda x: x + hop.psum(hop.vary(two, "i"), "i"))(x), x + 8)

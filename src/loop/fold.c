@@ -237,8 +237,9 @@ static struct item *seeker_of(struct lower *L, const struct item *item)
     struct nest *nest = L->emitting;
     bool best = item_fold(L, item) == FOLD_MAX || item_fold(L, item) == FOLD_MIN;
     if (!nest || L->probe || L->S->p->regime.strict || !best) return NULL;
-    for (uint32_t i = nest->items.len; i-- > 0 && &nest->items.data[i] != item;) {
-        struct item *other = &nest->items.data[i];
+    for (uint32_t i = nest->items.len; i > 0; i--) {
+        struct item *other = &nest->items.data[i - 1];
+        if (other == item) break;
         bool seeks = other->class == ITEM_COLUMN && other->phase == item->phase && is_position(L, other);
         if (seeks && folds_the_same(L, item, other)) return other;
     }
