@@ -114,8 +114,8 @@ def dense_text(file):
     return (
         f"The dense half, {len(found)} programs beside {others} on {versions['machine']} "
         f"([table](docs/python/peers.md#dense-work), `make peers-dense`): hop is {mean:.1f} × as fast as JAX "
-        f"in the geometric mean. Ms, hop against JAX: {', '.join(said)}. Less than 1.3 × as quick as the best "
-        f"of the others: {', '.join(level) or 'none'}."
+        f"in the geometric mean. Ms, hop against JAX: {', '.join(said)}. Less than 1.3 × as quick as the "
+        f"best of the others: {', '.join(level) or 'none'}."
     )
 
 

@@ -650,7 +650,9 @@ static void put_wide_range(struct c99 *e, lpv v, const char *name)
     text_str(e->out, ", ");
     put_stride(e, v);
     text_str(e->out, ")");
-    if (sum) text_add(e->out, " + hop_set_%s(%lld * %s))", name, (long long)(stride * part), lanes_now(e));
+    if (!sum) return;
+    int64_t times = stride * part;
+    text_add(e->out, " + hop_set_%s(%lld * %s))", name, (long long)times, lanes_now(e));
 }
 
 /* A scalar in all lanes, an index as the lanes have it, or a vector. */
