@@ -102,12 +102,15 @@ static lpv build_shift(struct lp *lp, lpv x, lpv n, bool right)
 
 /* ---- powers with exponents that are known ---- */
 
-/* x, squared, and so on: x^n with n from 1 to 4. */
+/* x^n, n at least 1, by squaring: n - 1 roundings in all, as if x were multiplied n times. */
 static lpv build_whole_power(struct lp *lp, lpv x, int n)
 {
-    lpv square = n > 1 ? MUL(x, x) : x;
-    if (n == 3) return MUL(square, x);
-    return n == 4 ? MUL(square, square) : square;
+    lpv r = LPV_NONE;
+    for (lpv power = x;; power = MUL(power, power)) {
+        if (n % 2) r = r == LPV_NONE ? power : MUL(power, r);
+        n /= 2;
+        if (!n) return r;
+    }
 }
 
 /* x^(n + quarters/4), x not negative. */
@@ -121,11 +124,27 @@ static lpv build_quarter_power(struct lp *lp, lpv x, int n, int quarters)
     return quarters ? MUL(whole, part) : whole;
 }
 
-/* Default numbers: multiples of 1/2 from -3 to 4, and of 1/4 between -1 and 1, are multiplications, square
- * roots and one division; with more of them the error would grow beyond what docs/numbers.md says. For
- * exponents from -1 downwards the division comes first: what overflows or becomes 0 on the way does so in the
- * result. Above, where results of the smallest and the largest numbers are ordinary ones, it comes last.
- * LPV_NONE: not such an exponent. */
+/* x^-(n + quarters/4), n at least 2: nothing overflows or becomes 0 on the way unless the result does, and no
+ * rounding but that of the first division counts twice. */
+static lpv build_falling_power(struct lp *lp, lpv x, int n, int quarters)
+{
+    lpv half = DIV(lp_real(lp, lp_dtype(lp, x), 1), build_whole_power(lp, x, n / 2)), r = MUL(half, half);
+    lpv left = n % 2 ? x : LPV_NONE;
+    if (quarters) {
+        lpv part = build_quarter_power(lp, x, 0, quarters);
+        left = left == LPV_NONE ? part : MUL(left, part);
+    }
+    return left == LPV_NONE ? r : DIV(r, left);
+}
+
+/* Exponents of which powers are multiplications, and those of them that f32 has computed in f32. */
+enum { F32_EXPONENTS = 64, F64_EXPONENTS = 16, F32_OWN_BELOW = -3, F32_OWN_ABOVE = 6 };
+
+/* Default numbers: multiples of 1/2, and of 1/4 between -1 and 1, are multiplications, square roots and
+ * divisions. Roundings add up with the exponent, so larger ones of f32 are computed in f64, where what
+ * overflows or becomes 0 on the way does so in the result. In a dtype of its own that holds as well: for
+ * exponents from -1 to -3 the division comes first; above, where results of the smallest and the largest
+ * numbers are ordinary ones, it comes last. LPV_NONE: not such an exponent. */
 static lpv build_known_power(struct lp *lp, lpv x, lpv y)
 {
     enum dtype t = lp_dtype(lp, x);
@@ -133,13 +152,19 @@ static lpv build_known_power(struct lp *lp, lpv x, lpv y)
     if (lp->regime.strict || i->op != LP_CONST) return LPV_NONE;
     double exponent = element_real(t, (const char *)&i->bits), size = fabs(exponent);
     double parts = size < 1 ? 4 : 2;
-    bool near = size > 0 && exponent >= -3 && exponent <= 4;
+    bool near = size > 0 && size <= (t == DT_F64 ? F64_EXPONENTS : F32_EXPONENTS);
     if (!near || floor(parts * size) != parts * size) return LPV_NONE;
+    bool widened = t == DT_F32 && (exponent < F32_OWN_BELOW || exponent > F32_OWN_ABOVE);
     int n = (int)size, quarters = (int)(4 * size) % 4;
-    lpv one = lp_real(lp, t, 1), a = quarters ? ABS(x) : x;
-    if (exponent < 0 && n) a = DIV(one, a);
-    lpv r = build_quarter_power(lp, a, n, quarters);
-    if (exponent < 0 && !n) r = DIV(one, r);
+    lpv a = quarters ? ABS(x) : x, one = lp_real(lp, widened ? DT_F64 : t, 1), r;
+    if (widened) a = TO_F64(a);
+    if (exponent < -3 && !widened) r = build_falling_power(lp, a, n, quarters);
+    else {
+        bool divides_first = exponent <= -1 && !widened;
+        r = build_quarter_power(lp, divides_first ? DIV(one, a) : a, n, quarters);
+        if (exponent < 0 && !divides_first) r = DIV(one, r);
+    }
+    if (widened) r = TO_F32(r);
     if (!quarters) return r;
     lpv below = AND(LT(x, lp_real(lp, t, 0)), GT(x, lp_real(lp, t, -INFINITY)));
     return SELECT(below, lp_real(lp, t, NAN), r);
