@@ -235,6 +235,11 @@ class Values(Case):
             expected = hop.grad(lambda *x: hop.sum(reference(*x) ** 2), (0, 3))(*args)
             for x, y in zip(g(*args), expected):
                 self.close(x, y, 1e-9)
+        for b, h, n, m in ((0, 2, 5, 6), (2, 0, 5, 6), (1, 2, 0, 6), (1, 2, 5, 0)):
+            args = data((b, h, n, 3), (b, h, m, 3), (b, h, m, 2), (h,))
+            self.equal(f(*args), hop.zeros((b, h, n, 2)).tolist())
+            for x, y in zip(g(*args), (args[0], args[3])):
+                self.equal(x, hop.zeros(y.shape).tolist())
 
     def test_symbolic_block_masks(self):
         def attend(q, k, v):

@@ -33,7 +33,11 @@ enum { CARRY_KEYS, CARRY_VALUES, CARRY_OWN };
 static uint32_t n_carried(const struct back *w) { return CARRY_OWN + w->n_own; }
 
 static uint32_t first_own(const struct flex *x) { return x->n - x->n_mask - x->n_score; }
-static dim group_size(const struct flex *x) { return dim_floordiv(x->m, x->heads, x->kv_heads); }
+/* Heads of queries that read one head of keys. Where there are as many of both there may be none. */
+static dim group_size(const struct flex *x)
+{
+    return x->kv_heads == x->heads ? 1 : dim_floordiv(x->m, x->heads, x->kv_heads);
+}
 
 /* ---- the score function and its pullback ---- */
 

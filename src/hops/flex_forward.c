@@ -196,13 +196,26 @@ const val *flex_with(struct builder *b, const struct flex *x, const val *operand
 
 /* ---- places ---- */
 
+/* As many as there are, one at most. */
+static dim one_of(struct builder *b, dim n)
+{
+    return dim_provably_le(b->m, b->symbols.data, 1, n) ? 1 : dim_min(b->m, n, 1);
+}
+
+/* An array that may have no batch or no head has slices that have none either; then no tile asks for one. It
+ * is sliced first and read at the head then: the other way round all rows of the head would leave the loop
+ * and be kept. */
 val flex_window(struct builder *b, val x, val batch, val head, val from, dim rows, dim columns)
 {
     struct type t = emit_type(b, x);
-    dim sizes[4] = { 1, 1, rows, columns };
+    dim sizes[4] = { one_of(b, t.dims[0]), one_of(b, t.dims[1]), rows, columns };
+    val zero = flex_i64(b, 0);
     struct attr a = A_DIMS(sizes, t.rank);
-    val operands[5] = { x, batch, head, from, flex_i64(b, 0) };
-    return emit_reshape(b, emit(b, OP_dynamic_slice, operands, t.rank + 1u, &a), t.rank - 2u, sizes + 2);
+    val window = emit(b, OP_dynamic_slice, (val[]){ x, batch, head, from, zero }, t.rank + 1u, &a);
+    if (sizes[0] == 1 && sizes[1] == 1) return emit_reshape(b, window, t.rank - 2u, sizes + 2);
+    uint32_t leading[2] = { 0, 1 };
+    struct attr first = A_INTS(leading, 2);
+    return emit(b, OP_gather, (val[]){ window, zero, zero }, 3, &first);
 }
 
 val flex_start(const struct flex *x, struct builder *b, val number, uint32_t axis)
