@@ -3,6 +3,7 @@ PyTorch's). The body of the operator that is recorded is captured for local type
 
 __all__ = ["DistArray", "collect", "distribute", "redistribute", "shard_map"]
 
+import contextlib
 import functools
 import re
 
@@ -13,10 +14,17 @@ from ._errors import InvalidError
 from ._mesh import Mesh, counted, listed, of_words, placements_of, spec_of, words
 from ._ops import asarray
 from ._reuse import check_pure
-from ._trace import arrays_of_results, body_leaves, body_of, marked, raw_leaves, recorded, run_or_record
+from ._trace import (
+    arrays_of_results, body_leaves, body_of, is_weak, marked, raw_leaves, raw_result, recorded, run_or_record,
+)  # fmt: skip
 from ._transforms import _callable, _wrapper
 
 _MOST_SHOWN = 8
+
+
+class Captured(BaseException):
+    """A function of parts uses a distributed array from around, which its operator was not given: it is
+    captured again, with that array as a further operand."""
 
 
 # ---- where an array lies ----
@@ -64,20 +72,29 @@ class DistArray(Sealed):
 
     __slots__ = ()
 
+    def _layout(self):
+        found = layout_of(self)
+        if found is None:
+            raise InvalidError(
+                f"{place()}in a function of parts a distributed array from around is the rank's part, which "
+                "lies on no mesh: hop.axis_size and hop.axis_index say where the rank is"
+            )
+        return found
+
     @property
     def mesh(self):
         """The mesh on which it lies."""
-        return layout_of(self).mesh
+        return self._layout().mesh
 
     @property
     def placements(self):
         """A placement for each axis of the mesh."""
-        return layout_of(self).placements
+        return self._layout().placements
 
     @property
     def spec(self):
         """The same as names of axes, hop.P; of what is to be reduced there is none."""
-        found = layout_of(self)
+        found = self._layout()
         if any(p.is_partial() for p in found.placements):
             raise InvalidError(f"{place()}spec: hop.P cannot say {listed(found.placements)}: placements do")
         return spec_of(found.placements, found.mesh)
@@ -96,7 +113,7 @@ class DistArray(Sealed):
         said = self._unseen()
         if said:
             return said
-        found, parts = layout_of(self), _core.parts(self)
+        found, parts = self._layout(), _core.parts(self)
         shape = ", ".join(map(str, self.shape))
         lines = [f"\n  rank {rank}: {str(part).replace(chr(10), chr(10) + ' ' * 10)}" for rank, part in parts]
         more = f"\n  and {len(lines) - _MOST_SHOWN} more" if len(lines) > _MOST_SHOWN else ""
@@ -114,7 +131,7 @@ def _of_parts(text, mesh, placements, parts):
     return _core.from_parts(text, mesh._text(), words(placements), parts)
 
 
-_core.dist_setup(DistArray)
+_core.dist_setup(DistArray, Captured)
 
 
 # ---- from plain arrays, and back ----
@@ -268,15 +285,98 @@ def _check_free(what, mesh):
             )
 
 
-def record_parts(what, fun, mesh, leaves, weak, treedef, lists, out_lists, gradients=None):
+def _variable(what, fun, name):
+    """What a function's variable from around holds."""
+    while isinstance(fun, functools.partial) or hasattr(fun, "__wrapped__") or hasattr(fun, "__func__"):
+        inner = "func" if isinstance(fun, functools.partial) else "__wrapped__"
+        fun = getattr(fun, inner if hasattr(fun, inner) else "__func__")
+    code = getattr(fun, "__code__", None)
+    try:
+        if code is not None and name in code.co_freevars:
+            return fun.__closure__[code.co_freevars.index(name)].cell_contents
+        if code is not None and _names(code, name):
+            return fun.__globals__[name]
+    except (ValueError, KeyError):  # it has no value yet
+        pass
+    raise InvalidError(f"{place()}{what}: the function uses no variable {name!r} from around it")
+
+
+def _names(code, name):
+    return name in code.co_names or any(_names(c, name) for c in code.co_consts if hasattr(c, "co_names"))
+
+
+class Around:
+    """Arrays from around that a function of parts uses, further operands of its operator, each with its
+    placements and whether it is weak."""
+
+    __slots__ = ("what", "mesh", "arrays", "lists", "weak")
+
+    def __init__(self, what, mesh, fun, captures, move):
+        """captures: by names of variables how they are to lie, as the user has said; move: distributed ones
+        that lie elsewhere are moved there."""
+        self.what, self.mesh, self.arrays, self.lists, self.weak = what, mesh, [], [], []
+        for name, given in (captures or {}).items():
+            value = _variable(f"{what}: captures", fun, name)
+            self._add_named(f"{what}: captures[{name!r}]", value, given, move)
+
+    def _add_named(self, what, value, given, move):
+        found, treedef = tree.flatten(value)
+        for x, p in zip(found, _prefix(given, treedef, f"{place()}{what}")):
+            if not isinstance(x, _core.ArrayBase):
+                raise _arguments.wrong(what, "a variable that holds arrays of hop's", x)
+            p = placements_of(what, p, self.mesh, x.ndim)
+            if any(x is y and p != q for y, q in zip(self.arrays, self.lists)):
+                raise InvalidError(f"{place()}{what}: the array is to lie in two ways, {listed(p)} is one")
+            layout = self._layout(x, what)
+            if layout is not None and not move:
+                matching(what, x, layout, p, self.mesh, move)
+            self._add(x, p)
+
+    def _layout(self, x, what):
+        layout = layout_of(x)
+        if layout is None or layout.mesh == self.mesh:
+            return layout
+        raise InvalidError(
+            f"{place()}{what}: an array from around lies on the mesh ({layout.mesh._text()}), "
+            f"not on ({self.mesh._text()})"
+        )
+
+    def _add(self, x, placements):
+        self.arrays.append(x)
+        self.lists.append(placements)
+        self.weak.append(is_weak(x))
+
+    def add_used(self, x):
+        """A distributed one of which nothing was said."""
+        self._add(x, self._layout(x, self.what).placements)
+
+    def operands(self):
+        """In a capture: the arrays, where they are to lie."""
+        return [
+            matching(self.what, raw_result(x), layout_of(x), p, self.mesh, True)
+            for x, p in zip(self.arrays, self.lists)
+        ]
+
+    @contextlib.contextmanager
+    def parts(self, values):
+        """Within this they are parts."""
+        before = _core.captures(list(zip(self.arrays, marked(values, self.weak))))
+        try:
+            yield
+        finally:
+            _core.captures(before)
+
+
+def record_parts(around, fun, leaves, weak, treedef, lists, out_lists, gradients=None):
     """The results of fun on the parts of these leaves. lists: placements of each; out_lists(out_tree,
     leaves): those of the results; gradients: those stated of gradients."""
-    seen = []
+    what, mesh, seen, n = around.what, around.mesh, [], len(leaves)
 
     def flat(*values):
-        with _bind_all(mesh):
-            given = twins.of(fun)(*tree.unflatten(treedef, marked(values, weak)))
+        with _bind_all(mesh), around.parts(values[n:]):
+            given = twins.of(fun)(*tree.unflatten(treedef, marked(values[:n], weak)))
             found, out_tree = arrays_of_results(given)
+            found = [_core.part(x) for x in found]
             placed = out_lists(out_tree, found)
             found, weak_out = body_leaves(found)
         seen.append((out_tree, weak_out))
@@ -284,11 +384,18 @@ def record_parts(what, fun, mesh, leaves, weak, treedef, lists, out_lists, gradi
         return found
 
     body = body_of(flat, fun)
-    given = ", ".join(map(words, lists))
-    stated = None if gradients is None else ", ".join(map(words, gradients))
 
     def build(*values):
-        return _core.local_map(body, list(values), mesh._text(), given, stated)
+        while True:
+            operands = [*values, *around.operands()]
+            given = ", ".join(map(words, [*lists, *around.lists]))
+            stated = None if gradients is None else ", ".join(map(words, [*gradients, *around.lists]))
+            try:
+                return _effects.settled(
+                    lambda: _core.local_map(body, operands, mesh._text(), given, stated)
+                )
+            except Captured as used:
+                around.add_used(used.args[0])
 
     _check_free(what, mesh)
     out = recorded(lambda: build(*leaves)) if _core.tracing() else run_or_record(build, leaves, what)
@@ -308,14 +415,18 @@ def matching(what, x, layout, wanted, mesh, move):
     )
 
 
-def shard_map(f=None, mesh=None, in_specs=None, out_specs=None, *, check_vma=True, redistribute_inputs=False):
+def shard_map(
+    f=None, mesh=None, in_specs=None, out_specs=None, *, check_vma=True, redistribute_inputs=False,
+    captures=None,
+):  # fmt: skip
     """A function that runs f on every rank of the mesh, each on its parts of the arguments, and puts the
     results together. in_specs, out_specs: hop.P, names of axes of the mesh along which each axis of an array
     is cut, for all arguments, one for each, or trees of them; placements will do as well. Plain arrays are
     cut; distributed ones must lie as in_specs say, or are moved with redistribute_inputs. In f the axes of
     the mesh have names: hop.psum(x, "data"), hop.axis_index("data"), …; sizes are those of parts. A result
-    of which out_specs name no axis must be the same on all ranks along it, which is checked. As a decorator
-    without f.
+    of which out_specs name no axis must be the same on all ranks along it, which is checked. Of a distributed
+    array that f uses from around it has the part, too; captures says by names of f's variables how what they
+    hold is to lie, {"w": hop.P("i")}, else a plain array is there as a whole. As a decorator without f.
 
     >>> mesh = hop.mesh(4, "i")
     >>> mean = hop.shard_map(lambda x: hop.psum(hop.sum(x), "i") / 8, mesh, hop.P("i"), hop.P())
@@ -327,7 +438,7 @@ def shard_map(f=None, mesh=None, in_specs=None, out_specs=None, *, check_vma=Tru
     if f is None:
         return functools.partial(
             shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_vma,
-            redistribute_inputs=redistribute_inputs,
+            redistribute_inputs=redistribute_inputs, captures=captures,
         )  # fmt: skip
     check_pure(_callable(f, "shard_map"))
     _mesh.checked_mesh("shard_map: mesh", mesh)
@@ -338,6 +449,7 @@ def shard_map(f=None, mesh=None, in_specs=None, out_specs=None, *, check_vma=Tru
     if out_specs is None:
         raise _arguments.wrong("shard_map: out_specs", "hop.P, or a tree of them", None)
     move = _arguments.flag("shard_map: redistribute_inputs", redistribute_inputs)
+    check_captures("shard_map: captures", captures)
     in_specs = tuple(in_specs) if isinstance(in_specs, list) and not _mesh.is_list(in_specs) else in_specs
 
     def record(*args):
@@ -362,15 +474,21 @@ def shard_map(f=None, mesh=None, in_specs=None, out_specs=None, *, check_vma=Tru
                 for k, (p, x) in enumerate(zip(given, found))
             ]
 
-        return record_parts("shard_map", f, mesh, leaves, weak, treedef, lists, out_lists)
+        around = Around("shard_map", mesh, f, captures, move)
+        return record_parts(around, f, leaves, weak, treedef, lists, out_lists)
 
-    key = ("shard_map", mesh, key_of(in_specs), key_of(out_specs), move)
+    key = ("shard_map", mesh, key_of(in_specs), key_of(out_specs), move, key_of(captures))
 
     @_wrapper(f, "shard_map")
     def mapped(*args):
         return _calls.loop(key, f, args, record)
 
     return mapped
+
+
+def check_captures(what, x):
+    if x is not None and not (isinstance(x, dict) and all(isinstance(name, str) for name in x)):
+        raise _arguments.wrong(what, "placements by names of variables, a dict", x)
 
 
 def key_of(specs):

@@ -6,7 +6,7 @@ import functools
 
 from . import _arguments, _calls, _core, _mesh, tree
 from ._arguments import place
-from ._dist import key_of, layout_of, matching, ndim_of, record_parts
+from ._dist import Around, check_captures, key_of, layout_of, matching, ndim_of, record_parts
 from ._dtypes import is_number
 from ._errors import InvalidError
 from ._mesh import Replicate, counted, listed, placements_of
@@ -18,7 +18,7 @@ from ._transforms import _callable, _wrapper
 
 def local_map(
     func=None, out_placements=None, in_placements=None, in_grad_placements=None, device_mesh=None, *,
-    redistribute_inputs=False,
+    redistribute_inputs=False, captures=None,
 ):  # fmt: skip
     """A function that calls func with the parts of its distributed arguments, and makes distributed arrays of
     what it gives. As PyTorch's: out_placements is a list of placements, one for each axis of the mesh, or a
@@ -27,7 +27,9 @@ def local_map(
     be hop.P. device_mesh: that of the first distributed argument, unless it is given. Where there is no mesh,
     func is called as it is. A distributed argument that lies elsewhere is an error, or moved with
     redistribute_inputs; a plain array is cut where in_placements say so. in_grad_placements need not be
-    given: gradients arrive reduced; stated ones are checked. As a decorator without func.
+    given: gradients arrive reduced; stated ones are checked. Of a distributed array that func uses from
+    around it has the part, too; captures says by names of func's variables how what they hold is to lie,
+    {"w": [hop.Shard(0)]}, else a plain array is there as a whole. As a decorator without func.
 
     >>> mesh = hop.mesh(2, "i")
     >>> rows, whole = [hop.Shard(0)], [hop.Replicate()]
@@ -39,19 +41,21 @@ def local_map(
         return functools.partial(
             local_map, out_placements=out_placements, in_placements=in_placements,
             in_grad_placements=in_grad_placements, device_mesh=device_mesh,
-            redistribute_inputs=redistribute_inputs,
+            redistribute_inputs=redistribute_inputs, captures=captures,
         )  # fmt: skip
     check_pure(_callable(func, "local_map"))
     if device_mesh is not None:
         _mesh.checked_mesh("local_map: device_mesh", device_mesh)
     if out_placements is None:
         raise _arguments.wrong("local_map: out_placements", "placements of the results", None)
+    check_captures("local_map: captures", captures)
     options = _Options(
         _entries("out_placements", out_placements),
         None if in_placements is None else _entries("in_placements", in_placements),
         None if in_grad_placements is None else _entries("in_grad_placements", in_grad_placements),
         device_mesh,
         _arguments.flag("local_map: redistribute_inputs", redistribute_inputs),
+        captures,
     )
 
     @_wrapper(func, "local_map")
@@ -73,13 +77,13 @@ def _entries(what, x):
 class _Options:
     """What local_map was given besides the function: entries are tuples of lists and None."""
 
-    __slots__ = ("out", "into", "gradients", "mesh", "move")
+    __slots__ = ("out", "into", "gradients", "mesh", "move", "captures")
 
     def __init__(self, *given):
-        self.out, self.into, self.gradients, self.mesh, self.move = given
+        self.out, self.into, self.gradients, self.mesh, self.move, self.captures = given
 
     def key(self):
-        return key_of(self.out), key_of(self.into), key_of(self.gradients), self.move
+        return key_of(self.out), key_of(self.into), key_of(self.gradients), self.move, key_of(self.captures)
 
     def named_entries(self):
         return (("in_placements", self.into), ("in_grad_placements", self.gradients))
@@ -117,7 +121,8 @@ def _call(func, options, args, named):
             for i, x, p in zip(which, leaves, lists)
         ]
         return record_parts(
-            "local_map", parts, mesh, leaves, weak, arrays_tree, lists,
+            Around("local_map", mesh, func, options.captures, options.move),
+            parts, leaves, weak, arrays_tree, lists,
             lambda out_tree, out: _out_lists(options.out, out_tree, out, mesh),
             gradients,
         )  # fmt: skip

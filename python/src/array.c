@@ -308,11 +308,13 @@ static PyObject *size_at(const array_object *a, const int64_t *dims, int axis)
 static PyObject *get_shape(PyObject *self, void *unused)
 {
     int64_t dims[MAX_RANK];
-    int rank = array_dims(as_array(self), dims);
+    const array_object *a = array_part(as_array(self));
+    if (!a) return NULL;
+    int rank = array_dims(a, dims);
     PyObject *t = PyTuple_New(rank);
     (void)unused;
     for (int i = 0; t && i < rank; i++) {
-        PyObject *n = size_at(as_array(self), dims, i);
+        PyObject *n = size_at(a, dims, i);
         if (!n || PyTuple_SetItem(t, i, n)) {
             Py_DECREF(t);
             return NULL;
@@ -333,14 +335,16 @@ static PyObject *get_ndim(PyObject *self, void *unused)
 static PyObject *get_size(PyObject *self, void *unused)
 {
     int64_t dims[MAX_RANK], n = 1;
-    int rank = array_dims(as_array(self), dims);
+    const array_object *a = array_part(as_array(self));
+    if (!a) return NULL;
+    int rank = array_dims(a, dims);
     (void)unused;
     for (int i = 0; i < rank; i++)
         if (dims[i] >= 0) n *= dims[i];
     PyObject *product = PyLong_FromLongLong(n);
     for (int i = 0; i < rank && product; i++) {
         if (dims[i] >= 0) continue;
-        PyObject *size = size_at(as_array(self), dims, i), *more = NULL;
+        PyObject *size = size_at(a, dims, i), *more = NULL;
         if (size) more = PyNumber_Multiply(product, size);
         Py_DECREF(product);
         Py_XDECREF(size);
@@ -355,8 +359,9 @@ static PyObject *get_code(PyObject *self, void *unused)
 }
 static PyObject *get_traced(PyObject *self, void *unused)
 {
+    const array_object *a = array_part(as_array(self));
     (void)unused;
-    return PyBool_FromLong(as_array(self)->capture != 0);
+    return a ? PyBool_FromLong(a->capture != 0) : NULL;
 }
 static PyObject *get_weak(PyObject *self, void *unused)
 {
@@ -371,8 +376,10 @@ static PyObject *get_number(PyObject *self, void *unused)
 static PyObject *get_type_text(PyObject *self, void *unused)
 {
     char text[TYPE_TEXT];
+    const array_object *a = array_part(as_array(self));
     (void)unused;
-    array_type_text(as_array(self), text);
+    if (!a) return NULL;
+    array_type_text(a, text);
     return PyUnicode_FromString(text);
 }
 static PyObject *get_made(PyObject *self, void *unused)
@@ -389,8 +396,9 @@ static PyObject *get_source(PyObject *self, void *unused)
 }
 static PyObject *get_at_once(PyObject *self, void *unused)
 {
+    array_object *a = array_part(as_array(self));
     (void)unused;
-    array_object *a = as_array(self);
+    if (!a) return NULL;
     return PyBool_FromLong(!a->capture && (!frame_top() || (!array_source(a) && !a->base)));
 }
 static PyObject *get_origin(PyObject *self, void *unused)
@@ -801,6 +809,11 @@ static PyObject *method_become(PyObject *self, PyObject *other)
         return NULL;
     }
     if (a->capture && check_alive(a, user_place())) return NULL;
+    const array_object *part = array_part(a);
+    if (part && part != a)
+        raise_invalid("a function of parts writes to an array from around, of which it has a part: give what "
+                      "becomes of it as a result");
+    if (part != a) return NULL;
     enum refusal why = refusal_of(a);
     if (why != WRITTEN) return PyLong_FromLong(why);
     if (b->capture && !a->capture && array_trace(self, user_place())) return NULL;
@@ -874,12 +887,14 @@ static PyObject *slot_compare(PyObject *x, PyObject *y, int how)
 static Py_ssize_t slot_length(PyObject *self)
 {
     int64_t dims[MAX_RANK];
-    if (!array_dims(as_array(self), dims)) {
+    const array_object *a = array_part(as_array(self));
+    if (!a) return -1;
+    if (!array_dims(a, dims)) {
         PyErr_SetString(PyExc_TypeError, "an array without axes has no len()");
         return -1;
     }
     if (dims[0] < 0) {
-        PyObject *size = size_at(as_array(self), dims, 0), *n = NULL;
+        PyObject *size = size_at(a, dims, 0), *n = NULL;
         if (size) n = size_fixed(size, "len() or iteration");
         Py_ssize_t length = n ? PyLong_AsSsize_t(n) : -1;
         Py_XDECREF(size);

@@ -156,6 +156,10 @@ int journal_init(PyObject *module);
 /* ---- distributed arrays (dist.c) ---- */
 
 PyObject *dist_class_or(PyObject *otherwise); /* the class of concrete ones, once there is one */
+/* Inside of a body of one rank's parts, what it has of an array from around: a part of one that the operator
+ * was given for it, else the array itself. Borrowed; NULL and an exception (Captured) for a distributed one
+ * that it was not given. */
+array_object *array_part(array_object *a);
 /* "@(data = 2)(0)": what stands behind the type of a concrete array; nothing for one that is not distributed.
  * Returns its length. */
 enum { LAYOUT_TEXT = 1024 };

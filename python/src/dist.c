@@ -19,6 +19,55 @@ size_t array_layout_text(const array_object *a, char *text, size_t room)
     return (size_t)n < room ? (size_t)n : room - 1;
 }
 
+/* ---- arrays from around, in bodies of parts ---- */
+
+/* List of pairs, an array from around and its part, of the body at work; NULL: it is none of parts. */
+static _Thread_local PyObject *captured;
+static PyObject *captured_class;
+
+static bool is_distributed(const array_object *a)
+{
+    a = array_behind(a);
+    return a->spread || (a->type && strchr(a->type, '@'));
+}
+
+static bool same_array(const array_object *a, const array_object *b)
+{
+    if (a == b) return true;
+    if (a->capture != b->capture) return false;
+    if (!a->capture) return a->tensor && a->tensor == b->tensor;
+    return a->value.scope == b->value.scope && a->value.id == b->value.id;
+}
+
+array_object *array_part(array_object *a)
+{
+    if (!captured) return a;
+    Py_ssize_t n = PyList_Size(captured);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *pair = PyList_GetItem(captured, i);
+        if (same_array(as_array(PyTuple_GetItem(pair, 0)), a)) return as_array(PyTuple_GetItem(pair, 1));
+    }
+    if (!is_distributed(a)) return a;
+    PyErr_SetObject(captured_class, (PyObject *)a);
+    return NULL;
+}
+
+/* captures(list of (array, part), or None): the one before, or None */
+static PyObject *captures(PyObject *self, PyObject *list)
+{
+    (void)self;
+    PyObject *before = captured ? captured : Py_NewRef(Py_None);
+    captured = PyList_Check(list) ? Py_NewRef(list) : NULL;
+    return before;
+}
+
+/* part(array): array_part */
+static PyObject *part(PyObject *self, PyObject *x)
+{
+    (void)self;
+    return is_array(x) ? Py_XNewRef((PyObject *)array_part(as_array(x))) : Py_NewRef(x);
+}
+
 static PyObject *made(hop_tensor *t, int status)
 {
     return status ? raise_status(status) : array_of_tensor(t);
@@ -158,12 +207,16 @@ static PyObject *redistribute(PyObject *self, PyObject *args)
     return made.scope ? array_of_value(made, at) : raise_status(hop_failed());
 }
 
-/* dist_setup(class) */
-static PyObject *setup(PyObject *self, PyObject *class)
+/* dist_setup(class, Captured) */
+static PyObject *setup(PyObject *self, PyObject *args)
 {
+    PyObject *class, *error;
     (void)self;
+    if (!PyArg_ParseTuple(args, "OO", &class, &error)) return NULL;
     Py_XDECREF(dist_class);
+    Py_XDECREF(captured_class);
     dist_class = Py_NewRef(class);
+    captured_class = Py_NewRef(error);
     Py_RETURN_NONE;
 }
 
@@ -192,7 +245,9 @@ static PyMethodDef functions[] = {
     { "parts", parts, METH_O, "parts(array): a list of (rank, array)" },
     { "local_map", local_map, METH_VARARGS, "local_map(body, in, mesh, in_placements, in_grad_placements)" },
     { "redistribute", redistribute, METH_VARARGS, "redistribute(x, mesh, placements)" },
-    { "dist_setup", setup, METH_O, "dist_setup(class)" },
+    { "captures", captures, METH_O, "captures(list of (array, part), or None): the one before" },
+    { "part", part, METH_O, "part(array): what the body of parts at work has of it" },
+    { "dist_setup", setup, METH_VARARGS, "dist_setup(class, Captured)" },
     { NULL, NULL, 0, NULL },
 };
 

@@ -275,7 +275,8 @@ static int read_parameter(PyObject *given, hop_param *p, PyObject **kept, hop_pl
                         "the type of a parameter is a text, an array, or an array and an axis");
         return -1;
     }
-    array_object *a = as_array(like);
+    array_object *a = array_part(as_array(like));
+    if (!a) return -1;
     if (!a->capture) {
         *kept = concrete_type(a, axis, over);
         return *kept && (p->type = PyUnicode_AsUTF8AndSize(*kept, NULL)) ? 0 : -1;

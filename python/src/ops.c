@@ -485,7 +485,8 @@ int operand_read(PyObject *o, struct operand *out)
 {
     *out = (struct operand){ 0 };
     if (is_array(o)) {
-        out->array = Py_NewRef(o);
+        out->array = Py_XNewRef((PyObject *)array_part(as_array(o)));
+        return out->array ? 0 : -1;
     } else if (is_size(o)) {
         return (out->array = size_value(o, user_place())) ? 0 : -1;
     } else if (!is_number(o)) {
@@ -586,8 +587,8 @@ int operand_value(const struct operand *o, hop_place at, hop_val *out)
     if (check_alive(a, at)) return -1;
     if (!a->capture && !any_tensor(a)) return -1;
     if (!a->base) return lifted(a, at, out);
-    struct operand base = { .array = a->base };
-    const char *slices = text_or_null(a->slices);
+    struct operand base = { .array = (PyObject *)array_part(as_array(a->base)) };
+    const char *slices = base.array ? text_or_null(a->slices) : NULL;
     if (!slices || operand_value(&base, at, out)) return -1;
     *out = hop_slice_at(at, *out, slices);
     if (out->scope) return 0;

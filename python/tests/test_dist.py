@@ -284,6 +284,117 @@ class Dist(unittest.TestCase):
         other = hop.shard_map(lambda x: x, hop.mesh(2, "k"), P("k"), P("k"))
         self.refused(r"lies on the mesh \(i = 2\), not on \(k = 2\)", lambda: other(given))
 
+    # ---- arrays from around ----
+
+    def test_captures_and_their_gradients(self):
+        for n in (1, 2, 3, 4, 8):
+            m, x, w = hop.mesh(n, "i"), numbers(10), numbers(5, 2).reshape(-1)
+            spread = lambda w: hop.shard_map(  # noqa: E731
+                lambda x: hop.psum(hop.sum(hop.sin(x * w) * w), "i"), m, P("i"), P()
+            )(x)
+            whole = lambda w: hop.sum(hop.sin(x * w) * w)  # noqa: E731
+            given = hop.distribute(w, m, P("i"))
+            for compiled in (lambda f: f, hop.jit):
+                self.close(compiled(spread)(given), whole(w))
+                found = compiled(hop.grad(spread))(given)
+                self.assertEqual(found.placements, (S(0),))
+                self.close(found, hop.grad(whole)(w))
+
+    def test_captures_inside_and_outside(self):
+        """A distributed array that is an operand, a capture, and used by two operators has one gradient."""
+        m, x, w = hop.mesh(4, "i"), numbers(6), numbers(3, 2).reshape(-1)
+        given = hop.distribute(w, m, P("i"))
+
+        def spread(w, s):
+            once = hop.shard_map(lambda v: hop.psum(hop.sum(v * w * s), "i"), m, P("i"), P())
+            again = hop.local_map(lambda x: x * w, [S(0)], in_placements=([S(0)],), device_mesh=m)
+            return once(w) + hop.sum(hop.collect(again(x)))
+
+        whole = lambda w, s: hop.sum(w * w * s) + hop.sum(x * w)  # noqa: E731
+        s = hop.asarray(0.3)
+        for found, expected in zip(hop.grad(spread, (0, 1))(given, s), hop.grad(whole, (0, 1))(w, s)):
+            self.close(found, expected)
+
+    def test_captures_are_parts(self):
+        """In bodies of loops and gradients inside as well, with sizes of each rank's own."""
+        m, x, w = hop.mesh(4, "i"), hop.ones(10), hop.arange(10.0)
+        given = hop.distribute(w, m, P("i"))
+        sizes, chosen = np.repeat([3, 3, 3, 1], 3)[:10], [1, 1, 1, 3, 4, 5, 1, 1, 1, 1]
+        for body, expected in (
+            (lambda x: x * given.shape[0], sizes),
+            (lambda x: x + given[-1:], 1 + np.repeat([2, 5, 8, 9], 3)[:10]),
+            (lambda x: given, w),
+            (lambda x: hop.scan(lambda c, _: (c + given, None), x, None, length=3)[0], 1 + 3 * np.asarray(w)),
+            (lambda x: hop.map(lambda a: a * hop.sum(given), x), np.repeat([3, 12, 21, 9], 3)[:10]),
+            (lambda x: hop.grad(lambda y: hop.psum(hop.sum(y * given), "i"))(x), w),
+            (lambda x: hop.grad(lambda y: hop.psum(hop.sum(y * y * x), "i"))(given), 2 * np.asarray(w)),
+            (lambda x: hop.jit(lambda y: y * given)(x), w),
+            (lambda x: hop.cond(hop.axis_index("i") == 1, lambda: x * given, lambda: x), chosen),
+        ):
+            self.close(hop.shard_map(body, m, P("i"), P("i"))(x), expected)
+            self.close(hop.local_map(body, [S(0)], in_placements=([S(0)],), device_mesh=m)(x), expected)
+        self.assertEqual(given.shape, (10,))
+
+    def test_captures_are_read_at_each_call(self):
+        m, x, held = hop.mesh(4, "i"), hop.arange(8.0), {}
+        of_part = hop.shard_map(lambda x: x * hop.sum(held["w"]), m, P("i"), P("i"))
+        for f in (of_part, hop.jit(of_part)):
+            for w, factor in ((1, 2), (3, 6), (hop.ones(12), 3)):
+                held["w"] = hop.distribute(w * hop.ones(8) if isinstance(w, int) else w, m, P("i"))
+                self.close(f(x), factor * np.asarray(x))
+            held["w"] = hop.ones(8)
+            self.close(f(x), 8 * np.asarray(x))
+
+    def test_captures_by_name(self):
+        m, x, w = hop.mesh(4, "i"), numbers(8), numbers(4, 2).reshape(-1)
+        held = {"w": numbers(8), "all": hop.asarray(2.0)}
+        given = hop.distribute(w, m, P("i"))
+
+        def mapped(f, captures, **more):
+            return hop.shard_map(f, m, P("i"), P("i"), captures=captures, **more)
+
+        self.close(mapped(lambda x: x * w, {"w": P("i")})(x), np.asarray(x) * np.asarray(w))
+        slope = hop.grad(lambda w: hop.sum(hop.collect(mapped(lambda x: x * w, {"w": P("i")})(x))))(w)
+        self.close(slope, x)
+        both = mapped(lambda x: x * held["w"] * held["all"], {"held": {"w": P("i"), "all": P()}})
+        self.close(both(x), 2 * np.asarray(x) * np.asarray(held["w"]))
+        moved = mapped(lambda x: x * hop.sum(given), {"given": P()}, redistribute_inputs=True)
+        self.close(moved(x), np.asarray(x) * np.asarray(w).sum())
+        rows = hop.local_map(
+            lambda x: x * w, [S(0)], in_placements=([S(0)],), in_grad_placements=([S(0)],),
+            device_mesh=m, captures={"w": [S(0)]},
+        )  # fmt: skip
+        self.close(rows(x), np.asarray(x) * np.asarray(w))
+
+    def test_captures_that_are_refused(self):
+        m, x = hop.mesh(2, "i"), numbers(4)
+        same = given = hop.distribute(x, m, P("i"))
+        name, other = "i", hop.distribute(x, hop.mesh(2, "k"), P("k"))
+
+        def call(f, captures=None):
+            return lambda: hop.shard_map(f, m, P("i"), P("i"), captures=captures)(x)
+
+        self.refused(r"lies on the mesh \(k = 2\), not on \(i = 2\)", call(lambda x: x * other))
+        self.refused(
+            r"captures\['given'\]: lies as \(Shard\(0\),\), \(Replicate\(\),\) is required",
+            call(lambda x: x * given, {"given": P()}),
+        )
+        self.refused(
+            r"is to lie in two ways, \(Replicate\(\),\) is one",
+            call(lambda: same * given, {"same": P("i"), "given": P()}),
+        )
+        for array, captures in ((given, None), (x, {"array": P("i")})):
+
+            def write(x):
+                array[0] = x[0]
+                return x
+
+            self.refused("writes to an array from around, of which it has a part", call(write, captures))
+        self.refused("uses no variable 'w' from around it", call(lambda x: x * given, {"w": P()}))
+        self.refused("holds arrays of hop's, found 'i'", call(lambda x: x * len(name), {"name": P()}))
+        self.refused("placements by names of variables", call(lambda x: x, P()))
+        self.refused("is the rank's part, which lies on no mesh", call(lambda x: x * given.mesh.size))
+
     # ---- local_map ----
 
     def test_a_plain_call_is_the_function(self):
