@@ -135,6 +135,41 @@ for way in '' all; do
     claim 'an MPI that is there already' [ "$code $(grep -cx '3 6 1' "$dir/said")" = '0 2' ]
 done
 
+# A system of 5,000 processors: two ranks have halves in common, the third one has its own.
+cat >"$dir/large.c" <<'C'
+#include "base/memory.h"
+#include "dist/dist.h"
+#include "runtime/pool.h"
+#include <errno.h>
+#include <limits.h>
+enum { SYSTEM = 5000, EACH = 100 };
+static int number(void)
+{
+    const char *text = getenv("OMPI_COMM_WORLD_RANK");
+    if (!text) text = getenv("PMI_RANK");
+    return text ? atoi(text) : 0;
+}
+static int asked(pid_t pid, size_t size, cpu_set_t *set)
+{
+    static const int first[] = { 4000, 4050, 4500 };
+    if (pid || size * CHAR_BIT < SYSTEM) return errno = EINVAL, -1;
+    CPU_ZERO_S(size, set);
+    for (int i = 0; i < EACH; i++) CPU_SET_S((size_t)(first[number()] + i), size, set);
+    return 0;
+}
+int main(void)
+{
+    struct rank *r;
+    limits_root = "/nowhere"; /* control groups say nothing */
+    pool_ask_processors = asked;
+    if (dist_mpi(&r)) return puts(hop_message());
+    return printf("rank %d: %u\n", r->number, r->cores) < 0;
+}
+C
+"${MPICC:-mpicc}" -std=c11 -D_GNU_SOURCE -Iinclude -Isrc "$dir/large.c" "$BUILD/libhop.a" -lz -lm -lpthread -ldl -o "$dir/large" >"$dir/said" 2>&1
+HOP_MPI=$(realpath "$BUILD/libhop_mpi.so") ranks 3 "$dir/large"
+claim 'a system with many processors' [ "$code $(grep '^rank' "$dir/said" | sort | tr '\n' ' ')" = '0 rank 0: 50 rank 1: 50 rank 2: 100 ' ]
+
 # ---- faults ----
 export HOP_DIST_TIMEOUT=30
 # fault N FAULT MANY SECONDS PATTERN: of N ranks so many say it, and mpirun ends soon

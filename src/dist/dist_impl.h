@@ -6,6 +6,7 @@
 #define HOP_DIST_IMPL_H
 
 #include "dist/dist.h"
+#include "runtime/pool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -69,7 +70,8 @@ struct dist_host {
     void *(*get)(size_t bytes); /* NULL: there is no memory */
     void (*release)(void *block);
     uint64_t (*hash)(const void *data, size_t n, uint64_t seed);
-    uint32_t (*cores)(void); /* processors that this process may use */
+    uint32_t (*cores)(void);                  /* processors that this process may use … */
+    bool (*processors)(struct processors *p); /* … and which ones, as pool_processors says */
     void (*reduce)(const struct dist_call *call, int32_t n, const void *const *parts, void *out,
                    int64_t count);
     /* Notes the job's first failure; false: there was one. */

@@ -311,23 +311,7 @@ static struct home find_home(void)
     MPI_Get_processor_name(node, &length);
     for (const char *c = text[0] ? text : node; *c; c++) h.machine = hash_mix(h.machine, (unsigned char)*c);
     if (!stat("/proc/self/ns/pid", &space)) h.pid_space = (uint64_t)space.st_ino;
-    if (sched_getaffinity(0, sizeof h.processors, &h.processors)) CPU_ZERO(&h.processors);
     return h;
-}
-
-/* How many ranks may use processors that this one may use; it is one of them. */
-static int32_t count_sharing(const struct mpi_job *j)
-{
-    const struct home *here = &j->homes[j->rank->number];
-    int32_t sharing = 0;
-    for (int32_t k = 0; k < j->rank->size; k++) {
-        const struct home *there = &j->homes[k];
-        cpu_set_t both;
-        CPU_AND(&both, &here->processors, &there->processors);
-        bool shares = there->machine == here->machine && CPU_COUNT(&both);
-        sharing += shares || k == j->rank->number;
-    }
-    return sharing;
 }
 
 /* Memory for what is kept of so many ranks; false: there is none. */
@@ -367,6 +351,45 @@ static hop_status meet(struct mpi_job *j, char error[512])
     return HOP_OK;
 }
 
+/* How many ranks have processors among these sets, `size` bytes each, that this one has in `own`; it is one
+ * of them. both: room for one more. */
+static int32_t count_common(const struct mpi_job *j, const char *sets, size_t size, const void *own,
+                            void *both)
+{
+    int32_t sharing = 0;
+    for (int32_t k = 0; k < j->rank->size; k++) {
+        const void *theirs = sets + (size_t)k * size;
+        CPU_AND_S(size, (cpu_set_t *)both, (const cpu_set_t *)own, (const cpu_set_t *)theirs);
+        bool near = j->homes[k].machine == j->homes[j->rank->number].machine;
+        sharing += (near && CPU_COUNT_S(size, (cpu_set_t *)both)) || k == j->rank->number;
+    }
+    return sharing;
+}
+
+/* How many ranks may use processors that this one may use; 0: a rank has no memory to find out. Their sets
+ * are as large as the largest one of a system. */
+static int32_t count_sharing(const struct mpi_job *j)
+{
+    struct processors own = { 0 };
+    int room = j->host->processors(&own) ? own.room : 0, most = 0, all_good = 0;
+    MPI_Allreduce(&room, &most, 1, MPI_INT, MPI_MAX, j->control);
+    size_t size = CPU_ALLOC_SIZE(HOP_MAX(most, 1)), n = (size_t)j->rank->size;
+    char *sets = j->host->get((n + 2) * size);
+    int good = sets != NULL;
+    int32_t sharing = 0;
+    MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, j->control);
+    if (all_good) {
+        char *mine = sets + n * size, *both = mine + size;
+        memset(mine, 0, size);
+        if (room) memcpy(mine, own.set, CPU_ALLOC_SIZE(room));
+        MPI_Allgather(mine, (int)size, MPI_BYTE, sets, (int)size, MPI_BYTE, j->control);
+        sharing = count_common(j, sets, size, mine, both);
+    }
+    CPU_FREE(own.set);
+    j->host->release(sets);
+    return sharing;
+}
+
 static hop_status start(const struct dist_host *host, struct rank *r, char error[512])
 {
     static struct mpi_job job;
@@ -385,6 +408,10 @@ static hop_status start(const struct dist_host *host, struct rank *r, char error
     status = meet(j, error);
     if (status) return status;
     int32_t sharing = count_sharing(j);
+    if (!sharing) {
+        snprintf(error, 512, "no memory for the processors of %d ranks", size);
+        return HOP_NOMEM;
+    }
     r->cores = HOP_MAX(host->cores() / (uint32_t)sharing, 1);
     j->crowded = (uint32_t)sharing > host->cores();
     listen(j);

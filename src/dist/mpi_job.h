@@ -6,7 +6,6 @@
 #include "dist/dist_impl.h"
 
 #include <mpi.h>
-#include <sched.h>
 
 /* Of a tag: the place in the ring, and the lane; above them what tells communicators apart. LANES: blocks of
  * an exchange that are under way at once. */
@@ -25,7 +24,6 @@ struct notice {
 struct home {
     uint64_t machine, pid_space;
     int64_t process; /* its number there */
-    cpu_set_t processors;
 };
 
 /* A rank as another one sees it. */

@@ -33,6 +33,7 @@ static hop_status start(void)
         .release = hop_free,
         .hash = hash_bytes,
         .cores = pool_cores,
+        .processors = pool_processors,
         .reduce = dist_reduce,
         .note = job_note,
     };

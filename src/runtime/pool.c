@@ -49,12 +49,6 @@ enum {
 #define SERIAL_SHIFT 16
 #define OPEN_TO(state) ((uint32_t)((state) >> THREADS_SHIFT) & (MAX_WORKERS * 2 + 1))
 
-/* A set of processors, with room for so many. */
-struct processors {
-    cpu_set_t *set;
-    int room;
-};
-
 /* What is written by one thread, mostly. */
 struct seat {
     /* its stretch of the job: what is not taken yet */
@@ -115,9 +109,8 @@ static void child_after_fork(void)
 
 int (*pool_ask_processors)(pid_t, size_t, cpu_set_t *) = sched_getaffinity;
 
-/* Those that this thread may use. The set grows until it has room for all of the system: before that it is
- * EINVAL. */
-static bool processors_allowed(struct processors *p)
+/* The set grows until it has room for all of the system: before that it is EINVAL. */
+bool pool_processors(struct processors *p)
 {
     for (int room = HOP_MAX(p->room, CPU_SETSIZE); room <= MOST_PROCESSORS; room *= 2) {
         cpu_set_t *set = room > p->room ? CPU_ALLOC((size_t)room) : p->set;
@@ -154,7 +147,7 @@ static void note_processor(void)
     int now = atomic_load_explicit(&pool.spins, memory_order_relaxed) ? sched_getcpu() : -1;
     if (now == before && pool.workers == pool.placed) return;
     pool.placed = pool.workers;
-    bool known = now >= 0 && processors_allowed(&pool.others) && now < pool.others.room;
+    bool known = now >= 0 && pool_processors(&pool.others) && now < pool.others.room;
     size_t size = CPU_ALLOC_SIZE(pool.others.room);
     if (known) CPU_CLR_S((size_t)now, size, pool.others.set);
     bool others = known && CPU_COUNT_S(size, pool.others.set);
@@ -186,7 +179,7 @@ static void register_ends(void)
 uint32_t pool_cores(void)
 {
     struct processors p = { 0 };
-    int n = processors_allowed(&p) ? CPU_COUNT_S(CPU_ALLOC_SIZE(p.room), p.set) : 1;
+    int n = pool_processors(&p) ? CPU_COUNT_S(CPU_ALLOC_SIZE(p.room), p.set) : 1;
     CPU_FREE(p.set);
     uint32_t most = processors_by_groups();
     return n < 1 || !most ? 1 : HOP_MIN((uint32_t)n, most);

@@ -3,6 +3,7 @@
 #define HOP_POOL_H
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -10,6 +11,14 @@ struct hop_rt;
 /* Threads of a run, the caller among them: whoever says more, in whatever way, gets so many. */
 enum { POOL_MOST_THREADS = 256 };
 uint32_t pool_cores(void); /* processors this process may use: by affinity, and by its control groups */
+/* A set of processors, with room for so many. */
+struct processors {
+    cpu_set_t *set; /* for CPU_FREE */
+    int room;
+};
+/* Those that the thread at hand may use, in a set that p has already, or a larger one; false: that is not
+ * known. */
+bool pool_processors(struct processors *p);
 /* For tests: sched_getaffinity. */
 extern int (*pool_ask_processors)(pid_t, size_t, cpu_set_t *);
 /* Threads of runs that have no number of their own: what pool_set_threads said, else HOP_NUM_THREADS, else
