@@ -21,8 +21,10 @@ size_t array_layout_text(const array_object *a, char *text, size_t room)
 
 /* ---- arrays from around, in bodies of parts ---- */
 
-/* List of pairs, an array from around and its part, of the body at work; NULL: it is none of parts. */
+/* List of pairs, an array from around and its part, of the body at work; NULL: it is none of parts. The
+ * number of the body: what it makes has that one, or a later one. */
 static _Thread_local PyObject *captured;
+static _Thread_local uint64_t capturing;
 static PyObject *captured_class;
 
 static bool is_distributed(const array_object *a)
@@ -47,7 +49,7 @@ array_object *array_part(array_object *a)
         PyObject *pair = PyList_GetItem(captured, i);
         if (same_array(as_array(PyTuple_GetItem(pair, 0)), a)) return as_array(PyTuple_GetItem(pair, 1));
     }
-    if (!is_distributed(a)) return a;
+    if (!is_distributed(a) || (a->capture && a->value.scope >= capturing)) return a;
     PyErr_SetObject(captured_class, (PyObject *)a);
     return NULL;
 }
@@ -58,6 +60,7 @@ static PyObject *captures(PyObject *self, PyObject *list)
     (void)self;
     PyObject *before = captured ? captured : Py_NewRef(Py_None);
     captured = PyList_Check(list) ? Py_NewRef(list) : NULL;
+    capturing = captured ? hop_body_number() : 0;
     return before;
 }
 

@@ -393,6 +393,8 @@ class Dist(unittest.TestCase):
         self.refused("uses no variable 'w' from around it", call(lambda x: x * given, {"w": P()}))
         self.refused("holds arrays of hop's, found 'i'", call(lambda x: x * len(name), {"name": P()}))
         self.refused("placements by names of variables", call(lambda x: x, P()))
+        made_inside = call(lambda x: x * hop.distribute(x, m, P("i")))
+        self.refused("what works on distributed arrays is local_map", made_inside)
         self.refused("is the rank's part, which lies on no mesh", call(lambda x: x * given.mesh.size))
 
     # ---- local_map ----
