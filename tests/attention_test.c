@@ -889,6 +889,85 @@ static void compact_from_c(void)
     }
 }
 
+/* ---- lists against the mask ---- */
+
+/* Attention by one mask under the lists of another. */
+struct listed {
+    hop_body lists, mask;
+    int64_t room;
+    const char *message; /* with HOP_DEBUG=masks; NULL: it runs */
+};
+static int under_lists(void *env, const hop_val *in, hop_val *out)
+{
+    const struct listed *w = env;
+    hop_val lists[4], found[3];
+    hop_block_mask_spec made = {
+        .mask = w->lists, .queries = 7, .keys = 6, .query_block = 2, .key_block = 2, .room = w->room
+    };
+    hop_flex_attention_spec attention = { .query = in[0],
+                                          .key = in[1],
+                                          .value = in[1],
+                                          .mask = w->mask,
+                                          .blocks = lists,
+                                          .n_blocks = 4,
+                                          .query_block = 2,
+                                          .key_block = 2 };
+    if (hop_block_mask(lists, 4, &made) || hop_flex_attention(found, 3, &attention)) return HOP_INVALID;
+    out[0] = hop_sum(hop_mul(found[0], found[0]), "all");
+    return 0;
+}
+
+static void claim_listed(const struct listed *w, bool checks)
+{
+    enum { COMPILED, INTERPRETED, GRADIENT, TANGENT, EAGER, WAYS };
+    hop_fn *f = NULL, *g = NULL, *t = NULL;
+    hop_exe *exe[WAYS] = { NULL };
+    hop_tensor *in[3] = { NULL, NULL, NULL }, *out[2] = { NULL, NULL };
+    bool failed = hop_capture(&f, "q: f64[2, 1, 7, 3], k: f64[2, 1, 6, 3]", 1, under_lists, (void *)w) ||
+                  hop_grad(&g, f, "q") || hop_jvp(&t, f, "k") || hop_compile(&exe[COMPILED], f, NULL) ||
+                  hop_compile(&exe[GRADIENT], g, NULL) || hop_compile(&exe[TANGENT], t, NULL) ||
+                  hop_tensor_new(&in[0], "f64[2, 1, 7, 3]") || hop_tensor_new(&in[1], "f64[2, 1, 6, 3]") ||
+                  hop_tensor_new(&in[2], "f64[2, 1, 6, 3]");
+    CLAIM(!failed, "lists against the mask: %s", hop_message());
+    for (int way = 0; way < WAYS && !failed; way++) {
+        int status, n = way == TANGENT ? 2 : 1;
+        if (way == EAGER) status = hop_eager(NULL, under_lists, (void *)w, in, 2, out, n);
+        else if (way == INTERPRETED) status = hop_interpret(f, in, 2, out, n);
+        else status = hop_run(exe[way], in, way == TANGENT ? 3 : 2, out, n);
+        bool fails = checks && w->message;
+        CLAIM(fails ? status && strstr(hop_message(), w->message) : !status,
+              "way %d, room %lld, expected %s: %s", way, (long long)w->room, fails ? w->message : "results",
+              status ? hop_message() : "it ran");
+        free_all(out, 2);
+    }
+    free_all(in, 3);
+    for (int way = 0; way < WAYS; way++) hop_exe_free(exe[way]);
+    hop_fn_free(t);
+    hop_fn_free(g);
+    hop_fn_free(f);
+}
+
+/* HOP_DEBUG=masks names the first block that disagrees; otherwise lists are meaning. */
+static void lists_against_masks(void)
+{
+    static const char missing[] = "of this row and column is not listed, but keys in it take part (3, 0)";
+    static const char not_full[] = "is listed as full, but not all keys take part (2, 0)";
+    const struct listed cases[] = { { near_by, near_by, 0, NULL },       { near_by, near_by, 12, NULL },
+                                    { near_by, not_later, 0, missing },  { near_by, not_later, 12, missing },
+                                    { not_later, near_by, 0, not_full }, { not_later, near_by, 12, not_full },
+                                    { near_by, NULL, 0, NULL },          { near_by, reads_score, 0, NULL } };
+    const char *before = getenv("HOP_DEBUG");
+    char *kept = before ? strdup(before) : NULL;
+    for (size_t i = 0; i < HOP_COUNT(cases); i++) {
+        claim_listed(&cases[i], false);
+        setenv("HOP_DEBUG", "masks,verify", 1);
+        claim_listed(&cases[i], true);
+        if (kept) setenv("HOP_DEBUG", kept, 1);
+        else unsetenv("HOP_DEBUG");
+    }
+    free(kept);
+}
+
 /* ---- what is refused ---- */
 
 #define BAD(q, k, v, scale, more, score, mask) \
@@ -953,6 +1032,7 @@ int main(int argc, char **argv)
         from_c();
         block_masks_from_c();
         compact_from_c();
+        lists_against_masks();
         large_arrays();
         large_arrays_on_threads();
         memory_is_linear();

@@ -1143,7 +1143,8 @@ typedef struct hop_flex_attention_spec {
      * which all keys take part, so that the mask is not asked. Compact lists have offsets [b or 1, h or 1,
      * rows + 1] into columns [blocks] of all rows. One more value, ranges [blocks, query_block, 2], says for
      * each block of a compact first list and each query in it which keys of the block take part: the first
-     * one and the one behind the last; then no mask is asked. */
+     * one and the one behind the last; then no mask is asked. What is not listed takes no part, whatever the
+     * mask says: HOP_DEBUG=masks in the environment lets programs check that the two agree. */
     const hop_val *blocks;
     int n_blocks;
     int query_block, key_block;         /* sizes of a block; both 0: hop's choice */

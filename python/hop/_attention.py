@@ -731,8 +731,10 @@ def flex_attention(
         _checked_block_mask(block_mask, q, k)
         checks = "masks" in os.environ.get("HOP_DEBUG", "").split(",")
         if checks and block_mask.mask_mod is not None:
-            later = any(x._traced for x in block_mask._lists)
-            (block_mask._validate_later if later else block_mask.validate)()
+            if not any(x._traced for x in block_mask._lists):
+                block_mask.validate()
+            elif block_mask.kv_ranges is not None:  # then the node has no mask to compare them with
+                block_mask._validate_later()
         lists, block = block_mask._lists, block_mask.BLOCK_SIZE
         mask_mod = block_mask.mask_mod if block_mask.kv_ranges is None else None
     scale = _scale_of("flex_attention", scale, q)

@@ -85,6 +85,9 @@ static inline bool flex_is_nothing(const struct flex *x)
 }
 /* (operands…) -> (out, lse, max) */
 uint32_t flex_forward(const struct flex *x);
+/* The same for a node of the program: where HOP_DEBUG lists `masks`, behind checks that its lists of blocks
+ * agree with its mask. */
+uint32_t flex_checked(const struct flex *x);
 /* (operands…, out, lse, cotangent of out, of lse) -> (cotangent of each operand that wants one…) */
 uint32_t flex_backward(const struct flex *x, const bool *wanted);
 
@@ -212,6 +215,17 @@ void flex_with_lists(struct flex *out, const struct flex *x, struct builder *b, 
  * of these. block: queries and keys of the largest one, which are numbers. */
 enum flex_class { FLEX_NONE, FLEX_SOME, FLEX_ALL, FLEX_UNDECIDED };
 uint32_t flex_classes(struct module *m, uint32_t mask, const dim *block);
+/* The classes of all blocks, none undecided, [batches, heads, rows, columns]; batches, heads: 1 or all. */
+val flex_decided_classes(const struct flex *x, struct builder *b, const val *operands, dim batches,
+                         dim heads);
+val flex_of_class(struct builder *b, val classes, enum flex_class which); /* which blocks */
+/* A check whose message ends with the values. */
+void flex_check(struct builder *b, val holds, const char *message, const val *values, uint32_t n);
+/* How many blocks of keys a list has for a row, and one of them, by its number. */
+val flex_list_length(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
+                     enum flex_list list);
+struct flex_entry flex_list_entry(const struct flex *x, struct builder *b, const val *operands,
+                                  struct flex_row at, enum flex_list list, val i);
 /* Grouped heads of few queries as rows of one tile: then the results are those of the packed node, reshaped.
  */
 bool flex_packs(const struct flex *x);

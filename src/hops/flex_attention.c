@@ -204,7 +204,7 @@ static void flex_stands_for(struct copier *c, const struct node *n, val *results
     val *operands = ARENA_NEW(&b->arena, val, n->n_operands);
     struct flex x;
     begin_in(&x, b, c->f, n, &in, operands);
-    val first = call(b, flex_forward(&x), operands, n->n_operands, x.symbols);
+    val first = call(b, flex_checked(&x), operands, n->n_operands, x.symbols);
     for (uint32_t k = 0; k < FLEX_RESULTS; k++) results[k] = first + k;
 }
 
@@ -248,7 +248,7 @@ static const struct evaluated *evaluated(const struct eval *e)
                                   .regions = regions,
                                   .n_dims = n_dims });
     struct evaluated *made = ARENA_NEW(&m->arena, struct evaluated, 1);
-    made->fn = flex_forward(&x);
+    made->fn = flex_checked(&x);
     made->symbols = arena_copy(&m->arena, x.symbols, x.shape->n_outer_symbols * sizeof *x.symbols);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
@@ -345,7 +345,7 @@ static void flex_jvp(struct jvp *j)
         active[k] = j->tangents[k] != VAL_NONE;
         if (active[k]) operands[total++] = j->tangents[k];
     }
-    uint32_t fn = jvp_function(b->m, flex_forward(&x), active, found);
+    uint32_t fn = jvp_function(b->m, flex_checked(&x), active, found);
     val first = call(b, fn, operands, total, x.symbols), next = first + FLEX_RESULTS;
     for (uint32_t k = 0; k < FLEX_RESULTS; k++) {
         j->results[k] = first + k;

@@ -266,8 +266,8 @@ static bool is_compact(const struct flex *x, enum flex_list list)
     return list != FLEX_EVERY && x->compact[list == FLEX_WHOLE];
 }
 
-static val list_length(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
-                       enum flex_list list)
+val flex_list_length(const struct flex *x, struct builder *b, const val *operands, struct flex_row at,
+                     enum flex_list list)
 {
     val all = emit_dim_value(b, x->columns);
     if (list == FLEX_EVERY) return all;
@@ -278,8 +278,8 @@ static val list_length(const struct flex *x, struct builder *b, const val *opera
     return emit2(b, OP_min, count, emit2(b, OP_min, all, emit_dim_value(b, room)));
 }
 
-static struct flex_entry list_entry(const struct flex *x, struct builder *b, const val *operands,
-                                    struct flex_row at, enum flex_list list, val i)
+struct flex_entry flex_list_entry(const struct flex *x, struct builder *b, const val *operands,
+                                  struct flex_row at, enum flex_list list, val i)
 {
     if (list == FLEX_EVERY) return (struct flex_entry){ i, i };
     val columns = operands[list_operand(list) + FLEX_COLUMNS], column;
@@ -452,11 +452,12 @@ void flex_loop(const struct flex_step *s, struct builder *b, val *carry, const v
     struct step_body w;
     val *next = ARENA_NEW(&b->arena, val, s->n_carry);
     step_begin(&w, s, &b->arena);
-    struct flex_entry entry = list_entry(x, &w.body.b, w.body.operands, flex_row_of(w.extra), list, w.index);
+    struct flex_entry entry = flex_list_entry(x, &w.body.b, w.body.operands, flex_row_of(w.extra), list,
+                                              w.index);
     s->emit(s, &w.body.b, w.carry, w.body.operands, w.extra, entry, list, next);
     const val *with = flex_with(b, x, operands, extra, s->n_extra);
     struct region_in body = flex_body_finish(&w.body, next, s->n_carry, with, x->n + s->n_extra);
-    build_counted(s, b, carry, extra, list_length(x, b, operands, flex_row_of(extra), list), body);
+    build_counted(s, b, carry, extra, flex_list_length(x, b, operands, flex_row_of(extra), list), body);
 }
 
 void flex_loops(const struct flex_step *s, struct builder *b, val *carry, const val *operands,

@@ -154,9 +154,7 @@ static void list_of(struct builder *b, val present, val *counts, val *columns)
     *columns = emit(b, OP_sort, (val[]){ emit_select(b, present, column, behind) }, 1, sorted);
 }
 
-/* The classes of all blocks, none undecided. */
-static val decided_classes(const struct flex *x, struct builder *b, const val *operands, dim batches,
-                           dim heads)
+val flex_decided_classes(const struct flex *x, struct builder *b, const val *operands, dim batches, dim heads)
 {
     struct module *m = x->m;
     dim dims[4] = { batches, heads, x->rows, x->columns };
@@ -167,7 +165,7 @@ static val decided_classes(const struct flex *x, struct builder *b, const val *o
     return emit_reshape(b, decided, 4, dims);
 }
 
-static val of_class(struct builder *b, val classes, enum flex_class which)
+val flex_of_class(struct builder *b, val classes, enum flex_class which)
 {
     return emit2(b, OP_eq, classes, emit_full_like(b, classes, which));
 }
@@ -176,9 +174,9 @@ static val of_class(struct builder *b, val classes, enum flex_class which)
 static void lists(const struct flex *x, struct builder *b, const val *operands, dim batches, dim heads,
                   val *out)
 {
-    val found = decided_classes(x, b, operands, batches, heads);
-    list_of(b, of_class(b, found, FLEX_SOME), &out[0], &out[1]);
-    list_of(b, of_class(b, found, FLEX_ALL), &out[2], &out[3]);
+    val found = flex_decided_classes(x, b, operands, batches, heads);
+    list_of(b, flex_of_class(b, found, FLEX_SOME), &out[0], &out[1]);
+    list_of(b, flex_of_class(b, found, FLEX_ALL), &out[2], &out[3]);
 }
 
 /* The node with lists of blocks, in b, whose parameters are x's: *with are its operands. */
@@ -199,7 +197,7 @@ void flex_with_lists(struct flex *out, const struct flex *x, struct builder *b, 
 
 /* ---- compact lists ---- */
 
-static void check(struct builder *b, val holds, const char *message, const val *values, uint32_t n)
+void flex_check(struct builder *b, val holds, const char *message, const val *values, uint32_t n)
 {
     struct attr text = A_STRING(module_string(b->m, message, strlen(message)));
     val operands[3] = { holds };
@@ -229,8 +227,8 @@ static val compact_list(struct builder *b, val present, dim room, val *offsets, 
     val found = emit(b, OP_nonzero, &present, 1, sized);
     for (uint32_t k = 0; k < PLACES; k++) places[k] = found + k;
     val total = emit_reduce(b, OP_sum, counts, (uint32_t[]){ 0, 1, 2 }, 3), most = emit_dim_value(b, room);
-    check(b, emit2(b, OP_le, total, most), "block_mask: more blocks than a compact list has room for",
-          (val[]){ total, most }, 2);
+    flex_check(b, emit2(b, OP_le, total, most), "block_mask: more blocks than a compact list has room for",
+               (val[]){ total, most }, 2);
     return total;
 }
 
@@ -259,9 +257,9 @@ static struct region_in ranges_body(const struct flex *x, dim room, const val *w
                        emit2(b, OP_lt, key, flex_spread(b, to, x->tile[0], x->tile[1], 0)));
     val same = emit_reduce(b, OP_all, emit2(b, OP_eq, inside, allowed), (uint32_t[]){ 0, 1 }, 2);
     val absent = emit2(b, OP_ge, params[0], params[1 + PLACES]);
-    check(b, emit2(b, OP_or, same, absent),
-          "block_mask: the keys of a query are no range, in the block of this row and column",
-          (val[]){ at[FLEX_AT_ROW], at[FLEX_AT] }, 2);
+    flex_check(b, emit2(b, OP_or, same, absent),
+               "block_mask: the keys of a query are no range, in the block of this row and column",
+               (val[]){ at[FLEX_AT_ROW], at[FLEX_AT] }, 2);
     /* in keys of the block, for each query of it: the tile may begin before it */
     val skipped = emit2(b, OP_sub, emit2(b, OP_mul, at[FLEX_AT], emit_dim_value(b, x->block[1])), t.start[1]);
     val first = emit2(b, OP_mul, at[FLEX_AT_ROW], emit_dim_value(b, x->block[0]));
@@ -282,10 +280,10 @@ static struct region_in ranges_body(const struct flex *x, dim room, const val *w
 static void compact_lists(const struct flex *x, struct builder *b, const val *operands, dim room, bool ranges,
                           val *out)
 {
-    val found = decided_classes(x, b, operands, x->batches, x->heads), last[PLACES + 1], full[PLACES];
-    val total = compact_list(b, of_class(b, found, FLEX_SOME), room, &out[0], last);
+    val found = flex_decided_classes(x, b, operands, x->batches, x->heads), last[PLACES + 1], full[PLACES];
+    val total = compact_list(b, flex_of_class(b, found, FLEX_SOME), room, &out[0], last);
     out[1] = last[FLEX_AT];
-    compact_list(b, of_class(b, found, FLEX_ALL), room, &out[2], full);
+    compact_list(b, flex_of_class(b, found, FLEX_ALL), room, &out[2], full);
     out[3] = full[FLEX_AT];
     last[PLACES] = total;
     const val *with = flex_with(b, x, operands, last, PLACES + 1);

@@ -110,7 +110,7 @@ void cache_key_make(struct cache_key *k, struct module *m, uint32_t fn, const st
     key_backend(k);
     canon_bytes(&k->canon, cpu, n_cpu * sizeof *cpu);
     key_word(k, o->passes.without);
-    key_word(k, (uint32_t)o->passes.strict | (uint32_t)serial << 1);
+    key_word(k, (uint32_t)o->passes.strict | (uint32_t)serial << 1 | (uint32_t)hop_debugs("masks") << 2);
     key_wide(k, o->rewritings);
     for (uint32_t i = 0; i < f->n_results; i++) key_word(k, o->over ? o->over[i] : HOP_NONE);
     canon_function(&k->canon, m, fn);
