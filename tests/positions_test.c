@@ -4,8 +4,8 @@
  * executor and native code with strict and default numbers, with vectors and without. */
 #include "captured.h"
 
-enum { LONGEST = 70, LENGTHS = 7 };
-static const int lengths[LENGTHS] = { 0, 1, 3, 16, 17, 40, LONGEST };
+enum { LONGEST = 70, LENGTHS = 13 };
+static const int lengths[LENGTHS] = { 0, 1, 3, 7, 8, 10, 16, 17, 20, 32, 33, 40, LONGEST };
 
 static uint64_t state = 88172645463325252u;
 static uint32_t drawn(uint32_t below)

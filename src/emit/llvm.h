@@ -368,6 +368,7 @@ LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t 
  * around loops gains nothing. An element of a vector that nobody keeps costs nothing. */
 LLVMValueRef no_longer_a_counter(struct emitter *e, LLVMValueRef a);
 LLVMValueRef op_cast(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes, LLVMValueRef a);
+LLVMValueRef op_trailing_zeros(struct emitter *e, LLVMValueRef a); /* of an integer that is not 0 */
 LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a,
                      LLVMValueRef b);
 

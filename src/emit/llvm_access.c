@@ -4,6 +4,8 @@
 #include "emit/llvm.h"
 #include "loop/rt.h"
 
+#include <math.h>
+
 /* ---- values ---- */
 
 struct held value_new(struct emitter *e, enum form form, uint32_t n)
@@ -810,37 +812,105 @@ static struct lane_parts lanes_of(struct emitter *e, uint32_t local)
     return r;
 }
 
-static LLVMValueRef folded(struct emitter *e, enum lp_fold fold, enum dtype t, struct lane_parts x)
+/* `numbers`: no lane is NaN. */
+static LLVMValueRef lanes_pair(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes,
+                               bool numbers, LLVMValueRef a, LLVMValueRef b)
+{
+    if (!numbers || (fold != FOLD_MAX && fold != FOLD_MIN)) return op_fold(e, fold, t, lanes, a, b);
+    LLVMValueRef wins = op_binary(e, fold == FOLD_MAX ? LP_GT : LP_LT, t, lanes, a, b);
+    return LLVMBuildSelect(e->builder, wins, a, b, "");
+}
+
+static LLVMValueRef folded(struct emitter *e, enum lp_fold fold, enum dtype t, bool numbers,
+                           struct lane_parts x)
 {
     uint32_t lanes = x.lanes;
     for (uint32_t n = x.n / 2; n; n /= 2)
-        for (uint32_t j = 0; j < n; j++) x.part[j] = op_fold(e, fold, t, lanes, x.part[j], x.part[j + n]);
+        for (uint32_t j = 0; j < n; j++)
+            x.part[j] = lanes_pair(e, fold, t, lanes, numbers, x.part[j], x.part[j + n]);
     LLVMValueRef r = x.part[0];
     for (lanes /= 2; lanes; lanes /= 2)
-        r = op_fold(e, fold, t, lanes, lanes_from(e, r, 0, lanes), lanes_from(e, r, lanes, lanes));
+        r = lanes_pair(e, fold, t, lanes, numbers, lanes_from(e, r, 0, lanes),
+                       lanes_from(e, r, lanes, lanes));
     return LLVMBuildExtractElement(e->builder, r, LLVMConstInt(e->i32, 0, false), "");
+}
+
+/* The lanes of a mask as the bits of an integer, the first lane the lowest. */
+static LLVMValueRef mask_bits(struct emitter *e, LLVMValueRef mask)
+{
+    LLVMTypeRef bits = LLVMIntTypeInContext(e->context, LLVMGetVectorSize(LLVMTypeOf(mask)));
+    return LLVMBuildBitCast(e->builder, mask, bits, "");
+}
+
+/* NaN where a lane is, else 0. */
+static LLVMValueRef nan_if_any(struct emitter *e, enum dtype t, const struct lane_parts *x)
+{
+    LLVMValueRef any = NULL;
+    for (uint32_t j = 0; j < x->n; j++) {
+        LLVMValueRef is_nan = op_binary(e, LP_NE, t, x->lanes, x->part[j], x->part[j]);
+        any = any ? LLVMBuildOr(e->builder, any, is_nan, "") : is_nan;
+    }
+    LLVMValueRef bits = mask_bits(e, any), none = LLVMConstNull(LLVMTypeOf(bits));
+    LLVMValueRef one_is = LLVMBuildICmp(e->builder, LLVMIntNE, bits, none, "");
+    LLVMTypeRef type = type_value(e, t, 0);
+    return LLVMBuildSelect(e->builder, one_is, LLVMConstReal(type, NAN), LLVMConstReal(type, 0), "");
 }
 
 static LLVMValueRef fold_lanes(struct emitter *e, const struct lp_instr *i)
 {
-    return folded(e, (enum lp_fold)i->b, (enum dtype)i->dtype, lanes_of(e, (uint32_t)i->imm));
+    uint32_t local = (uint32_t)i->imm;
+    struct lane_parts x = lanes_of(e, local);
+    if (e->p->locals.data[local].only_nan && x.lanes > 1) return nan_if_any(e, (enum dtype)i->dtype, &x);
+    return folded(e, (enum lp_fold)i->b, (enum dtype)i->dtype, e->p->locals.data[local].numbers, x);
+}
+
+/* The first place of the lanes that hold the best, in a row that goes through no lane more than twice: the
+ * number of the lane, and of lanes more where it is not below them. Where nothing is better than the identity
+ * all lanes hold that, at 0. */
+static LLVMValueRef first_of_few(struct emitter *e, enum dtype t, const struct lane_parts *holds,
+                                 const struct lane_parts *positions, bool twice)
+{
+    uint32_t lanes = holds->lanes;
+    LLVMTypeRef bits = LLVMIntTypeInContext(e->context, twice ? 2 * lanes : lanes);
+    LLVMValueRef all = LLVMConstNull(bits), beyond = LLVMConstInt(bits, lanes, false);
+    for (uint32_t p = 0; p < holds->n; p++) {
+        LLVMValueRef here = holds->part[p];
+        if (twice) {
+            LLVMValueRef limit = const_bits(e, t, lanes, lanes);
+            LLVMValueRef later = op_binary(e, LP_GE, t, lanes, positions->part[p], limit);
+            LLVMValueRef again = LLVMBuildAnd(e->builder, here, later, "");
+            here = LLVMBuildAnd(e->builder, here, LLVMBuildNot(e->builder, later, ""), "");
+            LLVMValueRef high = LLVMBuildZExt(e->builder, mask_bits(e, again), bits, "");
+            all = LLVMBuildOr(e->builder, all, LLVMBuildShl(e->builder, high, beyond, ""), "");
+        }
+        LLVMValueRef low = LLVMBuildZExt(e->builder, mask_bits(e, here), bits, "");
+        all = LLVMBuildOr(e->builder, all, low, "");
+    }
+    return LLVMBuildIntCast2(e->builder, op_trailing_zeros(e, all), type_value(e, t, 0), false, "");
 }
 
 static LLVMValueRef first_lane(struct emitter *e, const struct lp_instr *i)
 {
     enum dtype of = dtype_of(e, i->a), t = (enum dtype)i->dtype;
-    struct lane_parts values = lanes_of(e, (uint32_t)i->imm), positions = lanes_of(e, i->b);
-    uint32_t lanes = values.lanes;
+    const struct lp_local *value = &e->p->locals.data[i->imm], *position = &e->p->locals.data[i->b];
+    struct lane_parts values = lanes_of(e, (uint32_t)i->imm), positions = lanes_of(e, i->b), holds = values;
+    uint32_t lanes = values.lanes, places = position->places;
     if (values.n != positions.n || lanes != positions.lanes)
         emit_fail(e, "lanes that do not belong together");
     LLVMValueRef best = build_splat(e, value_scalar(e, i->a), lanes);
-    LLVMValueRef none = const_bits(e, t, lanes, t == DT_I32 ? INT32_MAX : INT64_MAX);
     for (uint32_t p = 0; p < values.n; p++) {
-        LLVMValueRef x = values.part[p], holds = op_binary(e, LP_EQ, of, lanes, x, best);
-        if (is_float(of)) holds = LLVMBuildOr(e->builder, holds, op_binary(e, LP_NE, of, lanes, x, x), "");
-        positions.part[p] = LLVMBuildSelect(e->builder, holds, positions.part[p], none, "");
+        LLVMValueRef x = values.part[p];
+        holds.part[p] = op_binary(e, LP_EQ, of, lanes, x, best);
+        if (!is_float(of) || value->numbers) continue;
+        holds.part[p] = LLVMBuildOr(e->builder, holds.part[p], op_binary(e, LP_NE, of, lanes, x, x), "");
     }
-    return folded(e, FOLD_MIN, t, positions);
+    bool in_registers = e->plan.locals[i->imm].in_registers && lanes > 1;
+    if (in_registers && places && places <= 2 * lanes)
+        return first_of_few(e, t, &holds, &positions, places > lanes);
+    LLVMValueRef none = const_bits(e, t, lanes, t == DT_I32 ? INT32_MAX : INT64_MAX);
+    for (uint32_t p = 0; p < values.n; p++)
+        positions.part[p] = LLVMBuildSelect(e->builder, holds.part[p], positions.part[p], none, "");
+    return folded(e, FOLD_MIN, t, false, positions);
 }
 
 /* ---- values that are computed ---- */

@@ -574,6 +574,12 @@ static LLVMValueRef leading_zeros(struct emitter *e, LLVMValueRef a)
     return intrinsic_same(e, "llvm.ctlz", args, 2);
 }
 
+LLVMValueRef op_trailing_zeros(struct emitter *e, LLVMValueRef a)
+{
+    LLVMValueRef args[2] = { a, LLVMConstInt(e->i1, 1, false) };
+    return intrinsic_same(e, "llvm.cttz", args, 2);
+}
+
 static LLVMValueRef quotient(struct emitter *e, enum lp_op op, const struct operands *o)
 {
     if (!is_float(o->t)) return divide(e, op, o->t, o->lanes, o->a, o->b);

@@ -5,6 +5,8 @@
 #include "loop/lower_impl.h"
 #include "loop/lp_walk.h"
 
+#include <math.h>
+
 enum { LONG_ROW = 16384 }; /* elements of a row that one block takes at a time */
 
 static const struct node *node_of(struct lower *L, const struct item *item)
@@ -331,6 +333,7 @@ static bool adds_up_for_nan(struct lower *L, const struct item *item)
 
 void fold_row_begin(struct lower *L, struct item *item)
 {
+    enum { FEW_PLACES_OF_LANES = 64 }; /* twice the lanes of a vector, or more */
     struct lp *p = L->S->p;
     item->local = lp_local(p, item_dtype(L, item), LOCAL_LANES, "lanes");
     if (row_of(L, item)->position) p->locals.data[item->local].strict = false; /* the same in any order */
@@ -341,9 +344,14 @@ void fold_row_begin(struct lower *L, struct item *item)
     item->at.local = position_local(L, item, LOCAL_LANES);
     set_best(p, item->local, item->at.local, best_of_nothing(L, item));
     item->at.total = HOP_NONE;
+    int64_t most_places = lp_range(p, lower_dim(L, position_extent(L, item))).hi;
+    if (most_places <= FEW_PLACES_OF_LANES && item->blocks.buffer == HOP_NONE)
+        p->locals.data[item->at.local].places = (uint32_t)most_places;
     if (!adds_up_for_nan(L, item)) return;
     item->at.total = lp_local(p, item_dtype(L, item), LOCAL_LANES, "total");
     p->locals.data[item->at.total].strict = false;
+    p->locals.data[item->at.total].only_nan = true;
+    p->locals.data[item->local].numbers = true; /* no comparison lets a NaN in */
     lp_set(p, item->at.total, lp_real(p, item_dtype(L, item), 0));
 }
 void fold_row_point(struct lower *L, const struct item *item)
@@ -385,8 +393,8 @@ static struct best unless_nan(struct lower *L, const struct item *item, struct b
     lp_accum(p, first, FOLD_MIN, place);
     lp_for_end(p);
     place = lp_fold_lanes(p, first, FOLD_MIN);
-    lpv none_is = lp_bin(p, LP_EQ, place, none);
-    struct best nan = { lp_select(p, none_is, best.value, total), lp_select(p, none_is, best.at, place) };
+    lpv none_is = lp_bin(p, LP_EQ, place, none), no_number = lp_real(p, lp_dtype(p, best.value), NAN);
+    struct best nan = { lp_select(p, none_is, best.value, no_number), lp_select(p, none_is, best.at, place) };
     set_best(p, value, at, nan);
     lp_if_end(p);
     return read_best(p, value, at);

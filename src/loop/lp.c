@@ -58,7 +58,8 @@ uint32_t lp_buffer(struct lp *p, struct lp_buffer b)
 uint32_t lp_local(struct lp *p, enum dtype dtype, enum lp_local_kind kind, const char *name)
 {
     vec_push(&p->arena, &p->locals,
-             (struct lp_local){ (uint8_t)kind, (uint8_t)dtype, p->regime.strict, name });
+             (struct lp_local){
+                 .kind = (uint8_t)kind, .dtype = (uint8_t)dtype, .strict = p->regime.strict, .name = name });
     return p->locals.len - 1;
 }
 

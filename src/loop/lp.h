@@ -79,8 +79,12 @@ enum lp_local_kind {
 };
 struct lp_local {
     uint8_t kind, dtype;
-    bool strict; /* LOCAL_LANES: all of the strict lanes, in their order */
     const char *name;
+    /* Of LOCAL_LANES: */
+    bool strict;     /* all of the strict lanes, in their order */
+    bool numbers;    /* none is ever NaN */
+    bool only_nan;   /* of the fold over them matters only whether it is NaN */
+    uint32_t places; /* each holds 0 or the place in a row, below this, where it was set; 0: not so */
 };
 enum { LP_STRICT_LANES = 16 };
 
