@@ -81,7 +81,7 @@ static const char *type_of(struct program *p, const struct array *v)
 static struct array param(struct program *p, enum dtype t, const int64_t *dims, uint32_t rank, double most)
 {
     struct array v = { .name = arena_printf(p->arena, "%%p%u", p->n_params), .dtype = t, .rank = rank };
-    memcpy(v.dims, dims, rank * sizeof *dims);
+    if (rank) memcpy(v.dims, dims, rank * sizeof *dims);
     text_add(&p->head, "%s%s: %s", p->n_params ? ", " : "", v.name, type_of(p, &v));
     p->most[p->n_params++] = dtype_is_float(t) ? most : 100;
     return v;
