@@ -765,7 +765,7 @@ static void walk_pair(const struct walk *w)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-enum { ONE_PAIR_IN = 10 }; /* what is slow there is made less often */
+enum { ONE_PAIR_IN = 20 }; /* what is slow there is made less often */
 #else
 enum { ONE_PAIR_IN = 2 };
 #endif
