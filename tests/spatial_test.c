@@ -580,7 +580,7 @@ static void make_stencil(struct drawn *d)
     enum { MOST_MOVES = 4 };
     struct move moves[MOST_MOVES];
     uint32_t n_moves = (uint32_t)from_to(d, 2, MOST_MOVES);
-    int64_t rows = from_to(d, 1, 3), n = from_to(d, 30, 190), first = 0, end = n;
+    int64_t rows = from_to(d, 1, 3), n = from_to(d, 30, 420), first = 0, end = n;
     bool updates = one_in(d, 2);
     d->rank = 2;
     d->y[0] = rows;

@@ -8,8 +8,7 @@
 
 enum {
     MOST_AT_AN_END = 8,  /* elements */
-    LEAST_MIDDLE = 12,   /* times as many as at both ends */
-    MIDDLE_OF_WORK = 2,  /* times as many as statements at both ends: these run one after the other */
+    LEAST_MIDDLE = 40,   /* times as many as at both ends, which run one after the other */
     MOST_STATEMENTS = 96 /* of the loop: code grows with them */
 };
 
@@ -76,8 +75,7 @@ static bool find_middle(struct row *r)
         if (s->kind == LP_LET) find_changes(r, &r->p->instrs.data[s->value]);
     }
     int64_t ends = r->hi - r->lo - (r->right - r->left);
-    int64_t least = HOP_MAX(LEAST_MIDDLE, MIDDLE_OF_WORK * (int64_t)r->body->stmts.len) * ends;
-    return ends > 0 && r->right - r->left >= least;
+    return ends > 0 && r->right - r->left >= LEAST_MIDDLE * ends;
 }
 
 /* ---- a part ---- */
