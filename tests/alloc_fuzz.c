@@ -82,10 +82,7 @@ static void whole_life(struct bag *bag, const char *text, bool compiled)
     struct tensor **args = ARENA_NEW(&bag->arena, struct tensor *, f->n_params);
     struct random random = { 5 };
     for (uint32_t p = 0; p < f->n_params; p++) {
-        struct type t = type_get(m, value_type(f, p));
-        int64_t dims[MAX_RANK];
-        for (uint32_t i = 0; i < t.rank; i++) dims[i] = dim_const_value(m, t.dims[i]);
-        args[p] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
+        args[p] = bag_new_of(bag, m, value_type(f, p));
         tensor_random(args[p], &random, -1, 1);
     }
     struct type first = f->n_results ? type_get(m, value_type(f, f->results[0])) : (struct type){ 0 };

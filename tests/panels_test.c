@@ -186,10 +186,7 @@ static struct tensor **draw(struct bag *bag, struct module *m, const struct fn *
     struct tensor **args = ARENA_NEW(&bag->arena, struct tensor *, f->n_params);
     struct random random = { 11 };
     for (uint32_t k = 0; k < f->n_params; k++) {
-        struct type t = type_get(m, value_type(f, k));
-        int64_t dims[MAX_RANK];
-        for (uint32_t d = 0; d < t.rank; d++) dims[d] = dim_const_value(m, t.dims[d]);
-        args[k] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
+        args[k] = bag_new_of(bag, m, value_type(f, k));
         tensor_random(args[k], &random, -0.3, 0.3);
     }
     return args;

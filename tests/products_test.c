@@ -453,11 +453,8 @@ static struct tensor **draw(struct bag *bag, struct module *m, const struct fn *
     struct tensor **args = ARENA_NEW(&bag->arena, struct tensor *, f->n_params);
     struct random random = { 11 };
     for (uint32_t k = 0; k < f->n_params; k++) {
-        struct type t = type_get(m, value_type(f, k));
-        int64_t dims[MAX_RANK];
-        for (uint32_t d = 0; d < t.rank; d++) dims[d] = dim_const_value(m, t.dims[d]);
-        args[k] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
-        uint8_t kind = dtype_info[t.dtype].kind;
+        args[k] = bag_new_of(bag, m, value_type(f, k));
+        uint8_t kind = dtype_info[args[k]->dtype].kind;
         bool is_signed = kind == KIND_FLOAT || kind == KIND_INT;
         tensor_random(args[k], &random, is_signed ? -p->most[k] : 0, p->most[k]);
     }

@@ -290,12 +290,10 @@ static struct tensor **parse_args(struct bag *bag, struct module *m, const struc
     struct tensor **args = ARENA_NEW(&bag->arena, struct tensor *, f->n_params);
     if (n != f->n_params) hop_throw(HOP_INVALID, "%u arguments are given, %u are taken", n, f->n_params);
     for (uint32_t p = 0; p < n; p++) {
-        struct type t = type_get(m, value_type(f, p));
-        args[p] = tensor_parse(bag, (enum dtype)t.dtype, parts[p], parts[p]);
-        if (args[p]->count) continue; /* the text of an empty array does not say all its dims */
-        int64_t dims[MAX_RANK];
-        for (uint32_t d = 0; d < t.rank; d++) dims[d] = dim_const_value(m, t.dims[d]);
-        args[p] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
+        type_id t = value_type(f, p);
+        args[p] = tensor_parse(bag, (enum dtype)type_get(m, t).dtype, parts[p], parts[p]);
+        /* the text of an empty array does not say all its dims */
+        if (!args[p]->count) args[p] = bag_new_of(bag, m, t);
     }
     return args;
 }

@@ -23,6 +23,8 @@ struct tensor *bag_keep(struct bag *bag, struct tensor *t);
 struct tensor *bag_object(struct bag *bag, const char *kind, int64_t number);
 void stand_ins_clear(void);
 struct tensor *bag_new(struct bag *bag, enum dtype dtype, uint32_t rank, const int64_t *dims); /* cleared */
+/* One of a type whose sizes are known, cleared. */
+struct tensor *bag_new_of(struct bag *bag, const struct module *m, type_id type);
 
 /* ---- programs ---- */
 

@@ -33,6 +33,14 @@ struct tensor *bag_new(struct bag *bag, enum dtype dtype, uint32_t rank, const i
     return t;
 }
 
+struct tensor *bag_new_of(struct bag *bag, const struct module *m, type_id type)
+{
+    struct type t = type_get(m, type);
+    int64_t dims[MAX_RANK];
+    for (uint32_t d = 0; d < t.rank; d++) dims[d] = dim_const_value(m, t.dims[d]);
+    return bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
+}
+
 /* ---- objects ---- */
 
 enum { STAND_INS = 64, STAND_IN_BYTES = 64 };
